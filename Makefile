@@ -1,0 +1,69 @@
+# Every recipe sets up what it needs inside this checkout; `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+UV := .tools/bin/uv
+IN := .venv/bin
+READY := .venv/.ready
+
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := .venv
+
+.PHONY: help setup run test cov check lint fmt types layers changelog docs bench lowest clean
+
+help: ## List the recipes
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Pegboard needs Python 3.11 or newer: run \`make PYTHON=/path/to/python3.11 …\`." >&2; exit 1; }
+	@echo "Installing uv $(UV_VERSION) into .tools/" >&2
+	@$(PYTHON) -m pip install --quiet --quiet --disable-pip-version-check --target .tools uv==$(UV_VERSION)
+
+$(READY): $(UV) pyproject.toml uv.lock
+	@echo "Installing the locked environment into .venv/" >&2
+	@$(UV) sync --quiet --locked --python $(PYTHON)
+	@touch $(READY)
+
+setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
+
+run: $(READY) ## Run the demo: tools registered, described, called and observed
+	@$(IN)/python -m examples.demo
+
+test: $(READY) ## Run the tests
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
+
+check: lint types layers changelog docs ## Everything CI checks besides the tests
+
+lint: $(READY) ## Formatting and lint (ruff)
+	@$(IN)/ruff format --check --quiet . && $(IN)/ruff check --quiet .
+
+fmt: $(READY) ## Format and mend what ruff can mend
+	@$(IN)/ruff format . && $(IN)/ruff check --fix .
+
+types: $(READY) ## Types (pyright strict), and that every public name is typed
+	@$(IN)/pyright && $(IN)/pyright --verifytypes pegboard --ignoreexternal | tail -n 1
+
+layers: $(READY) ## Import layers (import-linter)
+	@$(IN)/lint-imports --no-cache
+
+changelog: $(READY) ## The changelog fragments can be collected
+	@$(IN)/towncrier build --draft --version next > /dev/null
+
+docs: $(READY) ## Build the documentation into site/, warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
+
+cov: $(READY) ## Which lines no test reaches
+	@$(UV) run --quiet --locked --with coverage coverage run --source src -m pytest -q && \
+	  $(UV) run --quiet --locked --with coverage coverage report --show-missing --skip-covered
+
+lowest: $(READY) ## Run the tests with the oldest dependencies we claim to support
+	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
+	  python -m pytest -q tests --ignore tests/docs
+
+bench: $(READY) ## Measure against real peers; writes bench/results/
+	@$(IN)/python -m bench.run
+
+clean: ## Remove everything the recipes made
+	@rm -rf .tools .venv site dist bench/.envs .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Programs that show Pegboard at work; `make run` runs the demo."""

@@ -1,0 +1,117 @@
+"""Pegboard: every MCP server and every tool on one board.
+
+Names are imported when they are first used, so that `import pegboard` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pegboard.errors import (
+        AccessDeniedError,
+        CallRefusedError,
+        InvalidArgumentsError,
+        InvalidPlanError,
+        InvalidToolError,
+        NotImplementedToolError,
+        PegboardError,
+        QueueFullError,
+        ToolConflictError,
+        ToolDisabledError,
+        ToolExecutionError,
+        ToolNotFoundError,
+        ToolTimeoutError,
+        Violation,
+        WouldDeadlockError,
+    )
+    from pegboard.model import (
+        Annotations,
+        Audio,
+        CallRecord,
+        CatalogChange,
+        EmbeddedResource,
+        Image,
+        ResourceContents,
+        ResourceLink,
+        Text,
+        Tool,
+        ToolCall,
+        ToolResult,
+    )
+    from pegboard.policies import Access, Concurrency, Deadline, Retry, Telemetry, Validation
+    from pegboard.registry import (
+        FunctionTool,
+        Registration,
+        Registry,
+        Rejection,
+        StepResult,
+        arun_plan,
+        run_plan,
+        tool,
+    )
+
+    __version__: str
+
+# From the lowest layer up: looking for a name never imports more than the name itself needs.
+_HOMES = ("errors", "model", "policies", "registry")
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "Access",
+    "AccessDeniedError",
+    "Annotations",
+    "Audio",
+    "CallRecord",
+    "CallRefusedError",
+    "CatalogChange",
+    "Concurrency",
+    "Deadline",
+    "EmbeddedResource",
+    "FunctionTool",
+    "Image",
+    "InvalidArgumentsError",
+    "InvalidPlanError",
+    "InvalidToolError",
+    "NotImplementedToolError",
+    "PegboardError",
+    "QueueFullError",
+    "Registration",
+    "Registry",
+    "Rejection",
+    "ResourceContents",
+    "ResourceLink",
+    "Retry",
+    "StepResult",
+    "Telemetry",
+    "Text",
+    "Tool",
+    "ToolCall",
+    "ToolConflictError",
+    "ToolDisabledError",
+    "ToolExecutionError",
+    "ToolNotFoundError",
+    "ToolResult",
+    "ToolTimeoutError",
+    "Validation",
+    "Violation",
+    "WouldDeadlockError",
+    "__version__",
+    "arun_plan",
+    "run_plan",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("pegboard")
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"pegboard.{home}")
+            if name in module.__all__:
+                value = globals()[name] = getattr(module, name)
+                return value
+    raise AttributeError(f"module 'pegboard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,63 @@
+"""JSON containers that cannot be changed.
+
+They are real dicts and lists, so they compare, print and serialise as such; `copy.deepcopy` gives
+an ordinary copy that can be edited.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
+
+__all__ = ["FrozenDict", "FrozenList", "freeze"]
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    kind = "dict" if isinstance(self, dict) else "list"
+    raise TypeError(f"This {kind} is frozen; edit a `copy.deepcopy` of it instead.")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses every change."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return {key: copy.deepcopy(value, memo) for key, value in self.items()}
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list that refuses every change."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType]
+    append = clear = extend = insert = pop = _refuse  # pyright: ignore[reportAssignmentType]
+    remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return [copy.deepcopy(value, memo) for value in self]
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (list(self),)
+
+
+def freeze(value: object) -> Any:
+    """Copy JSON containers at every depth into frozen ones; other values stay as they are."""
+    if isinstance(value, FrozenDict | FrozenList):
+        return value
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        return FrozenDict({key: freeze(item) for key, item in mapping.items()})
+    if isinstance(value, list | tuple):
+        return FrozenList([freeze(item) for item in cast("list[object]", value)])
+    return value

@@ -1,0 +1,60 @@
+"""Rules for tool names: which are allowed, and which look alike."""
+
+import difflib
+from collections.abc import Iterable
+from itertools import islice
+
+from pegboard.errors import InvalidToolError
+
+__all__ = ["check_name", "nearest_names"]
+
+MAX_NAME_LENGTH = 512
+# Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
+_MAX_COMPARED = 500
+
+
+def check_name(name: object) -> str:
+    """Return the name, or raise `InvalidToolError` saying what is wrong with it."""
+    if not isinstance(name, str):
+        raise InvalidToolError(f"A tool's name must be a string, not {type(name).__name__!r}.")
+    plain = str.__str__(name)
+    if not plain.strip():
+        raise InvalidToolError("A tool's name must not be empty or blank.")
+    if len(plain) > MAX_NAME_LENGTH:
+        raise InvalidToolError(
+            f"A tool's name has at most {MAX_NAME_LENGTH} characters, this one {len(plain)}."
+        )
+    if not plain.isprintable():
+        raise InvalidToolError(f"A tool's name must be printable: {plain!r}.")
+    return plain
+
+
+def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Return the names most like the given one, best first; few or none when nothing is close."""
+    if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
+        return []
+    wanted = _squash(name)
+    squashed = {other: _squash(other) for other in names}
+    exact = [other for other, form in squashed.items() if form == wanted]
+    if exact:
+        return exact[:limit]
+    if len(squashed) > _MAX_COMPARED:
+        alike = ((other, form) for other, form in squashed.items() if _may_resemble(wanted, form))
+        squashed = dict(islice(alike, _MAX_COMPARED))
+    by_form = {form: other for other, form in squashed.items()}
+    close = difflib.get_close_matches(wanted, by_form, n=limit, cutoff=0.6)
+    return [by_form[form] for form in close]
+
+
+def _squash(name: str) -> str:
+    return name.translate(_SEPARATORS).lower()
+
+
+_SEPARATORS = str.maketrans("", "", "_-./: ")
+
+
+def _may_resemble(wanted: str, other: str) -> bool:
+    # Cheap, so that one unknown name among 100,000 tools does not cost a second.
+    return abs(len(wanted) - len(other)) <= max(2, len(wanted) // 2) and (
+        wanted[:2] == other[:2] or wanted[-3:] == other[-3:] or wanted in other
+    )

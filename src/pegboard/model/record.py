@@ -1,0 +1,39 @@
+"""CallRecord: what happened in one call, for observers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pegboard.errors import Outcome
+from pegboard.model.call import NO_META
+
+__all__ = ["CallRecord"]
+
+
+class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One finished call. Arguments and result are absent unless telemetry was told to keep them."""
+
+    tool: str
+    started: float
+    """Seconds since the epoch."""
+    duration: float
+    """Seconds, by the monotonic clock, all retries and waiting included."""
+    outcome: Outcome
+    """``ok``, ``tool_error`` (the result says so), ``raised``, ``refused``, ``timeout`` or
+    ``cancelled``."""
+    error_code: str | None = None
+    """Pegboard's code of the error, or the class name of the tool's own exception."""
+    attempts: int = 0
+    """How often the tool was started."""
+    arguments_size: int | None = None
+    """Bytes of the arguments as JSON; ``None`` if they cannot be JSON."""
+    result_size: int | None = None
+    """Bytes of the result as JSON; ``None`` if there is none or it cannot be JSON."""
+    cost: float | None = None
+    """The number the tool reported under ``meta.cost``, if any."""
+    server: str | None = None
+    meta: Mapping[str, Any] = NO_META
+    """What the caller attached to the call."""
+    arguments: Mapping[str, Any] | None = None
+    result: Any = None

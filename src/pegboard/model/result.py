@@ -1,0 +1,149 @@
+"""ToolResult: what a tool answered, kept whole, and three ways to look at it."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from pegboard.errors import ToolExecutionError
+from pegboard.model.call import NO_META
+from pegboard.model.content import (
+    Content,
+    EmbeddedResource,
+    Image,
+    ResourceContents,
+    ResourceLink,
+    Text,
+)
+from pegboard.model.frozen import freeze
+
+__all__ = ["ToolResult"]
+
+
+class _Absent(msgspec.Struct, frozen=True):
+    pass
+
+
+_ABSENT = _Absent()
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a tool: content blocks, structured content and the error flag."""
+
+    content: tuple[Content, ...] = ()
+    structured_content: Any = None
+    """Any JSON value; ``None`` when the tool gave none."""
+    is_error: bool = False
+    meta: Mapping[str, Any] = NO_META
+    native: Any = _ABSENT
+    """The Python value an in-process tool returned; absent for results that came over a wire."""
+
+    def __post_init__(self) -> None:
+        fix = msgspec.structs.force_setattr
+        fix(self, "content", tuple(self.content))
+        fix(self, "structured_content", freeze(self.structured_content))
+        fix(self, "meta", freeze(self.meta))
+
+    @classmethod
+    def of(cls, value: object) -> "ToolResult":
+        """Make a result of whatever a tool returned; a `ToolResult` stays as it is."""
+        if isinstance(value, ToolResult):
+            return value
+        blocks = _blocks_of(value)
+        if blocks is not None:
+            return cls(content=blocks, native=value)
+        plain = _as_json(value)
+        if isinstance(plain, str):
+            return cls(content=(Text(text=plain),), native=value)
+        return cls(content=(Text(text=_dumps(plain)),), structured_content=plain, native=value)
+
+    def value(self) -> Any:
+        """Return the most direct Python value.
+
+        The tool's own value if it ran in this process; else the structured content; else the text
+        if there is only text; else the list of blocks. Nothing at all is ``None``.
+        """
+        if self.native is not _ABSENT:
+            return self.native
+        if self.structured_content is not None:
+            return self.structured_content
+        if not self.content:
+            return None
+        if all(isinstance(block, Text) for block in self.content):
+            return self.text()
+        return list(self.content)
+
+    def text(self) -> str:
+        """Return everything as text: all texts in full, other blocks named in brackets."""
+        if not self.content and self.structured_content is not None:
+            return _dumps(self.structured_content)
+        return "\n".join(_block_text(block) for block in self.content)
+
+    def blocks(self) -> list[dict[str, Any]]:
+        """Return the content as the protocol writes it: a list of JSON objects."""
+        return [msgspec.to_builtins(block) for block in self.content]
+
+    def raise_for_error(self) -> "ToolResult":
+        """Return itself, or raise `ToolExecutionError` with the text of a reported failure."""
+        if self.is_error:
+            raise ToolExecutionError(self.text() or "The tool reported a failure without words.")
+        return self
+
+
+def _blocks_of(value: object) -> tuple[Content, ...] | None:
+    """Return the blocks a value already consists of, or ``None`` if it is plain data."""
+    if value is None:
+        return ()
+    if isinstance(value, bytes | bytearray):
+        return (_blob(bytes(value)),)
+    items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
+    blocks = tuple(item for item in items if isinstance(item, Content))
+    return blocks if blocks and len(blocks) == len(items) else None
+
+
+def _blob(data: bytes) -> EmbeddedResource:
+    contents = ResourceContents(
+        uri="data:application/octet-stream",
+        mime_type="application/octet-stream",
+        blob=base64.b64encode(data).decode("ascii"),
+    )
+    return EmbeddedResource(resource=contents)
+
+
+def _as_json(value: object) -> Any:
+    try:
+        return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _foreign(value: object) -> object:
+    # Without importing pydantic: its models, and those that imitate them.
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else str(value)
+
+
+def _dumps(value: object) -> str:
+    return msgspec.json.encode(value).decode("utf-8")
+
+
+def _block_text(block: Content) -> str:
+    match block:
+        case Text():
+            return block.text
+        case EmbeddedResource():
+            held = block.resource
+            if held.text is not None:
+                return held.text
+            kind = held.mime_type or "unknown type"
+            return f"[resource {held.uri}: {kind}, {_size(held.blob or '')}]"
+        case ResourceLink():
+            return f"[link {block.uri}: {block.title or block.name}]"
+        case _:
+            kind = "image" if isinstance(block, Image) else "audio"
+            return f"[{kind}: {block.mime_type}, {_size(block.data)}]"
+
+
+def _size(data: str) -> str:
+    return f"{len(data) * 3 // 4 - data[-2:].count('=')} bytes"

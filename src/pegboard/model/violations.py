@@ -1,0 +1,161 @@
+"""Violations of a JSON Schema in words a model can act on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import jsonschema_rs
+import msgspec
+
+from pegboard.errors import Violation
+from pegboard.model.names import nearest_names
+
+__all__ = ["describe_violation"]
+
+Kind = jsonschema_rs.ValidationErrorKind
+_SHOWN = 60
+_LISTED = 20
+
+
+def describe_violation(
+    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any]
+) -> Violation:
+    """Say where and how the arguments break the schema, without repeating large values."""
+    return Violation(_path(error.instance_path), _message(error, schema))
+
+
+def _message(  # noqa: PLR0911 - one for each kind
+    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any]
+) -> str:
+    match error.kind:
+        case Kind.Required(property=missing):
+            return f"the required argument `{missing}` is missing"
+        case Kind.Type(types=types):
+            return f"expected {_either(types)}, got {_shown(error.instance)}"
+        case Kind.Enum(options=options):
+            listed = _options(cast("Sequence[object]", options))
+            return f"must be one of {listed}, got {_shown(error.instance)}"
+        case Kind.Constant(expected_value=expected):
+            return f"must be {_shown(expected)}, got {_shown(error.instance)}"
+        case (
+            Kind.AdditionalProperties(unexpected=unexpected)
+            | Kind.UnevaluatedProperties(unexpected=unexpected)
+        ):
+            return _unexpected(unexpected, _known(schema, error))
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
+            return _alternatives(context, error, schema)
+        case Kind.OneOfMultipleValid():
+            return "fits more than one of the alternatives, exactly one is allowed"
+        case _:
+            return _generic(error)
+
+
+def _generic(error: jsonschema_rs.ValidationError) -> str:
+    shown = _shown(error.instance)
+    value: Any = getattr(error.kind, "value", None)
+    words = {
+        "minimum": f"must be at least {value}, got {shown}",
+        "maximum": f"must be at most {value}, got {shown}",
+        "exclusiveMinimum": f"must be greater than {value}, got {shown}",
+        "exclusiveMaximum": f"must be less than {value}, got {shown}",
+        "multipleOf": f"must be a multiple of {value}, got {shown}",
+        "minLength": f"must have at least {value} characters, got {shown}",
+        "maxLength": f"must have at most {value} characters, got {shown}",
+        "pattern": f"must match the pattern `{value}`, got {shown}",
+        "format": f"must be a valid {value}, got {shown}",
+        "minItems": f"must have at least {value} items, got {shown}",
+        "maxItems": f"must have at most {value} items, got {shown}",
+        "uniqueItems": "must not repeat an item",
+        "minProperties": f"must have at least {value} members, got {shown}",
+        "maxProperties": f"must have at most {value} members, got {shown}",
+        "contains": "has no item of the required form",
+        "falseSchema": "is not allowed here",
+        "not": f"has a form that is not allowed, got {shown}",
+    }
+    return words.get(error.kind.name, f"breaks the rule `{error.kind.name}`, got {shown}")
+
+
+def _unexpected(unexpected: Sequence[str], known: Sequence[str]) -> str:
+    named = ", ".join(f"`{_cut(name)}`" for name in unexpected[:_LISTED])
+    hints = [hint for name in unexpected for hint in nearest_names(name, known, limit=1)]
+    if hints:
+        return f"unknown argument {named}; did you mean {_either([f'`{hint}`' for hint in hints])}?"
+    if known:
+        listed = ", ".join(f"`{name}`" for name in known[:_LISTED])
+        return f"unknown argument {named}; known are {listed}"
+    return f"unknown argument {named}; none are taken here"
+
+
+def _known(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> list[str]:
+    """Return the properties named beside the `additionalProperties` that was broken."""
+    node: Any = schema
+    for part in error.schema_path[:-1]:
+        if isinstance(node, Mapping) and part in node:
+            node = cast("Mapping[object, Any]", node)[part]
+        elif (
+            isinstance(node, list) and isinstance(part, int) and part < len(cast("list[Any]", node))
+        ):
+            node = cast("list[Any]", node)[part]
+        else:
+            return []
+    if not isinstance(node, Mapping):
+        return []
+    found = cast("Mapping[str, Any]", node).get("properties")
+    return list(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else []
+
+
+def _alternatives(
+    context: Sequence[Sequence[jsonschema_rs.ValidationError]],
+    error: jsonschema_rs.ValidationError,
+    schema: Mapping[str, Any],
+) -> str:
+    depth = len(error.instance_path)
+    types: list[str] = []
+    for branch in context:
+        for inner in branch:
+            if len(inner.instance_path) > depth or not isinstance(inner.kind, Kind.Type):
+                return _mixed_alternatives(context, schema)
+            types += inner.kind.types
+    return f"expected {_either(list(dict.fromkeys(types)))}, got {_shown(error.instance)}"
+
+
+def _mixed_alternatives(
+    context: Sequence[Sequence[jsonschema_rs.ValidationError]], schema: Mapping[str, Any]
+) -> str:
+    reasons = [
+        " and ".join(str(describe_violation(inner, schema)) for inner in branch[:3])
+        for branch in context[:5]
+    ]
+    return "fits none of the alternatives: " + " | ".join(f"({reason})" for reason in reasons)
+
+
+def _path(parts: Sequence[str | int]) -> str:
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        kind = "object" if isinstance(value, dict) else "array"
+        count = len(cast("dict[str, object] | list[object]", value))
+        return f"{kind} of {count}"
+    if isinstance(value, str):
+        return f"string {_cut(msgspec.json.encode(value).decode())}"
+    return _cut(
+        "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    )
+
+
+def _options(options: Sequence[object]) -> str:
+    listed = [_cut(msgspec.json.encode(option).decode()) for option in options[:_LISTED]]
+    more = len(options) - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more else "")
+
+
+def _either(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

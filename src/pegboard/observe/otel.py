@@ -1,0 +1,60 @@
+"""CallSpans: one OpenTelemetry span per call (extra ``pegboard[otel]``)."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from pegboard.model import CallRecord, ToolCall
+
+__all__ = ["CallSpans"]
+
+
+class CallSpans:
+    """An observer that surrounds each call with a span, so that the tool's own spans nest inside.
+
+    Attribute names follow OpenTelemetry's conventions for generative AI where those have one.
+    Pegboard needs only the API package; what is exported and where to is up to the application.
+    """
+
+    def __init__(self, tracer_provider: Any = None) -> None:
+        try:
+            from opentelemetry import trace  # noqa: PLC0415
+        except ImportError as error:
+            raise ImportError(
+                "Spans need OpenTelemetry: install it with `pip install 'pegboard[otel]'`."
+            ) from error
+        self._trace = trace
+        self._tracer = trace.get_tracer("pegboard", tracer_provider=tracer_provider)
+
+    @contextmanager
+    def around(self, call: ToolCall, /) -> Generator[None]:
+        """Open a span for the time of the call."""
+        with self._tracer.start_as_current_span(
+            f"execute_tool {call.tool.name}",
+            attributes={
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": call.tool.name,
+            },
+            # Messages of exceptions may quote arguments.
+            record_exception=False,
+            set_status_on_exception=False,
+        ):
+            yield
+
+    def __call__(self, record: CallRecord, /) -> None:
+        """Write what happened onto the current span."""
+        span = self._trace.get_current_span()
+        span.set_attribute("pegboard.outcome", record.outcome)
+        span.set_attribute("pegboard.attempts", record.attempts)
+        optional = {
+            "error.type": record.error_code,
+            "pegboard.server": record.server,
+            "pegboard.arguments_size": record.arguments_size,
+            "pegboard.result_size": record.result_size,
+            "pegboard.cost": record.cost,
+        }
+        for name, value in optional.items():
+            if value is not None:
+                span.set_attribute(name, value)
+        if record.outcome != "ok":
+            span.set_status(self._trace.StatusCode.ERROR, record.error_code)

@@ -1,0 +1,27 @@
+"""What happens around a call: one policy per file, always in the same order."""
+
+from pegboard.policies.access import Access
+from pegboard.policies.chain import ORDER, PolicyOptions, needs_loop, wrap_step
+from pegboard.policies.concurrency import Concurrency
+from pegboard.policies.deadline import Deadline
+from pegboard.policies.policy import Policy, Target
+from pegboard.policies.retry import Retry
+from pegboard.policies.telemetry import Observer, Telemetry, Tracer
+from pegboard.policies.validation import Validation
+
+__all__ = [
+    "ORDER",
+    "Access",
+    "Concurrency",
+    "Deadline",
+    "Observer",
+    "Policy",
+    "PolicyOptions",
+    "Retry",
+    "Target",
+    "Telemetry",
+    "Tracer",
+    "Validation",
+    "needs_loop",
+    "wrap_step",
+]

@@ -1,0 +1,49 @@
+"""The one place that says in which order policies surround a tool."""
+
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from pegboard.model import Step
+from pegboard.policies.access import Access
+from pegboard.policies.concurrency import Concurrency
+from pegboard.policies.deadline import Deadline
+from pegboard.policies.policy import Policy, Target
+from pegboard.policies.retry import Retry
+from pegboard.policies.telemetry import Telemetry
+from pegboard.policies.validation import Validation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ORDER", "PolicyOptions", "needs_loop", "wrap_step"]
+
+ORDER = ("telemetry", "access", "validation", "deadline", "retry", "concurrency")
+"""Outermost first. Refusals are recorded; a refused caller learns nothing of the schema; the
+deadline covers all retries and the waiting for a place; each attempt takes a place of its own."""
+
+
+class PolicyOptions(TypedDict, total=False):
+    """Policies by name, for a registry or for one tool; ``None`` switches one off."""
+
+    telemetry: Telemetry | None
+    access: Access | None
+    validation: Validation | None
+    deadline: Deadline | None
+    retry: Retry | None
+    concurrency: Concurrency | None
+
+
+def wrap_step(step: Step, target: Target, policies: PolicyOptions) -> Step:
+    """Surround a step with the given policies, in the fixed order."""
+    for policy in _present(policies)[::-1]:
+        step = policy.wrap(step, target)
+    return step
+
+
+def needs_loop(policies: PolicyOptions) -> bool:
+    """Tell whether any of the policies can wait."""
+    return any(policy.needs_loop for policy in _present(policies))
+
+
+def _present(policies: PolicyOptions) -> list[Policy]:
+    by_name = cast("Mapping[str, Policy | None]", policies)
+    return [policy for name in ORDER if (policy := by_name.get(name)) is not None]

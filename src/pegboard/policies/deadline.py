@@ -1,0 +1,40 @@
+"""Deadline: no call takes longer than it may."""
+
+import math
+from typing import ClassVar
+
+import anyio
+
+from pegboard.errors import ToolTimeoutError
+from pegboard.model import Step, ToolCall
+from pegboard.policies.policy import Target
+
+__all__ = ["Deadline"]
+
+
+class Deadline:
+    """Ends a call after so many seconds with `ToolTimeoutError`.
+
+    An asynchronous tool is cancelled. A synchronous one cannot be stopped: its thread is abandoned
+    and its answer dropped; it never keeps the process from ending.
+    """
+
+    needs_loop: ClassVar[bool] = True
+
+    def __init__(self, seconds: float) -> None:
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise ValueError(f"A deadline is a positive number of seconds, not {seconds!r}.")
+        self.seconds = seconds
+
+    def wrap(self, step: Step, target: Target) -> Step:
+        """Limit the time of the step."""
+        seconds = self.seconds
+        name = target.tool.name
+
+        async def limited(call: ToolCall) -> object:
+            # Not fail_after: a TimeoutError of the tool's own must reach the caller unchanged.
+            with anyio.move_on_after(seconds):
+                return await step(call)
+            raise ToolTimeoutError(name, seconds=seconds)
+
+        return limited

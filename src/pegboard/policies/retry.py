@@ -1,0 +1,100 @@
+"""Retry: repeat a failed call, if repeating it is safe."""
+
+import copy
+import logging
+import random
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import anyio
+import msgspec
+
+from pegboard.errors import InvalidArgumentsError, PegboardError
+from pegboard.model import Step, Tool, ToolCall
+from pegboard.policies.access import Access
+from pegboard.policies.policy import Target
+
+__all__ = ["Retry"]
+
+logger = logging.getLogger("pegboard.retry")
+
+
+class Retry:
+    """Repeats what was certainly not started, and what is declared safe to repeat.
+
+    A local tool declares it by its annotations (``read_only`` or ``idempotent``). For a tool of a
+    server that is only a hint by someone else: you declare it here, by a pattern of names.
+
+    Args:
+        attempts: how often to try in all.
+        idempotent: glob patterns of tools that may be repeated even if they were started.
+        initial: the longest pause before the second attempt, in seconds; it doubles each time,
+            up to ``maximum``. The pause is random, so that callers do not come back together.
+    """
+
+    needs_loop: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        attempts: int = 3,
+        *,
+        idempotent: Iterable[str] = (),
+        initial: float = 0.1,
+        maximum: float = 10.0,
+    ) -> None:
+        if attempts < 1:
+            raise ValueError(f"At least one attempt has to be made, not {attempts!r}.")
+        if not 0 <= initial <= maximum:
+            raise ValueError("The pauses must satisfy 0 <= initial <= maximum.")
+        self.attempts = attempts
+        self.initial = initial
+        self.maximum = maximum
+        self._declared = Access(allow=idempotent)
+
+    def may_repeat(self, tool: Tool) -> bool:
+        """Tell whether the tool is declared safe to run again."""
+        if self._declared.permits(tool):
+            return True
+        hints = tool.annotations
+        return tool.server is None and bool(hints.read_only or hints.idempotent)
+
+    def wrap(self, step: Step, target: Target) -> Step:
+        """Repeat the step when it fails and that is safe."""
+        if self.attempts == 1:
+            return step
+        repeatable = self.may_repeat(target.tool)
+
+        async def repeated(call: ToolCall) -> object:
+            for pause in self._pauses():
+                try:
+                    # A copy each time: a failed attempt may have changed what it was given.
+                    return await step(
+                        msgspec.structs.replace(call, arguments=copy.deepcopy(call.arguments))
+                    )
+                except Exception as error:
+                    if not _worth_repeating(error, repeatable=repeatable):
+                        raise
+                    logger.info(
+                        "call_repeated",
+                        extra={
+                            "tool": call.tool.name,
+                            "error": type(error).__name__,
+                            "pause": pause,
+                        },
+                    )
+                await anyio.sleep(pause)
+            return await step(call)
+
+        return repeated
+
+    def _pauses(self) -> Iterator[float]:
+        ceiling = self.initial
+        for _ in range(self.attempts - 1):
+            yield random.uniform(0, ceiling)  # noqa: S311
+            ceiling = min(ceiling * 2, self.maximum)
+
+
+def _worth_repeating(error: Exception, *, repeatable: bool) -> bool:
+    if isinstance(error, InvalidArgumentsError):
+        return False
+    return repeatable or (isinstance(error, PegboardError) and not error.sent)

@@ -1,0 +1,173 @@
+"""Telemetry: one CallRecord per call, to any number of observers."""
+
+import logging
+from asyncio import CancelledError  # noqa: TID251 - anyio names it only inside a running loop
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
+from time import perf_counter, time
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from pegboard.errors import Outcome, PegboardError
+from pegboard.model import CallRecord, Step, ToolCall, ToolResult
+from pegboard.policies.policy import Target
+
+__all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
+
+logger = logging.getLogger("pegboard.telemetry")
+_encode = msgspec.json.Encoder().encode
+
+Observer = Callable[[CallRecord], object]
+"""Receives each record right after its call. Called on the path of the call, so it should be quick;
+what it raises is logged and never reaches the caller."""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """An observer that also surrounds the call, as a tracing span does."""
+
+    def __call__(self, record: CallRecord, /) -> object:
+        """Receive the record, still inside `around`."""
+        ...
+
+    def around(self, call: ToolCall, /) -> AbstractContextManager[object]:
+        """Return a context that is entered before the call and left after its record."""
+        ...
+
+
+class Telemetry:
+    """Tells observers about every call, refused ones included.
+
+    Args:
+        observers: who is told.
+        arguments: keep the arguments in the records. Off: they may hold secrets.
+        results: keep the results in the records. Off: they may be large.
+    """
+
+    needs_loop: ClassVar[bool] = False
+
+    def __init__(
+        self, observers: Iterable[Observer] = (), *, arguments: bool = False, results: bool = False
+    ) -> None:
+        self.arguments = arguments
+        self.results = results
+        self.observers: tuple[Observer, ...] = ()
+        self._tracers: tuple[Tracer, ...] = ()
+        self.watch(observers)
+
+    def watch(self, observers: Iterable[Observer]) -> None:
+        """Tell these observers from now on, instead of those before."""
+        self.observers = tuple(observers)
+        self._tracers = tuple(it for it in self.observers if isinstance(it, Tracer))
+
+    @property
+    def plain(self) -> bool:
+        """True when records hold no arguments or results, and no observer surrounds calls."""
+        return not (self._tracers or self.arguments or self.results)
+
+    def tell(self, record: CallRecord) -> None:
+        """Give a record to every observer; what one raises is logged and goes no further."""
+        for observer in self.observers:
+            try:
+                observer(record)
+            except Exception:
+                logger.exception("observer_failed")
+
+    def wrap(self, step: Step, target: Target) -> Step:
+        """Observe the step."""
+
+        async def watched(call: ToolCall) -> object:
+            started = time()
+            began = perf_counter()
+            try:
+                value = await step(call)
+            except BaseException as error:
+                self.failed(call, started, perf_counter() - began, error)
+                raise
+            self.finished(call, started, perf_counter() - began, value)
+            return value
+
+        async def traced(call: ToolCall) -> object:
+            with ExitStack() as around:
+                for tracer in self._tracers:
+                    _enter(around, tracer, call)
+                return await watched(call)
+
+        def observed(call: ToolCall) -> Awaitable[object]:
+            if not self.observers:
+                return step(call)
+            return traced(call) if self._tracers else watched(call)
+
+        return observed
+
+    def finished(self, call: ToolCall, started: float, duration: float, value: object) -> None:
+        """Tell the observers that a call gave a value."""
+        failed = isinstance(value, ToolResult) and value.is_error
+        record = CallRecord(
+            call.tool.name,
+            started,
+            duration,
+            "tool_error" if failed else "ok",
+            "tool_error" if failed else None,
+            1 if call.tally is None else call.tally.attempts,
+            json_size(call.arguments),
+            json_size(value),
+            _cost(value),
+            call.tool.server,
+            call.meta,
+            call.arguments if self.arguments else None,
+            value if self.results else None,
+        )
+        self.tell(record)
+
+    def failed(self, call: ToolCall, started: float, duration: float, error: BaseException) -> None:
+        """Tell the observers that a call ended without a value."""
+        outcome, code = _classify(error)
+        attempts = 0 if outcome == "refused" else 1
+        record = CallRecord(
+            call.tool.name,
+            started,
+            duration,
+            outcome,
+            code,
+            attempts if call.tally is None else call.tally.attempts,
+            json_size(call.arguments),
+            server=call.tool.server,
+            meta=call.meta,
+            arguments=call.arguments if self.arguments else None,
+        )
+        self.tell(record)
+
+
+def _enter(around: ExitStack, tracer: Tracer, call: ToolCall) -> None:
+    try:
+        around.enter_context(tracer.around(call))
+    except Exception:
+        logger.exception("observer_failed")
+
+
+def _classify(error: BaseException) -> tuple[Outcome, str]:
+    if isinstance(error, PegboardError):
+        return error.outcome, error.code
+    if isinstance(error, CancelledError):
+        return "cancelled", "cancelled"
+    return "raised", type(error).__name__
+
+
+def json_size(value: object) -> int | None:
+    """Return the bytes a value takes as JSON, or ``None`` when it cannot be JSON."""
+    try:
+        return len(_encode(value))
+    except Exception:  # noqa: BLE001 - any object may be a result; its size is simply not known
+        return None
+
+
+def _cost(value: object) -> float | None:
+    meta: Any = None
+    if isinstance(value, dict):
+        meta = cast("dict[str, Any]", value).get("meta")
+    elif isinstance(value, ToolResult):
+        meta = value.meta
+    cost = cast("dict[str, Any]", meta).get("cost") if isinstance(meta, dict) else None
+    return cost if isinstance(cost, int | float) else None

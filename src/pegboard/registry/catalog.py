@@ -1,0 +1,141 @@
+"""The table of tools: who is on the board, and who wants to know when that changes."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pegboard.model import CatalogChange, Step, Tool
+
+__all__ = ["Catalog", "Entry", "Subscriber", "TroddenPath"]
+
+logger = logging.getLogger("pegboard.catalog")
+
+Subscriber = Callable[[CatalogChange], object]
+"""Receives each change after it has taken effect; what it raises is logged and goes no further."""
+
+
+TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Tool]
+"""A native check of the arguments, and the coroutine function that takes them as they are."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One tool on the board, ready to be called."""
+
+    tool: Tool
+    step: Step
+    inline: bool
+    """True when a blocking caller can run it in its own thread, without an event loop."""
+    permitted: bool
+    """False when an access list hides it."""
+    groups: tuple[str, ...] = ()
+    tallied: bool = False
+    """True when a policy may start the tool more or less than once."""
+    trodden: TroddenPath | None = None
+
+
+class Catalog:
+    """Readers never lock: they look into a dict that changes in single atomic operations."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held by whoever reads and then writes."""
+        self.entries: dict[str, Entry] = {}
+        self.trodden: dict[str, TroddenPath] = {}
+        self.groups_off: frozenset[str] = frozenset()
+        self._revision = 0
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._undelivered: deque[CatalogChange] = deque()
+        self._delivering = threading.Lock()
+
+    def visible(self) -> list[Entry]:
+        """Return the entries that may be seen, in the order of registration."""
+        entries = list(self.entries.values())
+        off = self.groups_off
+        if not off:
+            return [entry for entry in entries if entry.permitted]
+        return [entry for entry in entries if _shown(entry, off)]
+
+    def apply(self, put: Mapping[str, Entry], remove: Iterable[str] = ()) -> None:
+        """Put and remove entries in one step, and tell the subscribers."""
+        with self.lock:
+            off = self.groups_off
+            before = {name: self.entries[name] for name in (*put, *remove) if name in self.entries}
+            for name in (*put, *remove):
+                self.trodden.pop(name, None)
+            for name in remove:
+                del self.entries[name]
+            self.entries.update(put)
+            self.trodden.update({name: it.trodden for name, it in put.items() if it.trodden})
+            self._announce(
+                before={name: entry.tool for name, entry in before.items() if _shown(entry, off)},
+                after={name: entry.tool for name, entry in put.items() if _shown(entry, off)},
+            )
+        self._deliver()
+
+    def switch(self, group: str, *, on: bool) -> None:
+        """Show or hide the tools of a group."""
+        with self.lock:
+            before = self.groups_off
+            after = before - {group} if on else before | {group}
+            self.groups_off = after
+            concerned = [entry for entry in self.entries.values() if group in entry.groups]
+            self._announce(
+                before={
+                    entry.tool.name: entry.tool for entry in concerned if _shown(entry, before)
+                },
+                after={entry.tool.name: entry.tool for entry in concerned if _shown(entry, after)},
+            )
+        self._deliver()
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Tell a subscriber about every later change; call what is returned to stop that."""
+        with self.lock:
+            self._subscribers = (*self._subscribers, subscriber)
+
+        def unsubscribe() -> None:
+            with self.lock:
+                self._subscribers = tuple(
+                    other for other in self._subscribers if other is not subscriber
+                )
+
+        return unsubscribe
+
+    def _announce(self, *, before: Mapping[str, Tool], after: Mapping[str, Tool]) -> None:
+        change = CatalogChange(
+            revision=self._revision + 1,
+            added=tuple(tool for name, tool in after.items() if name not in before),
+            changed=tuple(
+                tool for name, tool in after.items() if name in before and tool is not before[name]
+            ),
+            removed=tuple(tool for name, tool in before.items() if name not in after),
+        )
+        if change.added or change.changed or change.removed:
+            self._revision = change.revision
+            self._undelivered.append(change)
+
+    def _deliver(self) -> None:
+        # One thread at a time delivers, everybody's changes and in order. A subscriber may itself
+        # change the catalogue: that is delivered after the change it is being told about.
+        while self._undelivered and self._delivering.acquire(blocking=False):
+            try:
+                while self._undelivered:
+                    change = self._undelivered.popleft()
+                    for subscriber in self._subscribers:
+                        _tell(subscriber, change)
+            finally:
+                self._delivering.release()
+
+
+def _shown(entry: Entry, groups_off: frozenset[str]) -> bool:
+    return entry.permitted and groups_off.isdisjoint(entry.groups)
+
+
+def _tell(subscriber: Subscriber, change: CatalogChange) -> None:
+    try:
+        subscriber(change)
+    except Exception:
+        logger.exception("subscriber_failed", extra={"revision": change.revision})

@@ -1,0 +1,32 @@
+"""Docstrings: what a function does and what its parameters mean."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import docstring_parser
+
+__all__ = ["Documentation", "read_docstring"]
+
+
+class Documentation(NamedTuple):
+    """What a docstring says."""
+
+    description: str
+    parameters: Mapping[str, str]
+
+
+def read_docstring(function: Callable[..., Any]) -> Documentation:
+    """Read a docstring in Google, NumPy, reST or Epydoc style."""
+    text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
+    # Parsing costs more than everything else about a function, and one line has no parameters.
+    if "\n" not in text:
+        return Documentation(text, {})
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return Documentation(text, {})
+    parameters = {param.arg_name: param.description or "" for param in parsed.params}
+    if not parsed.meta:
+        return Documentation(text, {})
+    return Documentation((parsed.description or "").strip(), parameters)

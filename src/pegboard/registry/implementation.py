@@ -1,0 +1,73 @@
+"""How to run what was registered, synchronous or not, as the innermost Step."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Never, cast
+
+from pegboard.errors import NotImplementedToolError
+from pegboard.model import Step, ToolCall
+from pegboard.registry.background import run_in_background
+from pegboard.registry.threads import run_in_thread
+
+__all__ = ["Implementation", "definition_only", "is_async"]
+
+
+def is_async(function: object) -> bool:
+    """Tell whether calling the function gives something to await."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - for objects whose __call__ is a coroutine
+    )
+
+
+class Implementation:
+    """What runs a tool: a function of the ToolCall that gives a value, or something to await."""
+
+    __slots__ = ("asynchronous", "coroutine_function", "step")
+
+    def __init__(
+        self,
+        run: Callable[[ToolCall], Any],
+        *,
+        asynchronous: bool,
+        coroutine_function: Callable[..., Awaitable[object]] | None = None,
+    ) -> None:
+        self.asynchronous = asynchronous
+        self.coroutine_function = coroutine_function
+        """Set when calling it with valid arguments by name is all there is to running the tool."""
+        self.step: Step = _async_step(run) if asynchronous else _sync_step(run)
+
+
+def _async_step(run: Callable[[ToolCall], Awaitable[object]]) -> Step:
+    def run_async(call: ToolCall) -> Awaitable[object]:
+        if call.tally is not None:
+            call.tally.attempts += 1
+        return run(call)
+
+    return run_async
+
+
+def _sync_step(run: Callable[[ToolCall], object]) -> Step:
+    async def run_sync(call: ToolCall) -> object:
+        if call.tally is not None:
+            call.tally.attempts += 1
+        value = run(call) if call.inline else await run_in_thread(run, call)
+        # A synchronous function may still return a coroutine: `lambda: fetch(...)`.
+        if not hasattr(type(value), "__await__"):
+            return value
+        awaitable = cast("Awaitable[object]", value)
+        if call.inline:
+            return run_in_background(lambda: awaitable, tool=call.tool.name)
+        return await awaitable
+
+    return run_sync
+
+
+def definition_only() -> Implementation:
+    """Return the implementation of a tool that has none: it refuses every call."""
+
+    async def refuse(call: ToolCall) -> Never:
+        raise NotImplementedToolError(call.tool.name)
+
+    implementation = Implementation(refuse, asynchronous=False)
+    implementation.step = refuse
+    return implementation

@@ -1,0 +1,184 @@
+"""The parameters of a function: their JSON Schema, and how JSON arguments become Python ones."""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pydantic
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError
+
+from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
+from pegboard.model import ToolCall
+from pegboard.registry.types import DescribedType, UnsupportedTypeError, describe_type
+
+__all__ = ["Parameters"]
+
+_REFERENCE = "#/$defs/{model}"
+
+
+class Parameters:
+    """Reads a signature once; then turns each call's arguments into what the function takes."""
+
+    def __init__(
+        self, signature: inspect.Signature, *, tool: str, described: Mapping[str, str]
+    ) -> None:
+        self._tool = tool
+        self._context: str | None = None
+        self._positional: list[str] = []
+        self._defaults: dict[str, Any] = {}
+        self._types: dict[str, DescribedType] = {}
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        open_ended = False
+        for parameter in signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                open_ended = True
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                raise InvalidToolError(
+                    f"Tool {tool!r} takes *{parameter.name}; a tool's arguments have names."
+                )
+            elif _is_context(parameter.annotation):
+                self._context = parameter.name
+            else:
+                properties[parameter.name] = self._add(parameter)
+                if (
+                    "default" not in properties[parameter.name]
+                    and parameter.default is parameter.empty
+                ):
+                    required.append(parameter.name)
+        self.schema = self._assemble(properties, required, described, open_ended=open_ended)
+        self._recasts = [(name, *kind.recast) for name, kind in self._types.items() if kind.recast]
+        self._converts = [
+            (name, kind.convert) for name, kind in self._types.items() if kind.convert
+        ]
+        self._indirect = bool(self._converts or self._context or self._defaults or self._positional)
+
+    def direct(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return what takes the arguments by name as they come, defaults left out; or ``None``."""
+        if self._indirect:
+            return None
+        recasts = self._recasts
+        if not recasts:
+            return function
+
+        def recast(**arguments: Any) -> Any:
+            for name, wrong, right in recasts:
+                if arguments.get(name).__class__ is wrong:
+                    arguments[name] = right(arguments[name])
+            return function(**arguments)
+
+        return recast
+
+    def apply(self, function: Callable[..., Any], call: ToolCall) -> Any:
+        """Call the function with the arguments of the call.
+
+        Raises:
+            InvalidArgumentsError: when a value cannot be what the function asks for.
+        """
+        arguments = call.arguments
+        for name, wrong, right in self._recasts:
+            if arguments.get(name).__class__ is wrong:
+                arguments = {**arguments, name: right(arguments[name])}
+        if self._indirect:
+            return self._apply_slowly(function, call, arguments)
+        return function(**arguments)
+
+    def _apply_slowly(
+        self, function: Callable[..., Any], call: ToolCall, arguments: dict[str, Any]
+    ) -> Any:
+        ready = {**self._defaults, **arguments}
+        violations: list[Violation] = []
+        for name, convert in self._converts:
+            if name not in arguments:
+                continue
+            try:
+                ready[name] = convert(arguments[name])
+            except pydantic.ValidationError as error:
+                violations += [_violation(name, problem) for problem in error.errors()]
+        if violations:
+            raise InvalidArgumentsError(self._tool, violations)
+        if self._context is not None:
+            ready[self._context] = call
+        positional = [ready.pop(name) for name in self._positional if name in ready]
+        return function(*positional, **ready)
+
+    def _add(self, parameter: inspect.Parameter) -> dict[str, Any]:
+        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+        default = parameter.default
+        if isinstance(default, FieldInfo):
+            annotation = Annotated[annotation, default]
+            default = (
+                parameter.empty
+                if default.is_required()
+                else default.get_default(call_default_factory=True, validated_data={})
+            )
+            if default is not parameter.empty:
+                self._defaults[parameter.name] = default
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            self._positional.append(parameter.name)
+        try:
+            kind = describe_type(annotation)
+        except UnsupportedTypeError as error:
+            raise InvalidToolError(
+                f"Parameter {parameter.name!r} of tool {self._tool!r} has a type without a JSON "
+                f"Schema: {error}. Use JSON types, dataclasses, TypedDict or pydantic models."
+            ) from error
+        self._types[parameter.name] = kind
+        schema = {key: value for key, value in kind.schema.items() if key != "default"}
+        if default is not parameter.empty:
+            try:
+                schema["default"] = kind.adapter.dump_python(default, mode="json", warnings="none")
+            except PydanticSerializationError:
+                # Not JSON, so nobody can pass it: the function fills it in by itself.
+                schema.pop("default", None)
+        return schema
+
+    def _assemble(
+        self,
+        properties: dict[str, Any],
+        required: list[str],
+        described: Mapping[str, str],
+        *,
+        open_ended: bool,
+    ) -> dict[str, Any]:
+        definitions = self._share_definitions(properties)
+        for name, text in described.items():
+            if name in properties and text:
+                properties[name].setdefault("description", text)
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            schema["required"] = [name for name in required if "default" not in properties[name]]
+        if not open_ended:
+            schema["additionalProperties"] = False
+        if definitions:
+            schema["$defs"] = definitions
+        return schema
+
+    def _share_definitions(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Move the definitions of all parameters into one place, as references expect them."""
+        if not any("$defs" in schema for schema in properties.values()):
+            return {}
+        # Pydantic sees all of them at once, because two models may have the same name.
+        adapters = [(name, "validation", kind.adapter) for name, kind in self._types.items()]
+        by_key, shared = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE)  # pyright: ignore[reportArgumentType]
+        for (name, _), schema in by_key.items():
+            old = properties[name]
+            kept = {key: old[key] for key in ("default", "description") if key in old}
+            properties[name] = {**schema, **kept}
+        return dict(shared.get("$defs", {}))
+
+
+def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return ToolCall in get_args(annotation)
+    return annotation is ToolCall
+
+
+def _violation(name: str, problem: Any) -> Violation:
+    path = name
+    for part in problem["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return Violation(path, problem["msg"])

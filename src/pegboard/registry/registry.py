@@ -1,0 +1,375 @@
+"""Registry: register tools, describe them to a planner, call them by name."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from time import perf_counter, time
+from typing import Any, Literal, Never, Unpack, cast
+
+import msgspec
+
+from pegboard.errors import (
+    InvalidArgumentsError,
+    InvalidToolError,
+    PegboardError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    Violation,
+)
+from pegboard.model import ArgumentSchema, CallRecord, FrozenDict, Step, Tally, Tool, ToolCall
+from pegboard.model.call import NO_META
+from pegboard.model.names import nearest_names
+from pegboard.policies import ORDER, Observer, PolicyOptions, Target, Telemetry, Validation
+from pegboard.policies.telemetry import json_size
+from pegboard.registry.background import run_in_background
+from pegboard.registry.batch import Batch, OnConflict
+from pegboard.registry.candidate import Candidate, candidate_of
+from pegboard.registry.catalog import Catalog, Entry, Subscriber, TroddenPath
+from pegboard.registry.report import Registration, Rejection
+
+__all__ = ["Registry"]
+
+logger = logging.getLogger("pegboard.telemetry")
+
+_ANYTHING = ArgumentSchema({}, tool="")
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_encode = msgspec.json.Encoder().encode
+
+
+class Registry:
+    """Tools by name. Safe to use from any number of threads and event loops.
+
+    Args:
+        observers: who is told about each call. To keep arguments or results in the records, pass
+            ``telemetry=Telemetry(observers, arguments=True)`` instead.
+        policies: what happens around each call, for all tools that do not say otherwise.
+            Validation and telemetry are on, everything else is off.
+    """
+
+    def __init__(
+        self, *, observers: Iterable[Observer] = (), **policies: Unpack[PolicyOptions]
+    ) -> None:
+        _check_options(policies)
+        given = policies.get("telemetry") or Telemetry()
+        # A copy, so that observers added later belong to this registry alone.
+        self._telemetry = Telemetry(
+            (*given.observers, *observers), arguments=given.arguments, results=given.results
+        )
+        defaults: PolicyOptions = {"telemetry": self._telemetry, "validation": Validation()}
+        self._policies: PolicyOptions = {**defaults, **policies, "telemetry": self._telemetry}
+        self._catalog = Catalog()
+        self._trodden: Mapping[str, TroddenPath] = {}
+        self._observe_anew(self._telemetry.observers)
+
+    def __len__(self) -> int:
+        return len(self._catalog.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._catalog.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._catalog.entries))
+
+    def __repr__(self) -> str:
+        return f"<Registry of {len(self)} tools>"
+
+    def register(
+        self,
+        item: object,
+        *,
+        on_conflict: OnConflict = "raise",
+        groups: Iterable[str] = (),
+        **policies: Unpack[PolicyOptions],
+    ) -> Tool:
+        """Put a tool on the board: a function, a `Tool`, or any object with `name` and `call`.
+
+        A `Tool` alone is a definition: it is described, but calling it is refused.
+
+        Raises:
+            InvalidToolError: when it is not a tool.
+            ToolConflictError: when the name is taken and ``on_conflict`` is ``"raise"``.
+        """
+        report = self.register_many([item], on_conflict=on_conflict, groups=groups, **policies)
+        return (report.registered or report.skipped)[0]
+
+    def register_many(
+        self,
+        items: Iterable[object],
+        *,
+        on_conflict: OnConflict = "raise",
+        on_error: Literal["raise", "report"] = "raise",
+        groups: Iterable[str] = (),
+        **policies: Unpack[PolicyOptions],
+    ) -> Registration:
+        """Register a batch in one step.
+
+        With ``on_error="raise"`` it is all or nothing. With ``"report"`` the good ones are
+        registered, and the report says what was wrong with the others.
+
+        Raises:
+            InvalidToolError: when one is not a tool, with ``on_error="raise"``.
+            ToolConflictError: when a name is taken, with ``on_error="raise"``.
+        """
+        _check_options(policies)
+        if on_error not in ("raise", "report"):
+            raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
+        batch = Batch(on_conflict, {**self._policies, **policies}, _group_names(groups))
+        rejected: list[Rejection] = []
+
+        def reject(index: int, item: object, error: PegboardError) -> None:
+            if on_error == "raise":
+                raise error
+            rejected.append(Rejection(index, item, error))
+
+        candidates: list[tuple[int, object, Candidate]] = []
+        for index, item in enumerate(items):
+            try:
+                candidates.append((index, item, candidate_of(item)))
+            except InvalidToolError as error:
+                reject(index, item, error)
+        # Everything slow is done, and everything that runs the caller's code.
+        with self._catalog.lock:
+            for index, item, candidate in candidates:
+                try:
+                    batch.add(candidate, self._catalog.entries)
+                except PegboardError as error:
+                    reject(index, item, error)
+            self._catalog.apply(batch.entries)
+        return Registration(
+            registered=tuple(entry.tool for entry in batch.entries.values()),
+            skipped=tuple(batch.skipped),
+            rejected=tuple(sorted(rejected, key=lambda rejection: rejection.index)),
+        )
+
+    def unregister(self, name: str) -> Tool:
+        """Take a tool off the board and return its definition.
+
+        Raises:
+            ToolNotFoundError: when there is none of that name.
+        """
+        with self._catalog.lock:
+            tool = self.get(name)
+            self._catalog.apply({}, remove=[name])
+        return tool
+
+    def get(self, name: str) -> Tool:
+        """Return the definition of a tool, visible or not.
+
+        Raises:
+            ToolNotFoundError: when there is none of that name.
+        """
+        entry = self._find(name)
+        if entry is None:
+            raise self._not_found(name)
+        return entry.tool
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the visible tools: not hidden by an access list, no group switched off."""
+        return tuple(entry.tool for entry in self._catalog.visible())
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Return ``{name: {"description": ..., "input_schema": ...}}`` of all visible tools."""
+        return {
+            (tool := entry.tool).name: {
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            }
+            for entry in self._catalog.visible()
+        }
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a tool and wait for it; what it returns or raises comes back unchanged.
+
+        Works in plain threads, and in a thread whose event loop is running (which it blocks: prefer
+        `acall` there).
+
+        Raises:
+            ToolNotFoundError: when there is no such tool.
+            CallRefusedError: when a policy refuses the call.
+            ToolTimeoutError: when its deadline passed.
+        """
+        entry = self._find(name)
+        inline = entry is None or entry.inline
+        step, call = self._prepare(name, entry, arguments, meta, inline=inline)
+        if inline:
+            return _finish(step(call))
+        return run_in_background(lambda: step(call), tool=name)
+
+    async def acall(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a tool from asynchronous code; synchronous tools run in a thread.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool.
+            CallRefusedError: when a policy refuses the call.
+            ToolTimeoutError: when its deadline passed.
+        """
+        # The trodden path: what the steps of such a tool would do, in one frame, at a third of the
+        # cost. Whatever is unusual, before or after, takes the usual way.
+        try:
+            trodden = self._trodden.get(name)
+        except TypeError:  # not hashable, so it is nobody's name
+            trodden = None
+        if trodden is not None and meta is None and isinstance(arguments, dict):
+            fits, function, tool = trodden
+            try:
+                direct = fits(arguments)
+            except ValueError:  # not JSON
+                direct = False
+            if direct:
+                started = time()
+                began = perf_counter()
+                try:
+                    value = await function(**arguments)
+                except BaseException as error:
+                    call = ToolCall(tool, arguments)
+                    self._telemetry.failed(call, started, perf_counter() - began, error)
+                    raise
+                duration = perf_counter() - began
+                if value.__class__ not in _SCALARS:
+                    self._telemetry.finished(ToolCall(tool, arguments), started, duration, value)
+                    return value
+                try:
+                    taken = len(_encode(arguments))
+                    given = len(_encode(value))
+                except UnicodeEncodeError:
+                    taken, given = json_size(arguments), json_size(value)
+                record = CallRecord(name, started, duration, "ok", None, 1, taken, given)
+                try:
+                    self._tell(record)
+                except Exception:
+                    logger.exception("observer_failed")
+                return value
+        entry = self._find(name)
+        step, call = self._prepare(name, entry, arguments, meta)
+        return await step(call)
+
+    def enable_group(self, group: str) -> None:
+        """Show the tools of a group again, except those in another group that is off."""
+        self._catalog.switch(group, on=True)
+
+    def disable_group(self, group: str) -> None:
+        """Hide the tools of a group and refuse calls of them, also of tools registered later."""
+        self._catalog.switch(group, on=False)
+
+    def groups(self) -> dict[str, bool]:
+        """Return every group, and whether it is switched on."""
+        off = self._catalog.groups_off
+        names = {group for entry in list(self._catalog.entries.values()) for group in entry.groups}
+        return {name: name not in off for name in sorted(names | off)}
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Tell a subscriber about every change of the visible tools; call the result to stop."""
+        return self._catalog.subscribe(subscriber)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell one more observer about each call; call the result to stop."""
+        with self._catalog.lock:
+            self._observe_anew((*self._telemetry.observers, observer))
+
+        def stop() -> None:
+            with self._catalog.lock:
+                self._observe_anew(it for it in self._telemetry.observers if it is not observer)
+
+        return stop
+
+    def _find(self, name: object) -> Entry | None:
+        return self._catalog.entries.get(name) if isinstance(name, str) else None
+
+    def _observe_anew(self, observers: Iterable[Observer]) -> None:
+        telemetry = self._telemetry
+        telemetry.watch(observers)
+        only = telemetry.observers[0] if len(telemetry.observers) == 1 else None
+        self._tell: Observer = only or telemetry.tell
+        self._trodden = self._catalog.trodden if telemetry.plain else {}
+
+    def _prepare(
+        self,
+        name: object,
+        entry: Entry | None,
+        arguments: object,
+        meta: Mapping[str, Any] | None,
+        *,
+        inline: bool = False,
+    ) -> tuple[Step, ToolCall]:
+        attached = NO_META if meta is None else FrozenDict(meta)
+        if entry is None:
+            return self._refusal(self._not_found(name), Tool(name=_printable(name)), attached)
+        off = self._catalog.groups_off
+        if off and not off.isdisjoint(entry.groups):
+            groups = [group for group in entry.groups if group in off]
+            return self._refusal(
+                ToolDisabledError(entry.tool.name, groups=groups), entry.tool, attached
+            )
+        if arguments.__class__ is not dict:
+            if arguments is None:
+                arguments = {}
+            elif isinstance(arguments, Mapping):
+                arguments = dict(cast("Mapping[str, Any]", arguments))
+            else:
+                kind = type(arguments).__name__
+                violation = Violation("", f"the arguments must be an object (a dict), not {kind!r}")
+                error = InvalidArgumentsError(entry.tool.name, [violation])
+                return self._refusal(error, entry.tool, attached)
+        tally = Tally() if entry.tallied else None
+        return entry.step, ToolCall(
+            entry.tool, cast("dict[str, Any]", arguments), attached, inline, tally
+        )
+
+    def _refusal(
+        self, error: PegboardError, tool: Tool, meta: Mapping[str, Any]
+    ) -> tuple[Step, ToolCall]:
+        """Return a step that raises the error, observed like every other call."""
+
+        async def refuse(_: ToolCall) -> Never:
+            raise error
+
+        return self._telemetry.wrap(refuse, Target(tool, _ANYTHING)), ToolCall(tool, {}, meta)
+
+    def _not_found(self, name: object) -> ToolNotFoundError:
+        names = (entry.tool.name for entry in self._catalog.visible())
+        return ToolNotFoundError(name, nearest=nearest_names(name, names))
+
+
+def _finish(work: Awaitable[object]) -> object:
+    """Run a coroutine that never waits, in this thread and without an event loop."""
+    coroutine = work.__await__()
+    try:
+        next(coroutine)
+    except StopIteration as finished:
+        return finished.value
+    raise AssertionError("A step that may wait was run without an event loop.")
+
+
+def _printable(name: object) -> str:
+    try:
+        return Tool(name=cast("str", name)).name
+    except InvalidToolError:
+        return "(not a valid name)"
+
+
+def _check_options(policies: PolicyOptions) -> None:
+    unknown = set(policies) - set(ORDER)
+    if unknown:
+        raise TypeError(
+            f"Unknown option: {', '.join(sorted(unknown))}; policies are {', '.join(ORDER)}."
+        )
+    for name, policy in policies.items():
+        if policy is not None and not hasattr(policy, "wrap"):
+            raise TypeError(f"`{name}` takes a {name.capitalize()} object, not {policy!r}.")
+
+
+def _group_names(groups: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(groups, str):
+        raise TypeError(f"`groups` takes a list of names: [{groups!r}].")
+    return tuple(dict.fromkeys(groups))

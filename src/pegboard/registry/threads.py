@@ -1,0 +1,140 @@
+"""Threads for synchronous tools, so that they never block an event loop.
+
+Not anyio's or the standard library's pool: both wait at exit for a thread that never returns, and
+both let abandoned threads use up the limit. Ours are daemons, and an abandoned one stops counting.
+"""
+
+import asyncio  # noqa: TID251 - results are handed to whichever event loop waits for them
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+__all__ = ["run_in_thread"]
+
+T = TypeVar("T")
+
+LIMIT = 64
+IDLE_SECONDS = 10.0
+
+_nested: ContextVar[bool] = ContextVar("pegboard_in_tool_thread", default=False)
+
+
+async def run_in_thread(function: Callable[[T], object], argument: T) -> object:
+    """Run a synchronous function in a thread of the pool and wait for it without blocking.
+
+    When the waiting task is cancelled, a function that has not begun never runs, and one that has
+    is abandoned: it goes on, its answer is dropped.
+    """
+    job = _Job(partial(function, argument))
+    _pool.submit(job)
+    try:
+        value, error = await asyncio.wrap_future(job.done)
+    except BaseException:
+        _pool.abandon(job)
+        raise
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error
+    return value
+
+
+class _Job:
+    __slots__ = ("abandoned", "context", "done", "function", "nested")
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function = function
+        self.nested = _nested.get()
+        self.context = copy_context()
+        self.context.run(_nested.set, True)  # noqa: FBT003
+        # The outcome is a pair, because a Future refuses to carry some exceptions.
+        self.done: Future[tuple[object, BaseException | None]] = Future()
+        self.abandoned = False
+
+    def run(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return
+        try:
+            outcome = self.context.run(self.function), None
+        except BaseException as error:  # noqa: BLE001
+            outcome = None, error
+        self.done.set_result(outcome)
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active = 0
+        self._pending: deque[_Job] = deque()
+        self._idle: list[SimpleQueue[_Job]] = []
+
+    def submit(self, job: _Job) -> None:
+        with self._lock:
+            # A tool that calls a tool holds a thread while it waits: making the inner call wait for
+            # one of the same threads could block both for ever.
+            if self._active >= LIMIT and not job.nested:
+                self._pending.append(job)
+            else:
+                self._start(job)
+
+    def abandon(self, job: _Job) -> None:
+        with self._lock:
+            if job in self._pending:
+                self._pending.remove(job)
+            elif not job.abandoned:
+                job.abandoned = True
+                self._release()
+
+    def _start(self, job: _Job) -> None:
+        self._active += 1
+        if self._idle:
+            self._idle.pop().put(job)
+        else:
+            threading.Thread(
+                target=self._work, args=(job,), name="pegboard-tool", daemon=True
+            ).start()
+
+    def _release(self) -> None:
+        self._active -= 1
+        if self._pending and self._active < LIMIT:
+            self._start(self._pending.popleft())
+
+    def _work(self, job: _Job) -> None:
+        inbox: SimpleQueue[_Job] = SimpleQueue()
+        while True:
+            job.run()
+            with self._lock:
+                self._idle.append(inbox)
+                if not job.abandoned:
+                    job.abandoned = True
+                    self._release()
+            del job
+            try:
+                job = inbox.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return
+                # Someone gave this thread work in the last moment.
+                job = inbox.get()
+
+
+_pool = _Pool()
+
+
+def _forget() -> None:
+    # A forked child has the objects but not the threads.
+    global _pool  # noqa: PLW0603
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

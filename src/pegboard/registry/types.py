@@ -1,0 +1,124 @@
+"""Python types as JSON Schema, and JSON values back into those types; pydantic does the work."""
+
+import types
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from inspect import Signature
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+
+from pegboard.model import ToolResult
+
+__all__ = ["DescribedType", "UnsupportedTypeError", "describe_type", "output_schema"]
+
+# JSON gives these as they are. Numbers are not among them: see _NUMBERS.
+_AS_THEY_ARE = frozenset(
+    {
+        str,
+        bool,
+        type(None),
+        dict,
+        list,
+        object,
+        Any,
+        list[str],
+        list[Any],
+        dict[str, Any],
+        dict[str, str],
+    }
+)
+_NUMBERS: Mapping[Any, tuple[type, type]] = {int: (float, int), float: (int, float)}
+
+
+class UnsupportedTypeError(Exception):
+    """A type that has no JSON Schema."""
+
+
+class DescribedType(NamedTuple):
+    """One annotation: its schema, and how JSON values become values of it."""
+
+    adapter: TypeAdapter[Any]
+    schema: Mapping[str, Any]
+    recast: tuple[type, type] | None
+    """For numbers: JSON 2.0 is an integer and JSON 2 a float; the first type becomes the second."""
+    convert: Callable[[Any], Any] | None
+    """For everything that JSON does not give as it is."""
+
+
+def describe_type(annotation: Any) -> DescribedType:
+    """Describe an annotation; the work is done once for each.
+
+    Raises:
+        UnsupportedTypeError: when it has no JSON Schema.
+    """
+    try:
+        return _described(annotation)
+    except TypeError:
+        # Not hashable: an Annotated with a list in it, for example.
+        return _described.__wrapped__(annotation)
+
+
+def output_schema(annotation: Any) -> dict[str, Any] | None:
+    """Return the schema of what a function returns, or ``None`` where that says nothing."""
+    if annotation in (Signature.empty, None, Any, ToolResult):
+        return None
+    try:
+        return describe_type(annotation).adapter.json_schema(mode="serialization")
+    except (UnsupportedTypeError, PydanticUserError):
+        return None
+
+
+@lru_cache(maxsize=2048)
+def _described(annotation: Any) -> DescribedType:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        schema = adapter.json_schema()
+    except (PydanticUserError, NameError) as error:
+        raise UnsupportedTypeError(str(error).partition("\n")[0]) from error
+    for part in _metadata(annotation):
+        if isinstance(part, str):
+            schema = {**schema, "description": part}
+    plain = _without_none(_without_descriptions(annotation))
+    if plain in _NUMBERS:
+        return DescribedType(adapter, schema, _NUMBERS[plain], None)
+    convert = None if _json_gives(plain) else adapter.validate_python
+    return DescribedType(adapter, schema, None, convert)
+
+
+def _json_gives(annotation: Any) -> bool:
+    try:
+        if annotation in _AS_THEY_ARE:
+            return True
+    except TypeError:
+        return False
+    if get_origin(annotation) is Literal:
+        return all(isinstance(option, str | bool | None) for option in get_args(annotation))
+    if get_origin(annotation) in (Union, types.UnionType):
+        return all(_json_gives(option) for option in get_args(annotation))
+    return False
+
+
+def _metadata(annotation: Any) -> tuple[Any, ...]:
+    return (
+        cast("tuple[Any, ...]", annotation.__metadata__)
+        if get_origin(annotation) is Annotated
+        else ()
+    )
+
+
+def _without_descriptions(annotation: Any) -> Any:
+    """Take off an Annotated that only describes; one with pydantic's metadata has to be applied."""
+    metadata = _metadata(annotation)
+    if metadata and all(isinstance(part, str) for part in metadata):
+        return annotation.__origin__
+    return annotation
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        options = [option for option in get_args(annotation) if option is not type(None)]
+        if len(options) == 1:
+            return options[0]
+    return annotation

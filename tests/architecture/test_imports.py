@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "typer", "numpy", "pydantic")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}; import sys; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    return {name.partition(".")[0] for name in run.stdout.split()}
+
+
+def test_importing_pegboard_imports_nothing_heavy() -> None:
+    loaded = modules_after("import pegboard")
+    assert loaded.isdisjoint(HEAVY)
+    assert loaded.isdisjoint({"msgspec", "jsonschema_rs", "anyio", "asyncio"})
+
+
+@pytest.mark.covers("R-SAGE-16")
+def test_using_the_registry_needs_neither_the_mcp_sdk_nor_a_web_framework_nor_numpy() -> None:
+    statement = (
+        "from pegboard import Registry; registry = Registry(); "
+        "registry.register(lambda: 0) if False else registry.describe()"
+    )
+    loaded = modules_after(statement)
+    assert loaded.isdisjoint(set(HEAVY) - {"pydantic"})
+    assert "subprocess" not in loaded or "subprocess" in modules_after("import asyncio")

@@ -1,0 +1,239 @@
+import math
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard import InvalidArgumentsError, InvalidToolError, Violation
+from pegboard.model import ArgumentSchema
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "customer": {"type": "string", "minLength": 2},
+        "kind": {"enum": ["new", "used"]},
+        "count": {"type": "integer", "minimum": 1},
+        "when": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"price": {"type": "number", "exclusiveMinimum": 0}},
+                "required": ["price"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["customer", "count"],
+    "additionalProperties": False,
+}
+
+
+def violations(schema: dict[str, Any], arguments: Any) -> list[Violation]:
+    try:
+        ArgumentSchema(schema, tool="t").check(arguments, tool="t")
+    except InvalidArgumentsError as error:
+        return list(error.violations)
+    return []
+
+
+@pytest.mark.covers("R-SAGE-33")
+def test_every_violation_is_listed_with_its_path_in_words() -> None:
+    found = violations(
+        ORDER,
+        {
+            "customer": "x",
+            "kind": "old",
+            "when": 3,
+            "items": [{"price": 1}, {"price": 0, "prise": 2}, {}],
+            "cuont": 1,
+        },
+    )
+    assert sorted(found) == sorted(
+        [
+            Violation("", "the required argument `count` is missing"),
+            Violation("", "unknown argument `cuont`; did you mean `count`?"),
+            Violation("customer", 'must have at least 2 characters, got string "x"'),
+            Violation("kind", 'must be one of "new", "used", got string "old"'),
+            Violation("when", "expected string or null, got 3"),
+            Violation("items[1].price", "must be greater than 0, got 0"),
+            Violation("items[1]", "unknown argument `prise`; did you mean `price`?"),
+            Violation("items[2]", "the required argument `price` is missing"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "integer"}, "1", 'expected integer, got string "1"'),
+        ({"type": "integer"}, True, "expected integer, got true"),
+        ({"type": "integer"}, None, "expected integer, got null"),
+        ({"type": ["integer", "null"]}, [], "expected null or integer, got array of 0"),
+        ({"const": 4}, 5, "must be 4, got 5"),
+        ({"maximum": 4}, 5, "must be at most 4, got 5"),
+        ({"minimum": 4}, 3, "must be at least 4, got 3"),
+        ({"exclusiveMaximum": 4}, 4, "must be less than 4, got 4"),
+        ({"multipleOf": 2}, 3, "must be a multiple of 2, got 3"),
+        ({"maxLength": 1}, "ab", 'must have at most 1 characters, got string "ab"'),
+        ({"pattern": "^a"}, "b", 'must match the pattern `^a`, got string "b"'),
+        ({"minItems": 1}, [], "must have at least 1 items, got array of 0"),
+        ({"maxItems": 0}, [1], "must have at most 0 items, got array of 1"),
+        ({"uniqueItems": True}, [1, 1], "must not repeat an item"),
+        ({"minProperties": 1}, {}, "must have at least 1 members, got object of 0"),
+        ({"maxProperties": 0}, {"a": 1}, "must have at most 0 members, got object of 1"),
+        ({"contains": {"const": 1}}, [2], "has no item of the required form"),
+        ({"not": {"type": "null"}}, None, "has a form that is not allowed, got null"),
+        (False, 1, "is not allowed here"),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+            1,
+            "fits more than one of the alternatives, exactly one is allowed",
+        ),
+        (
+            {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]},
+            "ab",
+            'fits none of the alternatives: (`x`: expected integer, got string "ab")'
+            ' | (`x`: must have at most 1 characters, got string "ab")',
+        ),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "the required argument `b` is missing"),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "breaks the rule `propertyNames`"),
+    ],
+)
+def test_each_rule_has_words(schema: Any, value: Any, message: str) -> None:
+    found = violations({"properties": {"x": schema}}, {"x": value})
+    assert [it.path for it in found] == ["x"]
+    assert found[0].message.startswith(message)
+
+
+def test_large_values_are_not_repeated_in_messages() -> None:
+    found = violations({"properties": {"x": {"type": "integer"}}}, {"x": "y" * 10_000_000})
+    assert len(str(found[0])) < 200
+    assert "10000002 characters" in found[0].message
+    many = {"properties": {"x": {"enum": list(range(1000))}}}
+    assert len(str(violations(many, {"x": -1})[0])) < 200
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"properties": 3},
+        {"required": "a"},
+        {"$ref": "#/$defs/absent"},
+        {"properties": {"a": {"pattern": "("}}},
+        {"$schema": "http://127.0.0.1:9/meta.json"},
+        {"minimum": math.nan},
+        {"properties": {"a": object()}},
+    ],
+    ids=str,
+)
+def test_what_is_not_a_json_schema_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToolError, match="input_schema of tool 't'"):
+        ArgumentSchema(schema, tool="t")
+
+
+TREE = {"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}}
+
+
+def test_a_recursive_schema_checks_at_every_depth() -> None:
+    assert violations(TREE, {"child": {"child": {"n": 1}}}) == []
+    found = violations(TREE, {"child": {"child": {"n": "x"}}})
+    assert [it.path for it in found] == ["child.child.n"]
+
+
+@pytest.mark.parametrize("levels", [10_000, 300_000])
+@pytest.mark.parametrize(
+    "schema", [TREE, {"type": "object"}, {"properties": {"child": {"enum": [1]}}}]
+)
+def test_arguments_nested_beyond_reason_are_refused(schema: dict[str, Any], levels: int) -> None:
+    arguments: dict[str, Any] = {}
+    for _ in range(levels):
+        arguments = {"child": arguments}
+    assert violations(schema, arguments) == [Violation("", "the arguments are nested too deeply")]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("schema", [{}, {"type": "number"}, {"type": ["number", "null"]}])
+def test_numbers_that_json_does_not_have_are_refused(schema: dict[str, Any], value: float) -> None:
+    whole = {"type": "object", "properties": {"x": {"items": schema}}}
+    found = violations(whole, {"y": None, "x": [1, {"z": value}]})
+    assert found == [
+        Violation("x[1].z", "must be a finite number; JSON has no NaN or infinity")
+    ] or all(it.path.startswith("x[1]") for it in found)
+    assert found
+
+
+def test_a_nan_is_named_in_a_flat_schema_too() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "number"}},
+        "additionalProperties": False,
+    }
+    found = violations(schema, {"x": math.nan})
+    assert [it.path for it in found] == ["x"]
+    assert "finite" in found[0].message
+
+
+@pytest.mark.parametrize("value", [object(), 1j, range(3), "\ud800"], ids=ascii)
+def test_values_that_are_not_json_are_refused(value: Any) -> None:
+    found = violations({"type": "object", "required": []}, {"x": value})
+    assert len(found) == 1
+    assert "JSON" in found[0].message
+
+
+def test_a_tuple_is_judged_as_the_array_it_stands_for() -> None:
+    schema = {"properties": {"x": {"type": "array", "items": {"type": "integer"}}}}
+    assert violations(schema, {"x": (1, 2)}) == []
+    assert [it.path for it in violations(schema, {"x": (1, "b")})] == ["x[1]"]
+
+
+schemas: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(
+        [
+            {},
+            {"type": "string"},
+            {"type": "integer"},
+            {"type": "number", "minimum": 0},
+            {"type": "boolean"},
+            {"enum": ["a", 1, None]},
+            {"type": ["string", "null"], "maxLength": 3},
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda it: {"type": "array", "items": it, "maxItems": 3}, inner),
+        st.builds(lambda it: {"anyOf": it}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(
+            lambda members, required, closed: {
+                "type": "object",
+                "properties": members,
+                "required": required,
+                **({"additionalProperties": False} if closed else {}),
+            },
+            st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+            st.lists(st.sampled_from("abc"), unique=True, max_size=2),
+            st.booleans(),
+        ),
+    ),
+    max_leaves=8,
+)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(-5, 5)
+    | st.sampled_from(["", "a", "abcd"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(schemas, values)
+def test_the_verdict_agrees_with_the_reference_validator(schema: Any, value: Any) -> None:
+    whole = {"type": "object", "properties": {"x": schema}}
+    expected = jsonschema.Draft202012Validator(whole).is_valid({"x": value})
+    assert (violations(whole, {"x": value}) == []) == expected

@@ -1,0 +1,149 @@
+from typing import Any
+
+import pytest
+
+from pegboard import (
+    Annotations,
+    CallRecord,
+    Concurrency,
+    InvalidArgumentsError,
+    QueueFullError,
+    Registry,
+    Retry,
+    Tool,
+    tool,
+)
+from pegboard.errors import PegboardError
+
+
+class FlakyError(Exception):
+    pass
+
+
+class NotSentError(PegboardError):
+    sent = False
+
+
+class Flaky:
+    """Fails a number of times, then works."""
+
+    def __init__(self, failures: int, error: type[Exception] = FlakyError) -> None:
+        self.runs = 0
+        self._failures = failures
+        self._error = error
+
+    def __call__(self, items: list[int] | None = None) -> int:
+        self.runs += 1
+        if items is not None:
+            items.append(1)
+        if self.runs <= self._failures:
+            raise self._error
+        return len(items or [])
+
+
+def flaky_tool(flaky: Flaky, *, idempotent: bool = False, read_only: bool = False) -> object:
+    hints = Annotations(idempotent=idempotent, read_only=read_only)
+    return tool(name="flaky", annotations=hints)(flaky)
+
+
+@pytest.mark.covers("R-SAGE-37")
+@pytest.mark.parametrize("hint", ["idempotent", "read_only"])
+async def test_a_tool_declared_safe_is_repeated(hint: str, records: list[CallRecord]) -> None:
+    flaky = Flaky(failures=2)
+    registry = Registry(retry=Retry(3, initial=0), observers=[records.append])
+    registry.register(flaky_tool(flaky, **{hint: True}))
+    assert await registry.acall("flaky", {}) == 0
+    assert flaky.runs == 3
+    assert [(it.outcome, it.attempts) for it in records] == [("ok", 3)]
+
+
+async def test_the_last_error_reaches_the_caller_unchanged(records: list[CallRecord]) -> None:
+    flaky = Flaky(failures=9)
+    registry = Registry(retry=Retry(3, initial=0), observers=[records.append])
+    registry.register(flaky_tool(flaky, idempotent=True))
+    with pytest.raises(FlakyError):
+        await registry.acall("flaky")
+    assert flaky.runs == 3
+    assert [(it.outcome, it.error_code, it.attempts) for it in records] == [
+        ("raised", "FlakyError", 3)
+    ]
+
+
+async def test_an_undeclared_tool_is_started_only_once() -> None:
+    flaky = Flaky(failures=1)
+    registry = Registry(retry=Retry(3, initial=0))
+    registry.register(flaky_tool(flaky))
+    with pytest.raises(FlakyError):
+        await registry.acall("flaky")
+    assert flaky.runs == 1
+
+
+async def test_what_was_not_sent_is_repeated_for_any_tool() -> None:
+    flaky = Flaky(failures=1, error=NotSentError)
+    registry = Registry(retry=Retry(2, initial=0))
+    registry.register(flaky_tool(flaky))
+    assert await registry.acall("flaky") == 0
+
+
+def test_the_operator_can_declare_tools_by_pattern_and_a_servers_hint_is_not_enough() -> None:
+    local = Tool(name="search", annotations=Annotations(read_only=True))
+    remote = Tool(name="search", annotations=Annotations(read_only=True), server="s")
+    assert Retry().may_repeat(local)
+    assert not Retry().may_repeat(remote)
+    assert Retry(idempotent=["sea*"]).may_repeat(remote)
+    assert not Retry(idempotent=["other"]).may_repeat(remote)
+
+
+async def test_each_attempt_gets_the_arguments_as_the_caller_gave_them() -> None:
+    flaky = Flaky(failures=2)
+    registry = Registry(retry=Retry(3, initial=0))
+    registry.register(flaky_tool(flaky, idempotent=True))
+    arguments = {"items": [7]}
+    assert await registry.acall("flaky", arguments) == 2
+    assert arguments in ({"items": [7]}, {"items": [7, 1]})
+
+
+async def test_wrong_arguments_are_not_tried_again() -> None:
+    runs: list[int] = []
+
+    @tool(annotations=Annotations(idempotent=True))
+    def picky(n: int) -> None:
+        runs.append(n)
+
+    registry = Registry(retry=Retry(3, initial=0))
+    registry.register(picky)
+    with pytest.raises(InvalidArgumentsError):
+        await registry.acall("picky", {"n": "x"})
+    assert runs == []
+
+
+async def test_a_full_queue_is_tried_again_and_counts_no_attempt(records: list[CallRecord]) -> None:
+    async def never() -> None:
+        pass
+
+    places = Concurrency(1, queue=0)
+    registry = Registry(concurrency=places, retry=Retry(3, initial=0), observers=[records.append])
+    registry.register(never)
+    await places._acquire("other")  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(QueueFullError):
+        await registry.acall("never")
+    assert records[0].attempts == 0
+
+
+def test_pauses_grow_stay_below_their_ceiling_and_are_random() -> None:
+    retry = Retry(6, initial=1, maximum=4)
+    pauses: list[list[float]] = [
+        list(retry._pauses())  # pyright: ignore[reportPrivateUsage]
+        for _ in range(50)
+    ]
+    for tries in pauses:
+        assert all(0 <= pause <= top for pause, top in zip(tries, [1, 2, 4, 4, 4], strict=True))
+    assert len({tries[0] for tries in pauses}) > 40
+
+
+@pytest.mark.parametrize(
+    "options", [{"attempts": 0}, {"initial": -1}, {"initial": 2, "maximum": 1}]
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"attempt|pauses"):
+        Retry(**options)
