@@ -1,6 +1,7 @@
 """ArgumentSchema: a JSON Schema compiled once, to check arguments and to fill in defaults."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
@@ -14,6 +15,8 @@ from pegboard.model.violations import describe_violation
 __all__ = ["ArgumentSchema"]
 
 _encode = msgspec.json.Encoder().encode
+_encode_binary = msgspec.msgpack.Encoder().encode
+_NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -28,24 +31,26 @@ class ArgumentSchema:
             itself. Nothing is ever fetched.
     """
 
-    __slots__ = ("_fill", "_schema", "_validator", "fits", "flat", "trivial")
+    __slots__ = ("_fill", "_fits", "_schema", "_tool", "_validator", "flat", "trivial")
 
     def __init__(self, schema: Mapping[str, Any], *, tool: str) -> None:
         self.trivial = not schema
         """True for the empty schema, which accepts everything."""
-        self._schema = schema
-        try:
-            # As text: the validator knows plain dicts and lists only, and ours are frozen.
-            self._validator = jsonschema_rs.validator_for(_encode(schema).decode(), offline=True)
-        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            reason = getattr(error, "message", None) or str(error)
-            raise InvalidToolError(
-                f"The input_schema of tool {tool!r} is not a usable JSON Schema: {reason}."
-            ) from error
-        self.fits: Callable[[Any], bool] = self._validator.is_valid
         self.flat = _flat(schema)
         """True when every argument is known, and a string, number or boolean."""
-        self._fill: Filler | None = self._compile_and_fill
+        self._schema = schema
+        self._tool = tool
+        # Compiled here only to find out whether it can be: most registered tools are never called,
+        # and a compiled schema is larger than everything else about a tool.
+        self._compile()
+        self._validator: jsonschema_rs.Validator | None = None
+        self._fits: Callable[[Any], bool] | None = None
+        self._fill: Filler | None = None
+
+    @property
+    def fits(self) -> Callable[[Any], bool]:
+        """The native check, for arguments of a flat schema."""
+        return self._fits or self._ready()
 
     def check(self, arguments: dict[str, Any], *, tool: str) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in, at any depth.
@@ -56,12 +61,13 @@ class ArgumentSchema:
         try:
             if not self.flat:
                 _refuse_what_is_not_json(arguments, tool)
+            fits = self._fits or self._ready()
             fill = self._fill
             complete = arguments if fill is None else fill(arguments)
         except RecursionError:
             raise _nested_too_deeply(tool) from None
         try:
-            if self.fits(complete):
+            if fits(complete):
                 return complete
         except ValueError:
             # A tuple, a date, a subclass of list: judged below by the JSON it stands for.
@@ -73,16 +79,29 @@ class ArgumentSchema:
 
     def _violations(self, arguments: dict[str, Any], tool: str) -> list[Violation]:
         _refuse_what_is_not_json(arguments, tool)
+        validator = self._validator or self._compile()
         try:
-            errors = list(self._validator.iter_errors(msgspec.json.decode(_encode(arguments))))
+            errors = list(validator.iter_errors(msgspec.json.decode(_encode(arguments))))
         except (ValueError, RecursionError):
             raise _nested_too_deeply(tool) from None
         return [describe_violation(error, self._schema) for error in errors]
 
-    def _compile_and_fill(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        # On first use: most registered tools are never called.
+    def _ready(self) -> Callable[[Any], bool]:
         self._fill = compile_defaults(self._schema)
-        return arguments if self._fill is None else self._fill(arguments)
+        self._validator = self._compile()
+        # Last, because other threads take it as the sign that everything is there.
+        self._fits = self._validator.is_valid
+        return self._fits
+
+    def _compile(self) -> jsonschema_rs.Validator:
+        try:
+            # As text: the validator knows plain dicts and lists only, and ours are frozen.
+            return jsonschema_rs.validator_for(_encode(self._schema).decode(), offline=True)
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
+            reason = getattr(error, "message", None) or str(error)
+            raise InvalidToolError(
+                f"The input_schema of tool {self._tool!r} is not a usable JSON Schema: {reason}."
+            ) from error
 
 
 def _flat(schema: Mapping[str, Any]) -> bool:
@@ -109,9 +128,18 @@ def _refuse_what_is_not_json(arguments: dict[str, Any], tool: str) -> None:
     except (TypeError, ValueError, OverflowError) as error:
         violation = Violation("", f"the arguments must be JSON values only: {error}")
         raise InvalidArgumentsError(tool, [violation]) from None
-    # NaN and infinities are encoded as null.
-    if b"null" in encoded:
+    # NaN and infinities are encoded as null: where there is one, look closer.
+    if b"null" in encoded and _may_be_non_finite(arguments):
         _refuse_non_finite(arguments, tool)
+
+
+def _may_be_non_finite(arguments: dict[str, Any]) -> bool:
+    # In MessagePack a float is 0xcb and eight bytes, big-endian; these three bytes begin every
+    # number that is not finite, and nothing that is valid UTF-8.
+    try:
+        return _NON_FINITE.search(_encode_binary(arguments)) is not None
+    except OverflowError:  # integers that MessagePack does not have
+        return True
 
 
 def _nested_too_deeply(tool: str) -> InvalidArgumentsError:

@@ -1,15 +1,17 @@
 """A batch of candidates on its way into the catalogue: conflicts are settled here."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import msgspec
 
 from pegboard.errors import ToolConflictError
-from pegboard.model import Tool
-from pegboard.policies import PolicyOptions, Target, needs_loop, wrap_step
+from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
-from pegboard.registry.catalog import Entry, TroddenPath
+from pegboard.registry.entry import Entry
+
+if TYPE_CHECKING:
+    from pegboard.model import Tool
 
 __all__ = ["Batch", "OnConflict"]
 
@@ -32,7 +34,6 @@ class Batch:
         self._on_conflict: OnConflict = on_conflict
         self._policies = policies
         self._groups = groups
-        self._waits = needs_loop(policies)
 
     def add(self, candidate: Candidate, taken: Mapping[str, Entry]) -> None:
         """Add a candidate, or settle its conflict with what is there.
@@ -52,29 +53,7 @@ class Batch:
                     tool = msgspec.structs.replace(tool, name=self._free_name(tool.name, taken))
                 case "override":
                     pass
-        self.entries[tool.name] = self._entry(candidate, tool)
-
-    def _entry(self, candidate: Candidate, tool: Tool) -> Entry:
-        implementation = candidate.implementation
-        access = self._policies.get("access")
-        return Entry(
-            tool,
-            wrap_step(implementation.step, Target(tool, candidate.schema), self._policies),
-            not implementation.asynchronous and not self._waits,
-            access is None or access.permits(tool),
-            self._groups,
-            self._waits,
-            self._trodden(candidate, tool),
-        )
-
-    def _trodden(self, candidate: Candidate, tool: Tool) -> TroddenPath | None:
-        function = candidate.implementation.coroutine_function
-        present = {name for name, policy in self._policies.items() if policy is not None}
-        if function is None or self._groups or not candidate.schema.flat:
-            return None
-        if present != {"telemetry", "validation"}:
-            return None
-        return candidate.schema.fits, function, tool
+        self.entries[tool.name] = Entry(tool, candidate, self._policies, self._groups)
 
     def _free_name(self, name: str, taken: Mapping[str, Entry]) -> str:
         number = 2

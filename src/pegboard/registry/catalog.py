@@ -3,38 +3,17 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
-import msgspec
+from pegboard.model import CatalogChange, Tool
+from pegboard.registry.entry import Entry, TroddenPath
 
-from pegboard.model import CatalogChange, Step, Tool
-
-__all__ = ["Catalog", "Entry", "Subscriber", "TroddenPath"]
+__all__ = ["Catalog", "Subscriber"]
 
 logger = logging.getLogger("pegboard.catalog")
 
 Subscriber = Callable[[CatalogChange], object]
 """Receives each change after it has taken effect; what it raises is logged and goes no further."""
-
-
-TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Tool]
-"""A native check of the arguments, and the coroutine function that takes them as they are."""
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One tool on the board, ready to be called."""
-
-    tool: Tool
-    step: Step
-    inline: bool
-    """True when a blocking caller can run it in its own thread, without an event loop."""
-    permitted: bool
-    """False when an access list hides it."""
-    groups: tuple[str, ...] = ()
-    tallied: bool = False
-    """True when a policy may start the tool more or less than once."""
-    trodden: TroddenPath | None = None
 
 
 class Catalog:
@@ -45,6 +24,7 @@ class Catalog:
         """Held by whoever reads and then writes."""
         self.entries: dict[str, Entry] = {}
         self.trodden: dict[str, TroddenPath] = {}
+        """Short ways to the tools that have one and have been called."""
         self.groups_off: frozenset[str] = frozenset()
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
@@ -69,12 +49,19 @@ class Catalog:
             for name in remove:
                 del self.entries[name]
             self.entries.update(put)
-            self.trodden.update({name: it.trodden for name, it in put.items() if it.trodden})
             self._announce(
                 before={name: entry.tool for name, entry in before.items() if _shown(entry, off)},
                 after={name: entry.tool for name, entry in put.items() if _shown(entry, off)},
             )
         self._deliver()
+
+    def open(self, entry: Entry) -> None:
+        """Note that a tool is called for the first time."""
+        trodden = entry.trodden()
+        with self.lock:
+            # Unless it was replaced or removed meanwhile.
+            if trodden is not None and self.entries.get(entry.tool.name) is entry:
+                self.trodden[entry.tool.name] = trodden
 
     def switch(self, group: str, *, on: bool) -> None:
         """Show or hide the tools of a group."""

@@ -19,11 +19,11 @@ from pegboard.model import ArgumentSchema, CallRecord, FrozenDict, Step, Tally, 
 from pegboard.model.call import NO_META
 from pegboard.model.names import nearest_names
 from pegboard.policies import ORDER, Observer, PolicyOptions, Target, Telemetry, Validation
-from pegboard.policies.telemetry import json_size
 from pegboard.registry.background import run_in_background
 from pegboard.registry.batch import Batch, OnConflict
 from pegboard.registry.candidate import Candidate, candidate_of
-from pegboard.registry.catalog import Catalog, Entry, Subscriber, TroddenPath
+from pegboard.registry.catalog import Catalog, Subscriber
+from pegboard.registry.entry import Entry, TroddenPath
 from pegboard.registry.report import Registration, Rejection
 
 __all__ = ["Registry"]
@@ -180,7 +180,6 @@ class Registry:
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call a tool and wait for it; what it returns or raises comes back unchanged.
@@ -204,7 +203,6 @@ class Registry:
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call a tool from asynchronous code; synchronous tools run in a thread.
@@ -220,35 +218,44 @@ class Registry:
             trodden = self._trodden.get(name)
         except TypeError:  # not hashable, so it is nobody's name
             trodden = None
-        if trodden is not None and meta is None and isinstance(arguments, dict):
+        if trodden is not None and meta is None:
             fits, function, tool = trodden
+            given: Any = arguments
             try:
-                direct = fits(arguments)
+                direct = fits(given)
             except ValueError:  # not JSON
                 direct = False
             if direct:
                 started = time()
                 began = perf_counter()
                 try:
-                    value = await function(**arguments)
+                    value: object = await function(**given)
                 except BaseException as error:
-                    call = ToolCall(tool, arguments)
+                    call = ToolCall(tool, given)
                     self._telemetry.failed(call, started, perf_counter() - began, error)
                     raise
                 duration = perf_counter() - began
-                if value.__class__ not in _SCALARS:
-                    self._telemetry.finished(ToolCall(tool, arguments), started, duration, value)
-                    return value
-                try:
-                    taken = len(_encode(arguments))
-                    given = len(_encode(value))
-                except UnicodeEncodeError:
-                    taken, given = json_size(arguments), json_size(value)
-                record = CallRecord(name, started, duration, "ok", None, 1, taken, given)
-                try:
-                    self._tell(record)
-                except Exception:
-                    logger.exception("observer_failed")
+                if value.__class__ in _SCALARS:
+                    try:
+                        record = CallRecord(
+                            name,
+                            started,
+                            duration,
+                            "ok",
+                            None,
+                            1,
+                            len(_encode(given)),
+                            len(_encode(value)),
+                        )
+                    except UnicodeEncodeError:
+                        pass
+                    else:
+                        try:
+                            self._tell(record)
+                        except Exception:
+                            logger.exception("observer_failed")
+                        return value
+                self._telemetry.finished(ToolCall(tool, given), started, duration, value)
                 return value
         entry = self._find(name)
         step, call = self._prepare(name, entry, arguments, meta)
@@ -321,8 +328,10 @@ class Registry:
                 violation = Violation("", f"the arguments must be an object (a dict), not {kind!r}")
                 error = InvalidArgumentsError(entry.tool.name, [violation])
                 return self._refusal(error, entry.tool, attached)
+        if not entry.opened:
+            self._catalog.open(entry)
         tally = Tally() if entry.tallied else None
-        return entry.step, ToolCall(
+        return entry.step(), ToolCall(
             entry.tool, cast("dict[str, Any]", arguments), attached, inline, tally
         )
 

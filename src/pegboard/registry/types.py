@@ -60,10 +60,18 @@ def describe_type(annotation: Any) -> DescribedType:
         return _described.__wrapped__(annotation)
 
 
-def output_schema(annotation: Any) -> dict[str, Any] | None:
+def output_schema(annotation: Any) -> Mapping[str, Any] | None:
     """Return the schema of what a function returns, or ``None`` where that says nothing."""
     if annotation in (Signature.empty, None, Any, ToolResult):
         return None
+    try:
+        return _output(annotation)
+    except TypeError:
+        return _output.__wrapped__(annotation)
+
+
+@lru_cache(maxsize=2048)
+def _output(annotation: Any) -> Mapping[str, Any] | None:
     try:
         return describe_type(annotation).adapter.json_schema(mode="serialization")
     except (UnsupportedTypeError, PydanticUserError):

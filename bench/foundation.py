@@ -1,0 +1,139 @@
+"""The registry: calls, validation, description, registration, import."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.measure import Row, at_least, at_most, interleave, run_worker
+from bench.peers import python_of, versions
+
+OURS = Path(sys.executable)
+
+
+def measure() -> tuple[list[Row], dict[str, dict[str, str]]]:
+    """Run every measurement of the registry."""
+    fastmcp, jsonschema = python_of("fastmcp"), python_of("jsonschema")
+    rows = [
+        *_calls(fastmcp),
+        *_validation(jsonschema),
+        *_describe(),
+        *_register(fastmcp),
+        *_imports(),
+    ]
+    taking_part = {
+        "pegboard": versions(OURS, ["pegboard", "jsonschema-rs", "msgspec", "pydantic", "anyio"]),
+        "fastmcp": versions(fastmcp, ["fastmcp", "mcp", "pydantic"]),
+        "jsonschema": versions(jsonschema, ["jsonschema"]),
+    }
+    return rows, taking_part
+
+
+def _calls(fastmcp: Path) -> list[Row]:
+    found = interleave(
+        7,
+        {
+            "ours": lambda: run_worker(OURS, "ours", "calls"),
+            "fastmcp": lambda: run_worker(fastmcp, "fastmcp_peer", "calls"),
+        },
+    )
+    ours, peer = found["ours"], found["fastmcp"]["call"]
+    call, floor = ours["echo_call"], ours["echo_floor"]
+    return [
+        at_least(
+            "calls per second, FastMCP's in-memory client = 1",
+            peer / call,
+            20,
+            f"{1 / call:,.0f} against {1 / peer:,.0f} a second",
+        ),
+        at_most(
+            "cost of a call, validation and a bare await = 1",
+            ours["echo_ratio"],
+            3,
+            f"`echo(text)`: {call * 1e9:,.0f} ns against {floor * 1e9:,.0f} ns",
+        ),
+        Row(
+            claim="the same with an integer and a default",
+            measured=ours["add_ratio"],
+            unit="×",
+            detail=f"`add(a, b=1)`: {ours['add_call'] * 1e9:,.0f} ns",
+        ),
+    ]
+
+
+def _validation(jsonschema: Path) -> list[Row]:
+    found = interleave(
+        7,
+        {
+            "ours": lambda: run_worker(OURS, "ours", "validation"),
+            "peer": lambda: run_worker(jsonschema, "jsonschema_peer", "validation"),
+        },
+    )
+    ours, peer = found["ours"]["check"], found["peer"]["check"]
+    size = found["ours"]["size"]
+    return [
+        at_least(
+            "validations per second, python-jsonschema = 1",
+            peer / ours,
+            20,
+            f"20 properties, {size:,.0f} bytes: {ours * 1e6:,.1f} µs against {peer * 1e6:,.0f} µs",
+        )
+    ]
+
+
+def _describe() -> list[Row]:
+    found = interleave(7, {"ours": lambda: run_worker(OURS, "ours", "describe")})["ours"]
+    described, by_hand = found["describe"], found["by_hand"]
+    return [
+        at_most(
+            "`describe()` of 10,000 tools, by hand = 1",
+            described / by_hand,
+            2,
+            f"{described * 1e3:,.2f} ms against {by_hand * 1e3:,.2f} ms",
+        )
+    ]
+
+
+def _register(fastmcp: Path) -> list[Row]:
+    found = interleave(
+        3,
+        {
+            "ours": lambda: run_worker(OURS, "ours", "register"),
+            "fastmcp": lambda: run_worker(fastmcp, "fastmcp_peer", "register"),
+        },
+    )
+    ours, peer = found["ours"], found["fastmcp"]
+    return [
+        at_least(
+            "registering 10,000 functions, FastMCP's `add_tool` = 1",
+            peer["seconds"] / ours["seconds"],
+            5,
+            f"{ours['seconds']:,.2f} s against {peer['seconds']:,.2f} s",
+        ),
+        Row(
+            claim="memory per registered tool",
+            measured=ours["bytes_per_tool"] / 1024,
+            unit=" KB",
+            detail=f"FastMCP: {peer['bytes_per_tool'] / 1024:,.1f} KB",
+        ),
+    ]
+
+
+def _imports() -> list[Row]:
+    def start(code: str) -> dict[str, float]:
+        began = time.perf_counter()
+        subprocess.run([OURS, "-c", code], check=True)
+        return {"seconds": time.perf_counter() - began}
+
+    found = interleave(
+        25, {"bare": lambda: start("pass"), "ours": lambda: start("import pegboard")}
+    )
+    ours, bare = found["ours"]["seconds"], found["bare"]["seconds"]
+    return [
+        at_most(
+            "`import pegboard`, a bare interpreter start = 1",
+            ours / bare,
+            3,
+            f"{ours * 1e3:,.1f} ms against {bare * 1e3:,.1f} ms",
+        )
+    ]

@@ -1,0 +1,80 @@
+"""Repetitions, medians, and the table they end up in."""
+
+import json
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+WORKERS = ROOT / "bench" / "workers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measured claim."""
+
+    claim: str
+    measured: float | None
+    unit: str
+    goal: str = ""
+    met: bool | None = None
+    detail: str = ""
+
+
+def run_worker(python: Path, worker: str, measurement: str) -> dict[str, Any]:
+    """Run one measurement in a fresh process."""
+    run = subprocess.run(
+        [python, WORKERS / f"{worker}.py", measurement],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=600,
+    )
+    if run.returncode != 0:
+        raise SystemExit(f"{worker}.py {measurement} failed:\n{run.stderr}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def interleave(
+    repetitions: int, contenders: Mapping[str, Callable[[], dict[str, Any]]]
+) -> dict[str, dict[str, float]]:
+    """Run the contenders in turn, and return the median of each figure of each."""
+    figures: dict[str, dict[str, list[float]]] = {name: {} for name in contenders}
+    for _ in range(repetitions):
+        for name, measure in contenders.items():
+            for figure, value in measure().items():
+                figures[name].setdefault(figure, []).append(value)
+    return {
+        name: {figure: statistics.median(values) for figure, values in found.items()}
+        for name, found in figures.items()
+    }
+
+
+def at_least(claim: str, measured: float, goal: float, detail: str) -> Row:
+    """A ratio that should be large."""
+    met = measured >= goal
+    return Row(
+        claim=claim, measured=measured, unit="×", goal=f"≥ {goal:g}×", met=met, detail=detail
+    )
+
+
+def at_most(claim: str, measured: float, goal: float, detail: str) -> Row:
+    """A ratio that should be small."""
+    met = measured <= goal
+    return Row(
+        claim=claim, measured=measured, unit="×", goal=f"≤ {goal:g}×", met=met, detail=detail
+    )
+
+
+def table(rows: list[Row]) -> str:
+    """Render rows for a terminal, and for README."""
+    lines = ["| claim | measured | goal | met | detail |", "| --- | ---: | ---: | :---: | --- |"]
+    for row in rows:
+        met = {True: "yes", False: "NO", None: ""}[row.met]
+        number = "" if row.measured is None else f"{row.measured:,.2f}{row.unit}"
+        lines.append(f"| {row.claim} | {number} | {row.goal} | {met} | {row.detail} |")
+    return "\n".join(lines)

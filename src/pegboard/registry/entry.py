@@ -1,0 +1,61 @@
+"""Entry: one tool on the board; what it takes to call it is put together on its first call."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pegboard.model import Step, Tool
+from pegboard.policies import PolicyOptions, Target, needs_loop, wrap_step
+from pegboard.registry.candidate import Candidate
+
+__all__ = ["Entry", "TroddenPath"]
+
+TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Tool]
+"""A native check of the arguments, and the coroutine function that takes them as they are."""
+
+
+class Entry:
+    """A tool with its policies and groups. Most tools are never called, so this stays small."""
+
+    __slots__ = ("_candidate", "_policies", "_step", "groups", "inline", "tallied", "tool")
+
+    def __init__(
+        self, tool: Tool, candidate: Candidate, policies: PolicyOptions, groups: tuple[str, ...]
+    ) -> None:
+        self.tool = tool
+        self.groups = groups
+        self.tallied = needs_loop(policies)
+        """True when a policy may start the tool more or less than once."""
+        self.inline = not candidate.implementation.asynchronous and not self.tallied
+        """True when a blocking caller can run it in its own thread, without an event loop."""
+        self._candidate = candidate
+        self._policies = policies
+        self._step: Step | None = None
+
+    @property
+    def permitted(self) -> bool:
+        """False when an access list hides it."""
+        access = self._policies.get("access")
+        return access is None or access.permits(self.tool)
+
+    @property
+    def opened(self) -> bool:
+        """True once the tool has been called."""
+        return self._step is not None
+
+    def step(self) -> Step:
+        """Return the tool with its policies around it."""
+        if self._step is None:
+            candidate = self._candidate
+            target = Target(self.tool, candidate.schema)
+            self._step = wrap_step(candidate.implementation.step, target, self._policies)
+        return self._step
+
+    def trodden(self) -> TroddenPath | None:
+        """Return the shortest way to call the tool, if there is one that does the same."""
+        function = self._candidate.implementation.coroutine_function
+        if function is None or self.groups or not self._candidate.schema.flat:
+            return None
+        present = {name for name, policy in self._policies.items() if policy is not None}
+        if present != {"telemetry", "validation"}:
+            return None
+        return self._candidate.schema.fits, function, self.tool
