@@ -1,4 +1,4 @@
-"""Measure everything once, print one table, write `bench/results/`."""
+"""Measure everything once, print one table, write `bench/results/` and README's quotation of it."""
 
 import dataclasses
 import datetime
@@ -23,8 +23,17 @@ def main() -> None:
     path = ROOT / "bench" / "results" / "foundation.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    _quote_in_readme("foundation", table(rows))
     print(table(rows))
     print(f"\nWritten to {path.relative_to(ROOT)}; versions: {json.dumps(versions)}")
+
+
+def _quote_in_readme(suite: str, quoted: str) -> None:
+    readme = ROOT / "README.md"
+    begin, end = f"<!-- bench: {suite} -->\n", "\n<!-- bench: end -->"
+    before, _, rest = readme.read_text("utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    readme.write_text(f"{before}{begin}{quoted}{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

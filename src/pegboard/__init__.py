@@ -4,8 +4,9 @@ Names are imported when they are first used, so that `import pegboard` costs nex
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# The checkers know this name; importing `typing` for it would double the cost of this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.errors import (
         AccessDeniedError,
@@ -101,7 +102,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("pegboard")
     if name in __all__:

@@ -234,11 +234,16 @@ async def test_the_trodden_path_records_and_answers_exactly_like_the_steps(
         seen: list[CallRecord] = []
         registry = Registry(telemetry=telemetry, observers=[seen.append])
         registry.register(echo)
-        try:
-            answer = await registry.acall("echo", arguments)
-        except Exception as error:  # noqa: BLE001
-            answer = type(error), str(error)
-        [record] = seen
+        answer: object = None
+        # A tool's first call always takes the steps.
+        for _ in range(2):
+            try:
+                answer = await registry.acall("echo", arguments)
+            except Exception as error:  # noqa: BLE001
+                answer = type(error), str(error)
+        if not isinstance(arguments, list):
+            assert ("echo" in registry._trodden) == telemetry.plain  # pyright: ignore[reportPrivateUsage]
+        record = seen[1]
         same = msgspec.structs.replace(record, started=0.0, duration=0.0, arguments=None)
         outcomes.append((answer, same))
     assert outcomes[0] == outcomes[1]

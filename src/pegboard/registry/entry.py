@@ -16,7 +16,16 @@ TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Too
 class Entry:
     """A tool with its policies and groups. Most tools are never called, so this stays small."""
 
-    __slots__ = ("_candidate", "_policies", "_step", "groups", "inline", "tallied", "tool")
+    __slots__ = (
+        "_candidate",
+        "_policies",
+        "_step",
+        "groups",
+        "inline",
+        "permitted",
+        "tallied",
+        "tool",
+    )
 
     def __init__(
         self, tool: Tool, candidate: Candidate, policies: PolicyOptions, groups: tuple[str, ...]
@@ -27,15 +36,12 @@ class Entry:
         """True when a policy may start the tool more or less than once."""
         self.inline = not candidate.implementation.asynchronous and not self.tallied
         """True when a blocking caller can run it in its own thread, without an event loop."""
+        access = policies.get("access")
+        self.permitted = access is None or access.permits(tool)
+        """False when an access list hides it."""
         self._candidate = candidate
         self._policies = policies
         self._step: Step | None = None
-
-    @property
-    def permitted(self) -> bool:
-        """False when an access list hides it."""
-        access = self._policies.get("access")
-        return access is None or access.permits(self.tool)
 
     @property
     def opened(self) -> bool:

@@ -1,0 +1,52 @@
+"""Whatever is public is documented, and README quotes only what the bench printed."""
+
+import json
+import re
+from pathlib import Path
+
+from bench.measure import Row, table
+
+import pegboard
+from pegboard import errors
+from pegboard.policies import ORDER
+
+ROOT = Path(__file__).parents[2]
+QUOTE = re.compile(r"<!-- bench: (\w+) -->\n(.*?)\n?<!-- bench: end -->", re.DOTALL)
+
+
+def text_of(pattern: str) -> str:
+    return "\n".join(page.read_text("utf-8") for page in sorted(ROOT.glob(pattern)))
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    reference = text_of("docs/reference/*.md")
+    for name in pegboard.__all__:
+        home = getattr(getattr(pegboard, name), "__module__", "")
+        if home != "pegboard.errors" and name != "__version__":
+            assert name in reference, name
+
+
+def test_every_error_and_policy_is_explained() -> None:
+    concepts = (ROOT / "docs/concepts.md").read_text("utf-8")
+    for name in errors.__all__:
+        if name.endswith("Error") and name != "PegboardError":
+            assert f"`{name}`" in concepts, name
+    for name in ORDER:
+        assert f"| `{name.capitalize()}` |" in concepts, name
+
+
+def test_readme_quotes_exactly_what_the_bench_wrote() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    quotes = QUOTE.findall(readme)
+    assert quotes
+    for suite, quoted in quotes:
+        written = json.loads((ROOT / f"bench/results/{suite}.json").read_text("utf-8"))
+        assert quoted.strip() == table([Row(**row) for row in written["rows"]])
+
+
+def test_every_decision_is_in_the_index_and_the_navigation() -> None:
+    index = (ROOT / "docs/decisions/index.md").read_text("utf-8")
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs/decisions").glob("0*.md"):
+        assert f"({page.name})" in index
+        assert page.name in navigation
