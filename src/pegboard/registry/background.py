@@ -52,14 +52,16 @@ async def _sealed(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseExcep
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    global _loop, _thread  # noqa: PLW0603
+    global _loop, _thread
     with _lock:
         if _loop is None:
-            _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(
-                target=_loop.run_forever, name="pegboard-background-loop", daemon=True
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(
+                target=loop.run_forever, name="pegboard-background-loop", daemon=True
             )
-            _thread.start()
+            thread.start()
+            # Only now: a thread that cannot be started must not leave a loop nobody runs.
+            _loop, _thread = loop, thread
         return _loop
 
 

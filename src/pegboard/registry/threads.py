@@ -96,10 +96,14 @@ class _Pool:
         self._active += 1
         if self._idle:
             self._idle.pop().put(job)
-        else:
-            threading.Thread(
-                target=self._work, args=(job,), name="pegboard-tool", daemon=True
-            ).start()
+            return
+        thread = threading.Thread(target=self._work, args=(job,), name="pegboard-tool", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads to give
+            self._active -= 1
+            job.abandoned = True
+            job.done.set_result((None, error))
 
     def _release(self) -> None:
         self._active -= 1
