@@ -5,7 +5,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 UV := .tools/bin/uv
 IN := .venv/bin
-READY := .venv/.ready
+CORE := .venv/.ready-to-run
+READY := .venv/.ready-to-work
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
@@ -21,14 +22,19 @@ $(UV):
 	@echo "Installing uv $(UV_VERSION) into .tools/" >&2
 	@$(PYTHON) -m pip install --quiet --quiet --disable-pip-version-check --target .tools uv==$(UV_VERSION)
 
-$(READY): $(UV) pyproject.toml uv.lock
-	@echo "Installing the locked environment into .venv/" >&2
+$(CORE): $(UV) pyproject.toml uv.lock
+	@echo "Installing Pegboard into .venv/" >&2
+	@$(UV) sync --quiet --locked --no-dev --inexact --python $(PYTHON)
+	@touch $@
+
+$(READY): $(CORE)
+	@echo "Installing what tests, checks and documentation need into .venv/" >&2
 	@$(UV) sync --quiet --locked --python $(PYTHON)
-	@touch $(READY)
+	@touch $@
 
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 
-run: $(READY) ## Run the demo: tools registered, described, called and observed
+run: $(CORE) ## Run the demo: tools registered, described, called and observed
 	@$(IN)/python -m examples.demo
 
 test: $(READY) ## Run the tests
@@ -43,13 +49,15 @@ fmt: $(READY) ## Format and mend what ruff can mend
 	@$(IN)/ruff format . && $(IN)/ruff check --fix .
 
 types: $(READY) ## Types (pyright strict), and that every public name is typed
-	@$(IN)/pyright && $(IN)/pyright --verifytypes pegboard --ignoreexternal | tail -n 1
+	@$(IN)/pyright
+	@PATH="$(CURDIR)/$(IN):$$PATH" pyright --verifytypes pegboard --ignoreexternal > .venv/verifytypes.txt \
+	  || { cat .venv/verifytypes.txt; exit 1; }
 
 layers: $(READY) ## Import layers (import-linter)
-	@$(IN)/lint-imports --no-cache
+	@$(IN)/lint-imports --no-cache --no-logo
 
 changelog: $(READY) ## The changelog fragments can be collected
-	@$(IN)/towncrier build --draft --version next > /dev/null
+	@$(IN)/towncrier build --draft --version next > .venv/changelog.txt 2>&1 || { cat .venv/changelog.txt; exit 1; }
 
 docs: $(READY) ## Build the documentation into site/, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict

@@ -71,13 +71,13 @@ class PegboardError(Exception):
 class InvalidToolError(PegboardError, TypeError):
     """What was given to ``register`` is not a tool, or its definition is broken."""
 
-    code = "invalid_tool"
+    code: ClassVar[str] = "invalid_tool"
 
 
 class ToolConflictError(PegboardError, ValueError):
     """A tool of that name is registered already."""
 
-    code = "tool_conflict"
+    code: ClassVar[str] = "tool_conflict"
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -90,7 +90,7 @@ class ToolConflictError(PegboardError, ValueError):
 class ToolNotFoundError(PegboardError, KeyError, ValueError):
     """No tool has that name; ``nearest`` holds names that look like it."""
 
-    code = "not_found"
+    code: ClassVar[str] = "not_found"
 
     def __init__(self, name: object, *, nearest: Sequence[str] = ()) -> None:
         hint = ""
@@ -98,13 +98,13 @@ class ToolNotFoundError(PegboardError, KeyError, ValueError):
             hint = " Did you mean " + " or ".join(repr(other) for other in nearest) + "?"
         super().__init__(f"No tool is named {_shorten(name)}.{hint}")
         self.name = name
-        self.nearest = tuple(nearest)
+        self.nearest: tuple[str, ...] = tuple(nearest)
 
 
 class InvalidPlanError(PegboardError, ValueError):
     """A step of a plan cannot be run as it is; ``index`` tells which."""
 
-    code = "invalid_plan"
+    code: ClassVar[str] = "invalid_plan"
 
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(f"Step {index} of the plan {problem}")
@@ -122,13 +122,13 @@ class CallRefusedError(PegboardError):
 class AccessDeniedError(CallRefusedError, PermissionError):
     """An access list forbids this tool."""
 
-    code = "access_denied"
+    code: ClassVar[str] = "access_denied"
 
 
 class ToolDisabledError(CallRefusedError, RuntimeError):
     """The tool belongs to a group that is switched off."""
 
-    code = "disabled"
+    code: ClassVar[str] = "disabled"
 
     def __init__(self, tool: str, *, groups: Sequence[str]) -> None:
         names = ", ".join(repr(group) for group in groups)
@@ -137,13 +137,13 @@ class ToolDisabledError(CallRefusedError, RuntimeError):
             "Switch it on with `enable_group`.",
             tool=tool,
         )
-        self.groups = tuple(groups)
+        self.groups: tuple[str, ...] = tuple(groups)
 
 
 class NotImplementedToolError(CallRefusedError, RuntimeError):
     """Only the definition of the tool is registered, nothing that could run it."""
 
-    code = "no_implementation"
+    code: ClassVar[str] = "no_implementation"
 
     def __init__(self, tool: str) -> None:
         super().__init__(
@@ -156,23 +156,23 @@ class NotImplementedToolError(CallRefusedError, RuntimeError):
 class InvalidArgumentsError(CallRefusedError, ValueError):
     """The arguments break the tool's input schema; ``violations`` lists every way."""
 
-    code = "invalid_arguments"
+    code: ClassVar[str] = "invalid_arguments"
 
     def __init__(self, tool: str, violations: Sequence[Violation]) -> None:
         listed = "; ".join(str(violation) for violation in violations)
         super().__init__(f"Invalid arguments for tool {tool!r}: {listed}", tool=tool)
-        self.violations = tuple(violations)
+        self.violations: tuple[Violation, ...] = tuple(violations)
 
 
 class QueueFullError(CallRefusedError, RuntimeError):
     """As many calls run and wait as the tool or registry allows."""
 
-    code = "queue_full"
+    code: ClassVar[str] = "queue_full"
 
     def __init__(self, tool: str, *, limit: int, queue: int) -> None:
         super().__init__(
-            f"Tool {tool!r} was not started: {limit} calls run and {queue} wait already, "
-            "which is the limit. Try again later.",
+            f"Tool {tool!r} was not started: as many calls run ({limit}) and wait ({queue}) "
+            "as may. Try again later.",
             tool=tool,
         )
         self.limit = limit
@@ -182,7 +182,7 @@ class QueueFullError(CallRefusedError, RuntimeError):
 class WouldDeadlockError(CallRefusedError, RuntimeError):
     """A blocking call was made from the very event loop that would have to do its work."""
 
-    code = "would_deadlock"
+    code: ClassVar[str] = "would_deadlock"
 
     def __init__(self, tool: str) -> None:
         super().__init__(
@@ -193,27 +193,30 @@ class WouldDeadlockError(CallRefusedError, RuntimeError):
 
 
 class ToolTimeoutError(PegboardError, TimeoutError):
-    """The tool did not finish before its deadline; it may have had effects (``sent``)."""
+    """The tool did not finish before its deadline; ``sent`` says whether it was started."""
 
-    code = "timeout"
-    outcome = "timeout"
-    sent = True
+    code: ClassVar[str] = "timeout"
+    outcome: ClassVar[Outcome] = "timeout"
 
-    def __init__(self, tool: str, *, seconds: float) -> None:
+    def __init__(self, tool: str, *, seconds: float, sent: bool = True) -> None:
         super().__init__(
             f"Tool {tool!r} did not finish within {seconds:g} s. It may have had effects; "
             "raise its `Deadline` if it needs longer."
+            if sent
+            else f"Tool {tool!r} was not started: it waited {seconds:g} s for a place. Raise the "
+            "limit of its `Concurrency`, or its `Deadline`."
         )
         self.tool = tool
         self.seconds = seconds
+        self.sent = sent
 
 
 class ToolExecutionError(PegboardError, RuntimeError):
     """The tool ran and reported its own failure (a result with ``is_error``)."""
 
-    code = "tool_error"
-    outcome = "tool_error"
-    sent = True
+    code: ClassVar[str] = "tool_error"
+    outcome: ClassVar[Outcome] = "tool_error"
+    sent: bool = True
 
 
 def _shorten(value: object, limit: int = 80) -> str:

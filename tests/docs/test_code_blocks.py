@@ -46,12 +46,15 @@ def test_every_block_says_what_it_is(page: Path) -> None:
     [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))],
     ids=name_of,
 )
-async def test_python_blocks_run_and_print_what_they_say(page: Path) -> None:
+async def test_python_blocks_run_and_print_what_they_say(
+    page: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     space: dict[str, Any] = {"__name__": "docs"}
     for block in blocks_of(page):
         if block.language == "python":
             where = f"{name_of(page)}:{block.line}"
             assert await printed(block.source, where, space) == promised(block.source), where
+            assert caplog.records == [], where
 
 
 async def printed(source: str, where: str, space: dict[str, Any]) -> list[str]:

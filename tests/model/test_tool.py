@@ -58,6 +58,10 @@ def test_a_name_has_to_be_a_printable_string(name: Any) -> None:
         {"output_schema": 1},
         {"tags": "abc"},
         {"tags": [1]},
+        {"annotations": {"idempotent": True}},
+        {"server": 3},
+        {"category": 3},
+        {"defer_loading": "yes"},
     ],
 )
 def test_a_broken_definition_is_refused(fields: dict[str, Any]) -> None:

@@ -80,6 +80,12 @@ def test_a_full_disk_harms_no_call(caplog: pytest.LogCaptureFixture) -> None:
     lines.close()
 
 
+def test_a_line_whose_writer_died_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"tool":"t","started":1,"duration":1,"outcome":"ok"}\n{"tool":', "utf-8")
+    assert [it.tool for it in read_records(path)] == ["t"]
+
+
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text('{"tool":"t","started":1,"duration":1,"outcome":"ok"}\n{"tool":\n', "utf-8")

@@ -100,8 +100,9 @@ async def test_waiting_for_a_place_counts_towards_the_deadline() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(registry.acall, "gate")
             await gate.entered.wait()
-            with pytest.raises(ToolTimeoutError):
+            with pytest.raises(ToolTimeoutError, match="was not started") as late:
                 await registry.acall("late")
+            assert not late.value.sent
             gate.opened.set()
 
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import anyio
 import pytest
@@ -81,7 +82,7 @@ async def test_a_timeout_error_of_the_tools_own_is_not_mistaken_for_the_deadline
     assert raised.value is error
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-def test_a_deadline_is_a_positive_number(seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "3", None])
+def test_a_deadline_is_a_positive_number(seconds: Any) -> None:
     with pytest.raises(ValueError, match="positive"):
         Deadline(seconds)

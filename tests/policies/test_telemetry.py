@@ -144,6 +144,21 @@ def test_observers_can_come_and_go(records: list[CallRecord]) -> None:
     assert len(records) == 1
 
 
+def test_what_cannot_observe_or_subscribe_is_refused_at_once() -> None:
+    registry = Registry()
+    anything: Any = 3
+    for attempt in (registry.observe, registry.subscribe, Telemetry):
+        with pytest.raises(TypeError):
+            attempt(anything)
+    with pytest.raises(TypeError, match="list of callables"):
+        Registry(observers=anything_callable)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="takes a CallRecord"):
+        Registry(observers=[anything])
+
+
+def anything_callable(record: CallRecord) -> None: ...
+
+
 def test_two_registries_made_with_one_telemetry_keep_their_observers_apart(
     records: list[CallRecord],
 ) -> None:

@@ -302,11 +302,67 @@ def test_methods_partials_and_callable_objects_are_functions_too() -> None:
     registry = Registry()
     counter = Counter()
     registry.register(counter.count)
+    assert (
+        FunctionTool.of(functools.partial(counter.count), name="partial").description == "Count on."
+    )
     registry.register(tool(name="double")(Doubler()))
     registry.register(tool(name="square")(functools.partial(power, exponent=2)))
     assert registry.call("count", {"by": 3}) == 3
     assert registry.call("double", {"n": 4}) == 8
     assert registry.call("square", {"base": 3}) == 9
+
+
+class Service:
+    def __init__(self, greeting: str) -> None:
+        self.greeting = greeting
+
+    @tool
+    def greet(self, name: str) -> str:
+        """Greet somebody."""
+        return f"{self.greeting} {name}"
+
+    def plain(self, name: str) -> str:
+        return name
+
+
+def test_a_decorated_method_is_registered_from_an_instance() -> None:
+    first, second = Service("Hello"), Service("Goodbye")
+    registry = Registry()
+    registry.register(first.greet)
+    registry.register(second.greet, on_conflict="rename")
+    assert set(registry.get("greet").input_schema["properties"]) == {"name"}
+    assert registry.call("greet", {"name": "Ada"}) == "Hello Ada"
+    assert registry.call("greet_2", {"name": "Ada"}) == "Goodbye Ada"
+    assert first.greet("Ada") == "Hello Ada"
+    for unbound in (Service.greet, Service.plain):
+        with pytest.raises(InvalidToolError, match=r"register it from an instance"):
+            registry.register(unbound)
+
+
+def test_an_object_may_say_more_of_itself_and_unrelated_attributes_mean_nothing() -> None:
+    class Full:
+        name = "full"
+        annotations = Annotations(idempotent=True)
+        tags = ["a", "b"]
+        category = "c"
+
+        def call(self, arguments: dict[str, Any]) -> None: ...
+
+    class Odd(Full):
+        name = "odd"
+        annotations = {"idempotent": True}
+        tags = [1]
+        category = 3
+
+    registry = Registry()
+    full, odd = registry.register(Full()), registry.register(Odd())
+    assert (full.annotations.idempotent, full.tags, full.category) == (True, ("a", "b"), "c")
+    assert (odd.annotations, odd.tags, odd.category) == (Annotations(), (), None)
+
+
+def test_an_unknown_option_of_the_decorator_is_refused_and_says_where_hints_go() -> None:
+    with pytest.raises(TypeError, match=r"annotations=Annotations\(idempotent=True\)"):
+        tool(idempotent=True)  # pyright: ignore[reportCallIssue]
 
 
 def test_string_annotations_are_understood() -> None:

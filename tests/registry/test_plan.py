@@ -68,6 +68,7 @@ def test_what_a_tool_raises_ends_the_plan() -> None:
         {"type": "tool", "name": ""},
         {"type": "tool", "name": 3},
         {"type": "tool", "name": "note", "arguments": [1]},
+        {"type": "tool", "name": "note", "args": {"a": 1}},
         "note",
         None,
     ],

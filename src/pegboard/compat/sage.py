@@ -18,7 +18,7 @@ class MCPRegistry:
 
     def __init__(self, **policies: Unpack[PolicyOptions]) -> None:
         options: PolicyOptions = {"validation": None, **policies}
-        self.registry = Registry(**options)
+        self.registry: Registry = Registry(**options)
         """The core registry underneath."""
 
     def register(self, tool_obj: Any) -> None:

@@ -20,8 +20,6 @@ class FrozenDict(dict[str, Any]):
     """A dict that refuses every change."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
-    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         return {key: copy.deepcopy(value, memo) for key, value in self.items()}
@@ -37,9 +35,6 @@ class FrozenList(list[Any]):
     """A list that refuses every change."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType]
-    append = clear = extend = insert = pop = _refuse  # pyright: ignore[reportAssignmentType]
-    remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
         return [copy.deepcopy(value, memo) for value in self]
@@ -49,6 +44,24 @@ class FrozenList(list[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenList, (list(self),)
+
+
+_CHANGES_OF_BOTH = ("__setitem__", "__delitem__", "clear", "pop")
+_CHANGES_OF_DICTS = ("__ior__", "popitem", "setdefault", "update")
+_CHANGES_OF_LISTS = (
+    "__iadd__",
+    "__imul__",
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "reverse",
+    "sort",
+)
+for _method in (*_CHANGES_OF_BOTH, *_CHANGES_OF_DICTS):
+    setattr(FrozenDict, _method, _refuse)
+for _method in (*_CHANGES_OF_BOTH, *_CHANGES_OF_LISTS):
+    setattr(FrozenList, _method, _refuse)
 
 
 def freeze(value: object) -> Any:

@@ -34,9 +34,9 @@ class ArgumentSchema:
     __slots__ = ("_fill", "_fits", "_schema", "_tool", "_validator", "flat", "trivial")
 
     def __init__(self, schema: Mapping[str, Any], *, tool: str) -> None:
-        self.trivial = not schema
+        self.trivial: bool = not schema
         """True for the empty schema, which accepts everything."""
-        self.flat = _flat(schema)
+        self.flat: bool = _flat(schema)
         """True when every argument is known, and a string, number or boolean."""
         self._schema = schema
         self._tool = tool
@@ -98,10 +98,17 @@ class ArgumentSchema:
             # As text: the validator knows plain dicts and lists only, and ours are frozen.
             return jsonschema_rs.validator_for(_encode(self._schema).decode(), offline=True)
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            reason = getattr(error, "message", None) or str(error)
             raise InvalidToolError(
-                f"The input_schema of tool {self._tool!r} is not a usable JSON Schema: {reason}."
+                f"The input_schema of tool {self._tool!r} is not a usable JSON Schema: "
+                f"{_reason(error)}."
             ) from error
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return str(error)
+    where = "/".join(str(part) for part in error.instance_path)
+    return f"at `{where}`, {error.message}" if where else error.message
 
 
 def _flat(schema: Mapping[str, Any]) -> bool:

@@ -40,8 +40,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
         fix(self, "name", check_name(self.name))
-        if not isinstance(self.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidToolError(f"The description of tool {self.name!r} must be a string.")
         fix(self, "input_schema", _frozen_schema(self.name, "input_schema", self.input_schema))
         if self.output_schema is not None:
             fix(
@@ -50,9 +48,26 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 _frozen_schema(self.name, "output_schema", self.output_schema),
             )
         fix(self, "tags", _strings(self.name, self.tags))
+        for field, kind in _KINDS.items():
+            value = getattr(self, field)
+            if not isinstance(value, kind):
+                wanted = getattr(kind, "__name__", kind)
+                raise InvalidToolError(
+                    f"The {field} of tool {self.name!r} must be of type {wanted}, "
+                    f"not {type(value).__name__!r}."
+                )
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+_KINDS = {
+    "description": str,
+    "annotations": Annotations,
+    "server": str | None,
+    "category": str | None,
+    "defer_loading": bool,
+}
 
 
 def _frozen_schema(name: str, field: str, schema: object) -> FrozenDict:

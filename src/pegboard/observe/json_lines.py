@@ -24,7 +24,7 @@ class JsonLines:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._lock = threading.Lock()
         self._file: int | None = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
@@ -56,11 +56,15 @@ class JsonLines:
 def read_records(path: str | os.PathLike[str]) -> Iterator[CallRecord]:
     """Read back what `JsonLines` wrote, oldest first.
 
+    A last line without its end is left out: it was being written when the writer died, or still is.
+
     Raises:
         ValueError: naming the line that is not a call record.
     """
     with Path(path).open("rb") as lines:
         for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                return
             try:
                 yield _decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -22,10 +22,13 @@ class Access:
     needs_loop: ClassVar[bool] = False
 
     def __init__(self, *, allow: Iterable[str] | None = None, deny: Iterable[str] = ()) -> None:
-        self.allow = None if allow is None else _patterns("allow", allow)
-        self.deny = _patterns("deny", deny)
+        self.allow: tuple[str, ...] | None = None if allow is None else _patterns("allow", allow)
+        self.deny: tuple[str, ...] = _patterns("deny", deny)
         self._allowed = None if self.allow is None else _matcher(self.allow)
         self._denied = _matcher(self.deny)
+
+    def __repr__(self) -> str:
+        return f"Access(allow={self.allow!r}, deny={self.deny!r})"
 
     def permits(self, tool: Tool) -> bool:
         """Tell whether the tool may be seen and called."""

@@ -39,6 +39,9 @@ class Concurrency:
         self._running = 0
         self._waiting: deque[Future[None]] = deque()
 
+    def __repr__(self) -> str:
+        return f"Concurrency({self.limit!r}, queue={self.queue!r})"
+
     def wrap(self, step: Step, target: Target) -> Step:
         """Let the step run only while it holds a place."""
         name = target.tool.name

@@ -22,9 +22,12 @@ class Deadline:
     needs_loop: ClassVar[bool] = True
 
     def __init__(self, seconds: float) -> None:
-        if not (seconds > 0 and math.isfinite(seconds)):
+        if not isinstance(seconds, int | float) or not (seconds > 0 and math.isfinite(seconds)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A deadline is a positive number of seconds, not {seconds!r}.")
         self.seconds = seconds
+
+    def __repr__(self) -> str:
+        return f"Deadline({self.seconds!r})"
 
     def wrap(self, step: Step, target: Target) -> Step:
         """Limit the time of the step."""
@@ -35,6 +38,7 @@ class Deadline:
             # Not fail_after: a TimeoutError of the tool's own must reach the caller unchanged.
             with anyio.move_on_after(seconds):
                 return await step(call)
-            raise ToolTimeoutError(name, seconds=seconds)
+            started = call.tally is None or call.tally.attempts > 0
+            raise ToolTimeoutError(name, seconds=seconds, sent=started)
 
         return limited

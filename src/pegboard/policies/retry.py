@@ -16,7 +16,7 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Retry"]
 
-logger = logging.getLogger("pegboard.retry")
+logger: logging.Logger = logging.getLogger("pegboard.retry")
 
 
 class Retry:
@@ -50,6 +50,9 @@ class Retry:
         self.initial = initial
         self.maximum = maximum
         self._declared = Access(allow=idempotent)
+
+    def __repr__(self) -> str:
+        return f"Retry({self.attempts!r}, idempotent={self._declared.allow!r})"
 
     def may_repeat(self, tool: Tool) -> bool:
         """Tell whether the tool is declared safe to run again."""

@@ -15,7 +15,7 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
 
-logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.telemetry")
 _encode = msgspec.json.Encoder().encode
 
 Observer = Callable[[CallRecord], object]
@@ -58,7 +58,7 @@ class Telemetry:
 
     def watch(self, observers: Iterable[Observer]) -> None:
         """Tell these observers from now on, instead of those before."""
-        self.observers = tuple(observers)
+        self.observers = _checked(observers)
         self._tracers = tuple(it for it in self.observers if isinstance(it, Tracer))
 
     @property
@@ -138,6 +138,16 @@ class Telemetry:
             arguments=call.arguments if self.arguments else None,
         )
         self.tell(record)
+
+
+def _checked(observers: Iterable[Observer]) -> tuple[Observer, ...]:
+    if callable(observers):
+        raise TypeError("`observers` takes a list of callables, not a single one.")
+    found = tuple(observers)
+    for observer in found:
+        if not callable(observer):
+            raise TypeError(f"An observer is a callable that takes a CallRecord, not {observer!r}.")
+    return found
 
 
 def _enter(around: ExitStack, tracer: Tracer, call: ToolCall) -> None:

@@ -14,6 +14,9 @@ class Validation:
 
     needs_loop: ClassVar[bool] = False
 
+    def __repr__(self) -> str:
+        return "Validation()"
+
     def wrap(self, step: Step, target: Target) -> Step:
         """Let only valid arguments through."""
         if target.schema.trivial:

@@ -1,14 +1,17 @@
 """Candidate: anything a user may register, understood and checked, not yet on the board."""
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from pegboard.errors import InvalidToolError
-from pegboard.model import ArgumentSchema, Tool, ToolCall
+from pegboard.model import Annotations, ArgumentSchema, Tool, ToolCall
 from pegboard.registry.functions import FunctionTool
 from pegboard.registry.implementation import Implementation, definition_only, is_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Candidate", "candidate_of"]
 
@@ -31,9 +34,10 @@ def candidate_of(item: object) -> Candidate:
         InvalidToolError: when it is none of these, or its definition is broken.
     """
     if isinstance(item, _FUNCTIONS):
-        item = FunctionTool.of(item)
+        item = cast("FunctionTool[..., Any]", FunctionTool.of(cast("Callable[..., Any]", item)))
     if isinstance(item, FunctionTool):
-        tool, implementation = item.definition, item.implementation()
+        function = cast("FunctionTool[..., Any]", item)
+        tool, implementation = function.definition, function.implementation()
     elif isinstance(item, Tool):
         tool, implementation = item, definition_only()
     else:
@@ -55,18 +59,34 @@ def _from_object(item: object) -> tuple[Tool, Implementation]:
             "Register a function, a `Tool`, or an object with `name` and `call(arguments)`."
         )
     if not callable(call):
-        raise InvalidToolError(f"The `call` of {_shown(item)} is not callable.")
+        raise InvalidToolError(f"{_shown(item)} has a `call` that is not callable.")
     tool = Tool(
         name=name,
         description=_value(item, "description", ""),
         input_schema=_value(item, "input_schema", {}),
         output_schema=_value(item, "output_schema", None),
+        **_extras(item),
     )
 
     def run(tool_call: ToolCall) -> object:
         return call(tool_call.arguments)
 
     return tool, Implementation(run, asynchronous=is_async(call))
+
+
+def _extras(item: object) -> dict[str, Any]:
+    """Return what else an object says of itself; attributes of other types mean something else."""
+    extras: dict[str, Any] = {}
+    for name, kind in (("annotations", Annotations), ("category", str), ("defer_loading", bool)):
+        value = _member(item, name)
+        if isinstance(value, kind):
+            extras[name] = value
+    tags = _member(item, "tags")
+    if isinstance(tags, list | tuple):
+        tags = tuple(cast("list[Any]", tags))
+        if all(isinstance(tag, str) for tag in tags):
+            extras["tags"] = tags
+    return extras
 
 
 def _value(item: object, member: str, absent: Any) -> Any:
@@ -79,9 +99,9 @@ def _member(item: object, member: str) -> Any:
         return getattr(item, member, _MISSING)
     except Exception as error:
         raise InvalidToolError(
-            f"The `{member}` of {_shown(item)} cannot be read: {error}."
+            f"{_shown(item)} has a `{member}` that cannot be read: {error}."
         ) from error
 
 
 def _shown(item: object) -> str:
-    return f"an object of type {type(item).__name__!r}"
+    return f"An object of type {type(item).__name__!r}"

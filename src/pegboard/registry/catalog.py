@@ -10,7 +10,7 @@ from pegboard.registry.entry import Entry, TroddenPath
 
 __all__ = ["Catalog", "Subscriber"]
 
-logger = logging.getLogger("pegboard.catalog")
+logger: logging.Logger = logging.getLogger("pegboard.catalog")
 
 Subscriber = Callable[[CatalogChange], object]
 """Receives each change after it has taken effect; what it raises is logged and goes no further."""
@@ -20,7 +20,7 @@ class Catalog:
     """Readers never lock: they look into a dict that changes in single atomic operations."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         """Held by whoever reads and then writes."""
         self.entries: dict[str, Entry] = {}
         self.trodden: dict[str, TroddenPath] = {}
@@ -80,6 +80,10 @@ class Catalog:
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every later change; call what is returned to stop that."""
+        if not callable(subscriber):
+            raise TypeError(
+                f"A subscriber is a callable that takes a CatalogChange, not {subscriber!r}."
+            )
         with self.lock:
             self._subscribers = (*self._subscribers, subscriber)
 

@@ -1,5 +1,6 @@
 """Docstrings: what a function does and what its parameters mean."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ class Documentation(NamedTuple):
 
 def read_docstring(function: Callable[..., Any]) -> Documentation:
     """Read a docstring in Google, NumPy, reST or Epydoc style."""
+    if isinstance(function, functools.partial):
+        function = function.func
     text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
     # Parsing costs more than everything else about a function, and one line has no parameters.
     if "\n" not in text:

@@ -30,14 +30,14 @@ class Entry:
     def __init__(
         self, tool: Tool, candidate: Candidate, policies: PolicyOptions, groups: tuple[str, ...]
     ) -> None:
-        self.tool = tool
-        self.groups = groups
-        self.tallied = needs_loop(policies)
+        self.tool: Tool = tool
+        self.groups: tuple[str, ...] = groups
+        self.tallied: bool = needs_loop(policies)
         """True when a policy may start the tool more or less than once."""
-        self.inline = not candidate.implementation.asynchronous and not self.tallied
+        self.inline: bool = not candidate.implementation.asynchronous and not self.tallied
         """True when a blocking caller can run it in its own thread, without an event loop."""
         access = policies.get("access")
-        self.permitted = access is None or access.permits(tool)
+        self.permitted: bool = access is None or access.permits(tool)
         """False when an access list hides it."""
         self._candidate = candidate
         self._policies = policies

@@ -3,7 +3,8 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
+from types import MethodType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, ToolCall
@@ -14,20 +15,35 @@ from pegboard.registry.types import output_schema
 
 __all__ = ["FunctionTool", "tool"]
 
+_OPTIONS = ("name", "description", "tags", "category", "annotations", "defer_loading")
 
-class FunctionTool:
-    """A function with its tool definition; calling it calls the function."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FunctionTool(Generic[P, R]):
+    """A function with its tool definition; calling it calls the function.
+
+    In a class it is a method like any other: register it from an instance.
+    """
 
     def __init__(
-        self, function: Callable[..., Any], definition: Tool, parameters: Parameters
+        self,
+        function: Callable[P, R],
+        definition: Tool,
+        parameters: Parameters,
+        *,
+        unbound: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
-        self.definition = definition
+        self.function: Callable[P, R] = function
+        self.definition: Tool = definition
         self._parameters = parameters
+        self._unbound = unbound
 
     @classmethod
-    def of(cls, function: Callable[..., Any], **overrides: Any) -> "FunctionTool":
+    def of(cls, function: Callable[P, R], **overrides: Any) -> "FunctionTool[P, R]":
         """Read a function's signature and docstring; `overrides` are fields of `Tool`."""
         name: str = overrides.pop("name", None) or getattr(function, "__name__", "")
         if name == "<lambda>":
@@ -41,6 +57,10 @@ class FunctionTool:
                 f"The signature of tool {name!r} cannot be read: {error}. "
                 "Are all its annotations defined where the function is?"
             ) from error
+        unbound = _is_unbound_method(function, signature)
+        if unbound:
+            _, *rest = signature.parameters.values()
+            signature = signature.replace(parameters=rest)
         docs = read_docstring(function)
         parameters = Parameters(signature, tool=name, described=docs.parameters)
         fields: dict[str, Any] = {
@@ -49,11 +69,18 @@ class FunctionTool:
             "output_schema": output_schema(signature.return_annotation),
         }
         fields.update({key: value for key, value in overrides.items() if value is not None})
-        return cls(function, Tool(name=name, **fields), parameters)
+        return cls(function, Tool(name=name, **fields), parameters, unbound=unbound)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
         return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool[..., R]":
+        """Bind to an instance, as methods do."""
+        if instance is None or not self._unbound:
+            return self
+        bound: Callable[..., R] = MethodType(self.function, instance)
+        return FunctionTool(bound, self.definition, self._parameters)
 
     def __repr__(self) -> str:
         return f"<tool {self.definition.name!r}: {self.function!r}>"
@@ -78,15 +105,37 @@ class FunctionTool:
         return self._parameters.apply(self.function, ToolCall(self.definition, arguments))
 
     def implementation(self) -> Implementation:
-        """Return what the registry runs."""
+        """Return what the registry runs.
+
+        Raises:
+            InvalidToolError: when it is a method without its instance.
+        """
+        if self._unbound:
+            raise InvalidToolError(
+                f"Tool {self.name!r} is a method; register it from an instance: "
+                f"`instance.{self.function.__name__}`."
+            )
         run = functools.partial(self._parameters.apply, self.function)
         asynchronous = is_async(self.function)
         direct = self._parameters.direct(self.function) if asynchronous else None
         return Implementation(run, asynchronous=asynchronous, coroutine_function=direct)
 
 
+def _is_unbound_method(function: object, signature: inspect.Signature) -> bool:
+    first = next(iter(signature.parameters.values()), None)
+    outer, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    return (
+        inspect.isfunction(function)
+        and first is not None
+        and first.name == "self"
+        and first.annotation is first.empty
+        and bool(outer)
+        and not outer.endswith("<locals>")
+    )
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 
 @overload
@@ -98,12 +147,12 @@ def tool(
     category: str | None = None,
     annotations: Annotations | None = None,
     defer_loading: bool | None = None,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
 def tool(
     function: Callable[..., Any] | None = None, /, **overrides: Any
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Make a tool of a function, sync or async; use as ``@tool`` or ``@tool(name=..., tags=...)``.
 
     Types may be anything pydantic understands. ``Annotated[int, "what it means"]`` and the
@@ -113,6 +162,12 @@ def tool(
     Raises:
         InvalidToolError: when the signature cannot be expressed as a JSON Schema.
     """
-    if function is None:
-        return functools.partial(FunctionTool.of, **overrides)
-    return FunctionTool.of(function, **overrides)
+    unknown = set(overrides).difference(_OPTIONS)
+    if unknown:
+        raise TypeError(
+            f"Unknown option {', '.join(sorted(unknown))}; known are {', '.join(_OPTIONS)}. "
+            "Hints such as idempotent go into `annotations=Annotations(idempotent=True)`."
+        )
+    make: Callable[[Callable[..., Any]], FunctionTool[..., Any]]
+    make = functools.partial(FunctionTool[..., Any].of, **overrides)
+    return make if function is None else make(function)

@@ -31,8 +31,8 @@ class Implementation:
         asynchronous: bool,
         coroutine_function: Callable[..., Awaitable[object]] | None = None,
     ) -> None:
-        self.asynchronous = asynchronous
-        self.coroutine_function = coroutine_function
+        self.asynchronous: bool = asynchronous
+        self.coroutine_function: Callable[..., Awaitable[object]] | None = coroutine_function
         """Set when calling it with valid arguments by name is all there is to running the tool."""
         self.step: Step = _async_step(run) if asynchronous else _sync_step(run)
 

@@ -49,7 +49,9 @@ class Parameters:
                     and parameter.default is parameter.empty
                 ):
                     required.append(parameter.name)
-        self.schema = self._assemble(properties, required, described, open_ended=open_ended)
+        self.schema: dict[str, Any] = self._assemble(
+            properties, required, described, open_ended=open_ended
+        )
         self._recasts = [(name, *kind.recast) for name, kind in self._types.items() if kind.recast]
         self._converts = [
             (name, kind.convert) for name, kind in self._types.items() if kind.convert
@@ -124,7 +126,8 @@ class Parameters:
         except UnsupportedTypeError as error:
             raise InvalidToolError(
                 f"Parameter {parameter.name!r} of tool {self._tool!r} has a type without a JSON "
-                f"Schema: {error}. Use JSON types, dataclasses, TypedDict or pydantic models."
+                f"Schema: {annotation!r}. Use JSON types, dataclasses, TypedDict or pydantic "
+                "models."
             ) from error
         self._types[parameter.name] = kind
         schema = {key: value for key, value in kind.schema.items() if key != "default"}

@@ -10,6 +10,9 @@ from pegboard.errors import InvalidPlanError
 __all__ = ["StepResult", "arun_plan", "run_plan"]
 
 
+_MISNAMED = ("args", "argument", "kwargs", "params", "parameters", "input", "inputs")
+
+
 class StepResult(msgspec.Struct, frozen=True):
     """One step of a plan, and what came of it."""
 
@@ -29,7 +32,7 @@ class _AsyncCallable(Protocol):
 
 
 def run_plan(registry: _Callable, steps: Iterable[Mapping[str, Any]]) -> Iterator[StepResult]:
-    """Run steps one after the other, and yield each with its result.
+    """Yield each step with its result; a step runs only when it is asked for, so iterate.
 
     A step is ``{"type": "tool", "name": ..., "arguments": {...}}``, where arguments may be left
     out, or ``{"type": "reply", ...}``. The
@@ -83,6 +86,9 @@ def _parse(index: int, step: object) -> tuple[Mapping[str, Any], str | None, dic
         raise InvalidPlanError(index, "names no tool: `name` must be a non-empty string.")
     arguments = step.get("arguments")
     if arguments is None:
+        for misnamed in _MISNAMED:
+            if misnamed in step:
+                raise InvalidPlanError(index, f"has `{misnamed}`; the key is `arguments`.")
         return step, name, {}
     if not isinstance(arguments, dict):
         kind = type(arguments).__name__

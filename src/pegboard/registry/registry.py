@@ -28,7 +28,7 @@ from pegboard.registry.report import Registration, Rejection
 
 __all__ = ["Registry"]
 
-logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.telemetry")
 
 _ANYTHING = ArgumentSchema({}, tool="")
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -50,9 +50,10 @@ class Registry:
     ) -> None:
         _check_options(policies)
         given = policies.get("telemetry") or Telemetry()
+        added = Telemetry(observers)
         # A copy, so that observers added later belong to this registry alone.
         self._telemetry = Telemetry(
-            (*given.observers, *observers), arguments=given.arguments, results=given.results
+            (*given.observers, *added.observers), arguments=given.arguments, results=given.results
         )
         defaults: PolicyOptions = {"telemetry": self._telemetry, "validation": Validation()}
         self._policies: PolicyOptions = {**defaults, **policies, "telemetry": self._telemetry}
@@ -375,7 +376,7 @@ def _check_options(policies: PolicyOptions) -> None:
         )
     for name, policy in policies.items():
         if policy is not None and not hasattr(policy, "wrap"):
-            raise TypeError(f"`{name}` takes a {name.capitalize()} object, not {policy!r}.")
+            raise TypeError(f"`{name}` takes an object of {name.capitalize()}, not {policy!r}.")
 
 
 def _group_names(groups: Iterable[str]) -> tuple[str, ...]:
