@@ -21,7 +21,7 @@ started, so that a caller knows whether repeating the call is safe.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 __all__ = [
     "AccessDeniedError",
@@ -30,6 +30,7 @@ __all__ = [
     "InvalidPlanError",
     "InvalidToolError",
     "NotImplementedToolError",
+    "Outcome",
     "PegboardError",
     "QueueFullError",
     "ToolConflictError",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 Outcome = Literal["ok", "tool_error", "raised", "refused", "timeout", "cancelled"]
+"""How a call ended."""
+
+_LISTED = 100
 
 
 class Violation(NamedTuple):
@@ -61,11 +65,19 @@ class PegboardError(Exception):
 
     code: ClassVar[str] = "error"
     outcome: ClassVar[Outcome] = "refused"
+    transient: ClassVar[bool] = False
+    """True when the same call may succeed a moment later, and certainly was not started."""
     sent: bool = False
+    tool: str = ""
+    """The tool it is about; a tool that calls tools may pass on errors about another one."""
 
     def __str__(self) -> str:
         # KeyError would show the repr of the message.
         return str(self.args[0]) if self.args else type(self).__name__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by calling the class again: its parameters are not its `args`.
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 class InvalidToolError(PegboardError, TypeError):
@@ -98,6 +110,7 @@ class ToolNotFoundError(PegboardError, KeyError, ValueError):
             hint = " Did you mean " + " or ".join(repr(other) for other in nearest) + "?"
         super().__init__(f"No tool is named {_shorten(name)}.{hint}")
         self.name = name
+        self.tool: str = str(name)
         self.nearest: tuple[str, ...] = tuple(nearest)
 
 
@@ -116,7 +129,7 @@ class CallRefusedError(PegboardError):
 
     def __init__(self, message: str, *, tool: str) -> None:
         super().__init__(message)
-        self.tool = tool
+        self.tool: str = tool
 
 
 class AccessDeniedError(CallRefusedError, PermissionError):
@@ -159,7 +172,7 @@ class InvalidArgumentsError(CallRefusedError, ValueError):
     code: ClassVar[str] = "invalid_arguments"
 
     def __init__(self, tool: str, violations: Sequence[Violation]) -> None:
-        listed = "; ".join(str(violation) for violation in violations)
+        listed = "; ".join(str(violation) for violation in violations[:_LISTED])
         super().__init__(f"Invalid arguments for tool {tool!r}: {listed}", tool=tool)
         self.violations: tuple[Violation, ...] = tuple(violations)
 
@@ -168,6 +181,7 @@ class QueueFullError(CallRefusedError, RuntimeError):
     """As many calls run and wait as the tool or registry allows."""
 
     code: ClassVar[str] = "queue_full"
+    transient: ClassVar[bool] = True
 
     def __init__(self, tool: str, *, limit: int, queue: int) -> None:
         super().__init__(
@@ -206,9 +220,9 @@ class ToolTimeoutError(PegboardError, TimeoutError):
             else f"Tool {tool!r} was not started: it waited {seconds:g} s for a place. Raise the "
             "limit of its `Concurrency`, or its `Deadline`."
         )
-        self.tool = tool
+        self.tool: str = tool
         self.seconds = seconds
-        self.sent = sent
+        self.sent: bool = sent
 
 
 class ToolExecutionError(PegboardError, RuntimeError):
@@ -217,6 +231,20 @@ class ToolExecutionError(PegboardError, RuntimeError):
     code: ClassVar[str] = "tool_error"
     outcome: ClassVar[Outcome] = "tool_error"
     sent: bool = True
+
+    def __init__(self, message: str, *, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+        """The `ToolResult` that says so."""
+
+
+def _restore(
+    kind: type[PegboardError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> PegboardError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 def _shorten(value: object, limit: int = 80) -> str:

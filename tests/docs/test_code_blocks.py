@@ -98,6 +98,7 @@ def test_shell_blocks_run(command: str) -> None:
     assert run.stdout
 
 
+@pytest.mark.timeout(120)
 def test_the_demo_shows_what_readme_promises() -> None:
     run = subprocess.run(
         ["make", "run"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True

@@ -65,6 +65,30 @@ def test_defaults_are_merged_and_what_the_caller_gave_wins() -> None:
             {"o": {}},
         ),
         (obj(a={"default": [1, {"b": 2}]}), {}, {"a": [1, {"b": 2}]}),
+        (
+            obj(o={"anyOf": [obj(x={"default": 1}), {"type": ["string", "null"]}]}),
+            {"o": {}},
+            {"o": {"x": 1}},
+        ),
+        (
+            {**obj(a={"default": 1}, o={"$ref": "#o"}), "$defs": {"o": {"$anchor": "o"}}},
+            {"o": {}},
+            {"a": 1, "o": {}},
+        ),
+        (
+            {**obj(o={"type": "object"}), "additionalProperties": obj(x={"default": 1})},
+            {"o": {}, "p": {}},
+            {"o": {}, "p": {"x": 1}},
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"^s": {"maxProperties": 0}},
+                "additionalProperties": obj(x={"default": 1}),
+            },
+            {"s": {}},
+            {"s": {}},
+        ),
     ],
     ids=[
         "nested",
@@ -78,6 +102,10 @@ def test_defaults_are_merged_and_what_the_caller_gave_wins() -> None:
         "optional",
         "ambiguous",
         "containers",
+        "several types",
+        "an anchor is not the root",
+        "a declared member is not additional",
+        "patterns decide what is additional",
     ],
 )
 def test_defaults_reach_every_depth(

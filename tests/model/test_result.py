@@ -57,6 +57,8 @@ def test_any_value_becomes_a_result_and_is_given_back_unchanged(
 
 def test_blocks_are_kept_whole_in_the_form_of_the_protocol() -> None:
     contents = ResourceContents(uri="file:///b", mime_type="text/plain", text="inside")
+    with pytest.raises(TypeError):
+        ResourceContents(uri="u", meta={"a": [1]}).meta["a"].append(2)  # pyright: ignore[reportOptionalSubscript]
     blob = ResourceContents(uri="file:///c", blob=DATA)
     blocks = [
         Text(text="one", annotations={"audience": ["user"]}),
@@ -130,5 +132,7 @@ def test_a_result_stays_as_it_is_and_cannot_be_changed() -> None:
 def test_a_reported_failure_can_be_raised() -> None:
     good = ToolResult.of("fine")
     assert good.raise_for_error() is good
-    with pytest.raises(ToolExecutionError, match="broken"):
-        ToolResult(content=(Text(text="broken"),), is_error=True).raise_for_error()
+    failure = ToolResult(content=(Text(text="broken"),), is_error=True)
+    with pytest.raises(ToolExecutionError, match="broken") as raised:
+        failure.raise_for_error()
+    assert raised.value.result is failure

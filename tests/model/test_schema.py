@@ -111,7 +111,7 @@ def test_each_rule_has_words(schema: Any, value: Any, message: str) -> None:
 def test_large_values_are_not_repeated_in_messages() -> None:
     found = violations({"properties": {"x": {"type": "integer"}}}, {"x": "y" * 10_000_000})
     assert len(str(found[0])) < 200
-    assert "10000002 characters" in found[0].message
+    assert found[0].message.endswith("… of 10000000")
     many = {"properties": {"x": {"enum": list(range(1000))}}}
     assert len(str(violations(many, {"x": -1})[0])) < 200
 
@@ -159,11 +159,8 @@ def test_arguments_nested_beyond_reason_are_refused(schema: dict[str, Any], leve
 @pytest.mark.parametrize("schema", [{}, {"type": "number"}, {"type": ["number", "null"]}])
 def test_numbers_that_json_does_not_have_are_refused(schema: dict[str, Any], value: float) -> None:
     whole = {"type": "object", "properties": {"x": {"items": schema}}}
-    found = violations(whole, {"y": None, "x": [1, {"z": value}]})
-    assert found == [
-        Violation("x[1].z", "must be a finite number; JSON has no NaN or infinity")
-    ] or all(it.path.startswith("x[1]") for it in found)
-    assert found
+    found = violations(whole, {"y": None, "x": [1, value]})
+    assert found == [Violation("x[1]", "must be a finite number; JSON has no NaN or infinity")]
 
 
 def test_a_nan_is_named_in_a_flat_schema_too() -> None:
@@ -179,9 +176,19 @@ def test_a_nan_is_named_in_a_flat_schema_too() -> None:
 
 @pytest.mark.parametrize("value", [object(), 1j, range(3), "\ud800"], ids=ascii)
 def test_values_that_are_not_json_are_refused(value: Any) -> None:
-    found = violations({"type": "object", "required": []}, {"x": value})
-    assert len(found) == 1
+    found = violations({"type": "object", "required": []}, {"x": [1, value]})
+    assert [it.path for it in found] == ["x[1]"]
     assert "JSON" in found[0].message
+
+
+def test_only_so_many_violations_are_listed() -> None:
+    schema = {"properties": {"x": {"items": {"type": "integer"}}}}
+    found = violations(schema, {"x": ["bad"] * 100_000})
+    assert len(found) == 101
+    assert found[-1] == Violation("", "and more")
+    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    [unknown] = violations(closed, {f"a{number}": 1 for number in range(50_000)})
+    assert len(unknown.message) < 2000
 
 
 def test_a_tuple_is_judged_as_the_array_it_stands_for() -> None:

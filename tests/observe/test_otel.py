@@ -59,6 +59,26 @@ async def test_each_call_is_a_span_and_spans_of_the_tool_nest_inside(
     assert trace.get_current_span().get_span_context().is_valid is False
 
 
+async def test_two_observers_and_one_that_comes_late_write_only_onto_their_own_spans(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    tracer = provider.get_tracer("test")
+    registry = Registry(observers=[CallSpans(provider), CallSpans(provider)])
+
+    def late() -> None:
+        registry.observe(CallSpans(provider))
+
+    registry.register(late)
+    with tracer.start_as_current_span("caller"):
+        await registry.acall("late")
+    spans = [(span.name, dict(span.attributes or {})) for span in exporter.get_finished_spans()]
+    assert [(name, it.get("pegboard.outcome")) for name, it in spans] == [
+        ("execute_tool late", "ok"),
+        ("execute_tool late", "ok"),
+        ("caller", None),
+    ]
+
+
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ImportError, match=r"pegboard\[otel\]"):

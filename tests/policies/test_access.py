@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from pegboard import Access, AccessDeniedError, CallRecord, Registry, Tool
@@ -47,6 +49,16 @@ def test_a_denied_tool_is_neither_seen_nor_called(records: list[CallRecord]) -> 
     assert [(it.outcome, it.error_code, it.attempts) for it in records] == [
         ("refused", "access_denied", 0)
     ]
+
+
+def test_a_denied_tool_says_nothing_else_of_itself() -> None:
+    registry = Registry(access=Access(deny=["secret"]))
+    registry.register(tool_named("secret"), groups=["hidden"])
+    registry.disable_group("hidden")
+    anything: Any = 3
+    for arguments in ({}, anything):
+        with pytest.raises(AccessDeniedError):
+            registry.call("secret", arguments)
 
 
 def test_a_tool_can_have_an_access_list_of_its_own() -> None:

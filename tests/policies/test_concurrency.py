@@ -1,11 +1,20 @@
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
-from pegboard import Concurrency, Deadline, QueueFullError, Registry, ToolTimeoutError
+from pegboard import (
+    Concurrency,
+    Deadline,
+    QueueFullError,
+    Registry,
+    ToolTimeoutError,
+    WouldDeadlockError,
+)
 
 
 class Gate:
@@ -131,16 +140,16 @@ async def test_a_tool_that_calls_a_tool_does_not_wait_for_itself() -> None:
 
 
 def test_threads_and_event_loops_share_the_places() -> None:
-    lock = threading.Lock()
-    inside = most = 0
+    both_inside = threading.Barrier(2)
+    inside: list[int] = []
 
     def tool() -> None:
-        nonlocal inside, most
-        with lock:
-            inside += 1
-            most = max(most, inside)
-        with lock:
-            inside -= 1
+        inside.append(1)
+        # Two are let in together; a third one would be seen here.
+        both_inside.wait(5)
+        assert len(inside) <= 2
+        both_inside.wait(5)
+        inside.pop()
 
     registry = Registry(concurrency=Concurrency(2))
     registry.register(tool)
@@ -152,14 +161,113 @@ def test_threads_and_event_loops_share_the_places() -> None:
             registry.call("tool")
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(use, range(40)))
-    assert 1 <= most <= 2
+        list(pool.map(use, range(20)))
 
 
-def test_a_tool_can_have_places_of_its_own() -> None:
+async def test_a_blocking_call_that_would_wait_for_its_own_loop_is_refused() -> None:
+    gate = Gate()
+    registry = Registry(concurrency=Concurrency(1))
+    registry.register(gate)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(registry.acall, "gate")
+            await gate.entered.wait()
+            with pytest.raises(WouldDeadlockError):
+                registry.call("gate")
+            gate.opened.set()
+
+
+async def test_a_task_left_behind_by_a_tool_has_no_place_of_its_own() -> None:
+    registry = Registry(concurrency=Concurrency(1))
+    go, inside, most = anyio.Event(), list[int](), list[int]()
+
+    async def count() -> None:
+        inside.append(1)
+        most.append(len(inside))
+        await checkpoint()
+        inside.pop()
+
+    async def later() -> None:
+        await go.wait()
+        async with anyio.create_task_group() as crowd:
+            for _ in range(10):
+                crowd.start_soon(registry.acall, "count")
+
+    async with anyio.create_task_group() as outer:
+
+        async def leave_behind() -> None:
+            outer.start_soon(later)
+
+        registry.register_many([count, leave_behind])
+        await registry.acall("leave_behind")
+        go.set()
+    assert max(most) == 1
+
+
+def test_a_place_survives_a_loop_that_is_closed_with_calls_in_flight() -> None:
+    registry = Registry(concurrency=Concurrency(1))
+
+    async def forever() -> None:
+        await anyio.sleep_forever()
+
+    registry.register(forever)
+    registry.register(Named("after"))
+    work = registry.acall("forever")
+
+    async def begin() -> None:
+        with anyio.move_on_after(0):
+            await work
+
+    anyio.run(begin)
+    work.close()
+    assert registry.call("after") == "after"
+
+
+async def test_a_storm_of_cancellations_leaks_no_place() -> None:
+    places = Concurrency(3, queue=1000)
+    registry = Registry(concurrency=places)
+    chance = random.Random(7)
+
+    async def work() -> None:
+        for _ in range(chance.randrange(3)):
+            await checkpoint()
+
+    registry.register(work)
+
+    async def use() -> None:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as pair:
+                pair.start_soon(registry.acall, "work")
+                for _ in range(chance.randrange(5)):
+                    await checkpoint()
+                if chance.random() < 0.5:
+                    scope.cancel()
+
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(900):
+                tasks.start_soon(use)
+        # All places are free: as many calls as places run at once, and nobody waits.
+        for _ in range(4):
+            await registry.acall("work")
+    assert not places._places  # pyright: ignore[reportPrivateUsage]
+    assert not places._waiting  # pyright: ignore[reportPrivateUsage]
+    assert places._granted == 0  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_tool_can_have_places_of_its_own() -> None:
+    gate = Gate()
     registry = Registry()
-    registry.register(Named("alone"), concurrency=Concurrency(1))
-    assert registry.call("alone") == "alone"
+    registry.register(gate, concurrency=Concurrency(1, queue=0))
+    registry.register(Named("free"))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(registry.acall, "gate")
+            await gate.entered.wait()
+            with pytest.raises(QueueFullError):
+                await registry.acall("gate")
+            assert await registry.acall("free") == "free"
+            gate.opened.set()
 
 
 @pytest.mark.parametrize(("limit", "queue"), [(0, 1), (1, -1)])

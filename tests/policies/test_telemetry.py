@@ -7,7 +7,18 @@ import anyio
 import msgspec
 import pytest
 
-from pegboard import CallRecord, Registry, Telemetry, Text, Tool, ToolCall, ToolResult
+from pegboard import (
+    CallRecord,
+    Registry,
+    Telemetry,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Validation,
+)
+from pegboard.model import Step
+from pegboard.policies import Target
 
 
 def good(text: str) -> str:
@@ -201,6 +212,109 @@ async def test_a_tracer_surrounds_the_call_and_is_told_inside() -> None:
     stop()
     await registry.acall("inner")
     assert span.events == ["enter inner", "running", "ok", "leave", "running"]
+
+
+async def test_a_tracer_can_neither_swallow_nor_replace_what_a_tool_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Greedy:
+        def __init__(self, *, fails: bool) -> None:
+            self.fails = fails
+
+        def around(self, call: ToolCall, /) -> Any:
+            return self
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> bool:
+            if self.fails:
+                raise OSError
+            return True
+
+        def __call__(self, record: CallRecord, /) -> None: ...
+
+    registry = Registry(observers=[Greedy(fails=True), Greedy(fails=False)])
+    registry.register_many([good, bad])
+    assert await registry.acall("good", {"text": "a"}) == "a"
+    with pytest.raises(ZeroDivisionError):
+        await registry.acall("bad")
+    assert "observer_failed" in caplog.text
+
+
+async def test_a_tools_own_telemetry_is_told_on_every_call(records: list[CallRecord]) -> None:
+    async def echo(text: str) -> str:
+        return text
+
+    mine: list[CallRecord] = []
+    registry = Registry(observers=[records.append])
+    registry.register(echo, telemetry=Telemetry([mine.append]))
+    for _ in range(3):
+        await registry.acall("echo", {"text": "a"})
+    assert (len(mine), len(records)) == (3, 0)
+
+
+async def test_a_validation_of_ones_own_is_used_on_every_call() -> None:
+    class Counting(Validation):
+        calls = 0
+
+        def wrap(self, step: Step, target: Target) -> Step:
+            inner = super().wrap(step, target)
+
+            def counted(call: ToolCall) -> Any:
+                self.calls += 1
+                return inner(call)
+
+            return counted
+
+    async def echo(text: str) -> str:
+        return text
+
+    mine = Counting()
+    registry = Registry(validation=mine)
+    registry.register(echo)
+    for _ in range(3):
+        await registry.acall("echo", {"text": "a"})
+    assert mine.calls == 3
+
+
+def test_telemetry_can_be_switched_off(records: list[CallRecord]) -> None:
+    registry = Registry(telemetry=None)
+    registry.register(good)
+    assert registry.call("good", {"text": "a"}) == "a"
+    with pytest.raises(KeyError):
+        registry.call("absent")
+    with pytest.raises(TypeError, match="telemetry=None"):
+        registry.observe(records.append)
+    with pytest.raises(TypeError, match="telemetry=None"):
+        Registry(telemetry=None, observers=[records.append])
+
+
+def test_a_refusal_is_recorded_with_what_the_caller_gave(records: list[CallRecord]) -> None:
+    registry = Registry(telemetry=Telemetry([records.append], arguments=True))
+    registry.register(good, groups=["g"])
+    registry.disable_group("g")
+    with pytest.raises(RuntimeError):
+        registry.call("good", {"text": "abc"})
+    assert (records[0].arguments, records[0].arguments_size) == ({"text": "abc"}, 14)
+
+
+async def test_a_call_refused_because_it_would_deadlock_is_recorded(
+    records: list[CallRecord],
+) -> None:
+    registry = Registry(observers=[records.append])
+
+    async def inner() -> None: ...
+
+    async def outer() -> None:
+        registry.call("inner")
+
+    registry.register_many([inner, outer])
+    with pytest.raises(RuntimeError):
+        registry.call("outer")
+    assert [(it.tool, it.outcome, it.error_code) for it in records] == [
+        ("inner", "refused", "would_deadlock"),
+        ("outer", "raised", "WouldDeadlockError"),
+    ]
 
 
 async def test_a_tracer_that_fails_does_not_harm_the_call(caplog: pytest.LogCaptureFixture) -> None:

@@ -71,6 +71,23 @@ def test_a_subscriber_may_change_the_catalogue_itself() -> None:
     assert seen == [(1, "a"), (2, "ax"), (3, "axx")]
 
 
+def test_a_subscriber_may_wait_for_another_thread_that_registers() -> None:
+    registry = Registry()
+    seen: list[str] = []
+
+    def wait_for_another(change: CatalogChange) -> None:
+        seen.extend(tool.name for tool in change.added)
+        if "first" in [tool.name for tool in change.added]:
+            other = threading.Thread(target=registry.register, args=(Named("second"),))
+            other.start()
+            other.join(5)
+            assert not other.is_alive()
+
+    registry.subscribe(wait_for_another)
+    registry.register(Named("first"))
+    assert seen == ["first", "second"]
+
+
 def test_a_subscriber_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     changes: list[CatalogChange] = []
 

@@ -28,6 +28,10 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
+class Size(enum.StrEnum):
+    S = "s"
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -147,6 +151,7 @@ def test_a_docstring_without_sections_is_kept_whole() -> None:
         (int | str, "a", "a"),
         (Literal["a", "b"], "a", "a"),
         (Literal[1, 2], 1, 1),
+        (Literal[Size.S], "s", Size.S),
         (Colour, "red", Colour.RED),
         (list[Colour], ["red", "blue"], [Colour.RED, Colour.BLUE]),
         (list[int], [1, 2.0], [1, 2]),
@@ -280,6 +285,62 @@ def test_keyword_and_positional_only_parameters_and_open_ends_work() -> None:
 
     assert call(take, {"a": 1, "b": 2, "d": 4}) == (1, 2, 3, {"d": 4})
     assert "additionalProperties" not in FunctionTool.of(take).input_schema
+
+
+def test_positional_only_parameters_keep_their_places_without_validation() -> None:
+    def take(a: int = 1, b: int = 2, /, c: int = 3) -> tuple[int, ...]:
+        return a, b, c
+
+    registry = Registry(validation=None)
+    registry.register(take)
+    assert registry.call("take", {"b": 5}) == (1, 5, 3)
+
+
+def test_the_call_may_be_positional_only_or_described_but_not_taken_twice() -> None:
+    def first(call: ToolCall, /, a: int) -> tuple[str, int]:
+        return call.tool.name, a
+
+    def described(call: Annotated[ToolCall, "the call"], a: int) -> tuple[str, int]:
+        return call.tool.name, a
+
+    def twice(one: ToolCall, two: ToolCall) -> None: ...
+
+    assert call(first, {"a": 1}) == ("first", 1)
+    assert call(described, {"a": 1}) == ("described", 1)
+    with pytest.raises(InvalidToolError, match="takes the call twice"):
+        FunctionTool.of(twice)
+
+
+async def test_a_number_too_large_for_a_float_is_refused() -> None:
+    async def take(value: float) -> float:
+        return value
+
+    registry = Registry()
+    registry.register(take)
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentsError) as refused:
+            await registry.acall("take", {"value": 10**400})
+        assert [it.path for it in refused.value.violations] == ["value"]
+
+
+def test_a_renamed_tool_is_named_in_its_errors() -> None:
+    def take(colour: Annotated[str, pydantic.AfterValidator(Colour)]) -> None: ...
+
+    registry = Registry()
+    registry.register(take)
+    registry.register(take, on_conflict="rename")
+    with pytest.raises(InvalidArgumentsError) as refused:
+        registry.call("take_2", {"colour": "green"})
+    assert refused.value.tool == "take_2"
+
+
+def test_a_schema_is_written_as_its_annotation_is() -> None:
+    def one(x: int | str) -> None: ...
+
+    def two(x: str | int) -> None: ...
+
+    assert [it["type"] for it in properties(one)["x"]["anyOf"]] == ["integer", "string"]
+    assert [it["type"] for it in properties(two)["x"]["anyOf"]] == ["string", "integer"]
 
 
 def test_methods_partials_and_callable_objects_are_functions_too() -> None:

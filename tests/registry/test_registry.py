@@ -1,5 +1,6 @@
 import inspect
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from pegboard import (
     InvalidToolError,
     Registry,
     Rejection,
+    Retry,
     Tool,
+    ToolCall,
     ToolConflictError,
     ToolDisabledError,
     ToolNotFoundError,
@@ -157,6 +160,10 @@ class BadSchema(Echo):
     input_schema = {"type": "nonsense"}
 
 
+class BadOutputSchema(Echo):
+    output_schema = {"type": "nonsense"}
+
+
 class RemoteReference(Echo):
     input_schema = {"properties": {"text": {"$ref": "http://127.0.0.1:9/never-fetched.json"}}}
 
@@ -172,6 +179,7 @@ BAD: list[Any] = [
     BadName(),
     UnreadableName(),
     BadSchema(),
+    BadOutputSchema(),
     RemoteReference(),
     FileReference(),
     Echo,
@@ -194,6 +202,18 @@ def test_what_is_not_a_tool_is_a_type_error_and_leaves_nothing_behind(bad: Any) 
     assert isinstance(refused.value, TypeError)
     assert list(registry) == ["add"]
     assert changes == []
+
+
+@pytest.mark.parametrize("where", ["$ref", "$schema", "nested"])
+def test_a_reference_to_another_machine_is_never_followed(where: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        schema = {"properties": {"a": {"$ref": url}}} if where == "nested" else {where: url}
+        with pytest.raises(InvalidToolError):
+            Registry().register(Tool(name="remote", input_schema=schema))
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_the_error_says_what_is_missing() -> None:
@@ -308,7 +328,13 @@ async def test_groups_can_be_switched_off_and_on() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"timeout": 3}, {"deadline": 3}, {"groups": "git"}, {"on_conflict": "maybe"}],
+    [
+        {"timeout": 3},
+        {"deadline": 3},
+        {"deadline": Retry()},
+        {"groups": "git"},
+        {"on_conflict": "maybe"},
+    ],
     ids=str,
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
@@ -348,6 +374,21 @@ def test_it_does_not_matter_how_a_tool_works_inside() -> None:
 
 def len_of(text: str) -> int:
     return len(text)
+
+
+def test_meta_has_to_be_an_object_and_is_frozen() -> None:
+    def read(call: ToolCall) -> object:
+        return call.meta
+
+    registry = Registry()
+    registry.register(read)
+    given = {"user": {"roles": ["a"]}}
+    seen = registry.call("read", {}, given)
+    given["user"]["roles"].append("b")
+    assert seen == {"user": {"roles": ["a"]}}
+    anything: Any = 3
+    with pytest.raises(TypeError, match="`meta` takes an object"):
+        registry.call("read", {}, anything)
 
 
 def test_the_registry_looks_like_a_collection_of_names() -> None:

@@ -1,4 +1,6 @@
-import os
+import asyncio  # noqa: TID251 - what a tool may do to a loop
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -10,6 +12,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from pegboard import Concurrency, Deadline, Registry, Retry, WouldDeadlockError, tool
+from pegboard.registry.threads import LIMIT
 
 city: ContextVar[str] = ContextVar("city", default="nowhere")
 
@@ -149,7 +152,7 @@ def test_tools_may_call_tools_in_any_mixture() -> None:
 
 async def test_more_nested_synchronous_calls_than_threads_do_not_block_each_other() -> None:
     registry = Registry(deadline=Deadline(15))
-    inside = threading.Barrier(64)
+    inside = threading.Barrier(LIMIT)
 
     def leaf() -> int:
         return 1
@@ -165,9 +168,9 @@ async def test_more_nested_synchronous_calls_than_threads_do_not_block_each_othe
         answers.append(await registry.acall("top"))
 
     async with anyio.create_task_group() as tasks:
-        for _ in range(64):
+        for _ in range(LIMIT):
             tasks.start_soon(call)
-    assert answers == [1] * 64
+    assert answers == [1] * LIMIT
 
 
 async def test_more_calls_than_threads_wait_and_all_finish() -> None:
@@ -190,7 +193,7 @@ async def test_more_calls_than_threads_wait_and_all_finish() -> None:
         for number in range(500):
             tasks.start_soon(call, number)
     assert sorted(answers) == list(range(500))
-    assert len(threads) <= 64
+    assert len(threads) <= LIMIT
 
 
 async def test_abandoned_tools_do_not_use_up_the_threads() -> None:
@@ -227,7 +230,7 @@ async def test_a_call_cancelled_before_its_thread_began_never_runs() -> None:
     registry = Registry()
     registry.register_many([stuck, late])
     async with anyio.create_task_group() as tasks:
-        for _ in range(64):
+        for _ in range(LIMIT):
             tasks.start_soon(registry.acall, "stuck")
         await anyio.wait_all_tasks_blocked()
         with anyio.move_on_after(0.01):
@@ -298,14 +301,38 @@ async def test_cancelling_half_way_reaches_the_tool_and_loses_nothing() -> None:
 
 
 def test_a_forked_child_gets_a_background_loop_of_its_own() -> None:
-    registry = board()
-    registry.call("awhere")
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = 0 if registry.call("awhere") else 1
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    code = """
+import os
+from pegboard import Registry
+async def greet() -> str:
+    return "hello"
+registry = Registry()
+registry.register(greet)
+registry.call("greet")
+child = os.fork()
+if child == 0:
+    os._exit(0 if registry.call("greet") == "hello" else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=15)
+
+
+def test_the_background_loop_outlives_what_tools_leave_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = Registry()
+
+    async def vandal() -> None:
+        async def explode() -> None:
+            raise SystemExit
+
+        loop = asyncio.get_running_loop()
+        left_behind.append(loop.create_task(explode()))
+        loop.call_soon(loop.stop)
+
+    left_behind: list[asyncio.Task[None]] = []
+    registry.register_many([vandal, awhere])
+    registry.call("vandal")
+    assert registry.call("awhere")
+    assert "background_loop_interrupted" in caplog.text
+    assert isinstance(left_behind[0].exception(), SystemExit)

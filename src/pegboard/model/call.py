@@ -31,6 +31,11 @@ class ToolCall(msgspec.Struct, frozen=True):
     tally: Tally | None = None
     """Present when the tool may be started more or less than once: under retry, in a queue."""
 
+    def started(self) -> None:
+        """Count that the tool's own code begins now."""
+        if self.tally is not None:
+            self.tally.attempts += 1
+
 
 Step = Callable[[ToolCall], Awaitable[object]]
 """One stage of a call. Policies wrap one Step into another; the tool itself is the innermost."""

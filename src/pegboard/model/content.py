@@ -71,6 +71,9 @@ class ResourceContents(
     blob: str | None = None
     meta: Mapping[str, Any] | None = msgspec.field(default=None, name="_meta")
 
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "meta", freeze(self.meta))
+
 
 class EmbeddedResource(_Block, frozen=True, kw_only=True, tag="resource"):
     """A resource carried inside the result."""

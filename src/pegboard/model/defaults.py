@@ -11,6 +11,7 @@ __all__ = ["Filler", "compile_defaults"]
 
 Filler = Callable[[dict[str, Any]], dict[str, Any]]
 
+_SCALAR_TYPES = frozenset({"null", "string", "integer", "number", "boolean"})
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -45,9 +46,10 @@ def _mentions_default(value: object) -> bool:
 class _Node:
     """What one subschema fills in: its own members, then what its members' schemas fill in."""
 
-    __slots__ = ("additional", "also", "items", "members", "prefix", "properties")
+    __slots__ = ("additional", "also", "declared", "items", "members", "prefix", "properties")
 
     def __init__(self) -> None:
+        self.declared: frozenset[str] = frozenset()
         self.properties: dict[str, Any] = {}
         self.members: dict[str, _Node] = {}
         self.additional: _Node | None = None
@@ -109,7 +111,7 @@ class _Node:
             if node is not None and id(node) not in inside:
                 filled[name] = node.fill(filled[name], inside | {id(node)})
         for name, item in value.items():
-            node = self.members.get(name) or (None if name in self.properties else self.additional)
+            node = self.members.get(name) or (None if name in self.declared else self.additional)
             if node is not None:
                 filled[name] = node.fill(item, inside)
         return filled
@@ -135,6 +137,7 @@ class _Plan:
         if known is not None:
             return known
         node = self._nodes[id(schema)] = _Node()
+        node.declared = frozenset(_mapping(schema.get("properties")))
         for name, member in _mapping(schema.get("properties")).items():
             if not isinstance(member, Mapping):
                 continue
@@ -142,7 +145,10 @@ class _Plan:
             if "default" in member and self._fits(member["default"], member):
                 node.properties[name] = member["default"]
             node.members[name] = self.node(member)
-        if isinstance(schema.get("additionalProperties"), Mapping):
+        # Which names are additional depends on the patterns, if there are any.
+        if isinstance(schema.get("additionalProperties"), Mapping) and (
+            "patternProperties" not in schema
+        ):
             node.additional = self.node(schema["additionalProperties"])
         if isinstance(schema.get("items"), Mapping):
             node.items = self.node(schema["items"])
@@ -160,14 +166,15 @@ class _Plan:
             branches = [
                 branch
                 for branch in _schemas(schema.get(keyword))
-                if branch.get("type") not in {"null", "string", "integer", "number", "boolean"}
+                if not _types(branch) or not _types(branch) <= _SCALAR_TYPES
             ]
             if len(branches) == 1:
                 found.append(branches[0])
         return found
 
     def _resolve(self, reference: object) -> Mapping[str, Any] | None:
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        # A pointer into this very document; anchors and other documents are left alone.
+        if not isinstance(reference, str) or reference[:2] not in ("#", "#/"):
             return None
         found: Any = self._root
         for part in reference[1:].split("/")[1:]:
@@ -188,6 +195,11 @@ class _Plan:
             return validator.is_valid(copy.deepcopy(default))
         except (ValueError, jsonschema_rs.ReferencingError):
             return True
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    kinds = schema.get("type", [])
+    return {kinds} if isinstance(kinds, str) else set(kinds)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -1,12 +1,14 @@
 """Rules for tool names: which are allowed, and which look alike."""
 
 import difflib
-from collections.abc import Iterable
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from pegboard.errors import InvalidToolError
 
-__all__ = ["check_name", "nearest_names"]
+__all__ = ["check_name", "name_matcher", "nearest_names"]
 
 MAX_NAME_LENGTH = 512
 # Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
@@ -27,6 +29,17 @@ def check_name(name: object) -> str:
     if not plain.isprintable():
         raise InvalidToolError(f"A tool's name must be printable: {plain!r}.")
     return plain
+
+
+def name_matcher(option: str, patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a name matches one of the glob patterns."""
+    if isinstance(patterns, str):
+        # A bare string would be read as a list of one-letter patterns.
+        raise TypeError(f"`{option}` takes a list of patterns: [{patterns!r}].")
+    # An empty alternation would match every name; a class without members matches none.
+    either = "|".join(fnmatch.translate(pattern) for pattern in patterns) or r"[^\s\S]"
+    pattern = re.compile(either)
+    return lambda name: pattern.match(name) is not None
 
 
 def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 from pegboard.errors import Outcome
 from pegboard.model.call import NO_META
 
-__all__ = ["CallRecord"]
+__all__ = ["CallRecord", "HoldingRecord"]
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -37,3 +37,11 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the caller attached to the call."""
     arguments: Mapping[str, Any] | None = None
     result: Any = None
+
+
+class HoldingRecord(CallRecord, frozen=True, gc=True):
+    """A record with values of the caller or the tool in it.
+
+    These may refer back to whoever keeps the record, so the garbage collector has to know it; plain
+    records hold only numbers and text, and are cheaper without.
+    """

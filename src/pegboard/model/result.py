@@ -87,7 +87,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     def raise_for_error(self) -> "ToolResult":
         """Return itself, or raise `ToolExecutionError` with the text of a reported failure."""
         if self.is_error:
-            raise ToolExecutionError(self.text() or "The tool reported a failure without words.")
+            words = self.text() or "The tool reported a failure without words."
+            raise ToolExecutionError(words, result=self)
         return self
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
 import jsonschema_rs
@@ -12,11 +13,13 @@ from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model.defaults import Filler, compile_defaults
 from pegboard.model.violations import describe_violation
 
-__all__ = ["ArgumentSchema"]
+__all__ = ["ArgumentSchema", "check_output_schema"]
 
 _encode = msgspec.json.Encoder().encode
 _encode_binary = msgspec.msgpack.Encoder().encode
 _NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+MAX_VIOLATIONS = 100
+"""More than these are not listed: nobody reads them, and they are collected on the event loop."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -81,10 +84,14 @@ class ArgumentSchema:
         _refuse_what_is_not_json(arguments, tool)
         validator = self._validator or self._compile()
         try:
-            errors = list(validator.iter_errors(msgspec.json.decode(_encode(arguments))))
+            found = validator.iter_errors(msgspec.json.decode(_encode(arguments)))
+            errors = list(islice(found, MAX_VIOLATIONS + 1))
         except (ValueError, RecursionError):
             raise _nested_too_deeply(tool) from None
-        return [describe_violation(error, self._schema) for error in errors]
+        violations = [describe_violation(it, self._schema) for it in errors[:MAX_VIOLATIONS]]
+        if len(errors) > MAX_VIOLATIONS:
+            violations.append(Violation("", "and more"))
+        return violations
 
     def _ready(self) -> Callable[[Any], bool]:
         self._fill = compile_defaults(self._schema)
@@ -94,14 +101,22 @@ class ArgumentSchema:
         return self._fits
 
     def _compile(self) -> jsonschema_rs.Validator:
-        try:
-            # As text: the validator knows plain dicts and lists only, and ours are frozen.
-            return jsonschema_rs.validator_for(_encode(self._schema).decode(), offline=True)
-        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            raise InvalidToolError(
-                f"The input_schema of tool {self._tool!r} is not a usable JSON Schema: "
-                f"{_reason(error)}."
-            ) from error
+        return _compiled(self._schema, "input_schema", self._tool)
+
+
+def check_output_schema(schema: Mapping[str, Any], *, tool: str) -> None:
+    """Raise `InvalidToolError` when the schema of a tool's result is not a JSON Schema."""
+    _compiled(schema, "output_schema", tool)
+
+
+def _compiled(schema: Mapping[str, Any], field: str, tool: str) -> jsonschema_rs.Validator:
+    try:
+        # As text: the validator knows plain dicts and lists only, and ours are frozen.
+        return jsonschema_rs.validator_for(_encode(schema).decode(), offline=True)
+    except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
+        raise InvalidToolError(
+            f"The {field} of tool {tool!r} is not a usable JSON Schema: {_reason(error)}."
+        ) from error
 
 
 def _reason(error: Exception) -> str:
@@ -133,7 +148,8 @@ def _refuse_what_is_not_json(arguments: dict[str, Any], tool: str) -> None:
     except RecursionError:
         raise _nested_too_deeply(tool) from None
     except (TypeError, ValueError, OverflowError) as error:
-        violation = Violation("", f"the arguments must be JSON values only: {error}")
+        path = next(_not_json(arguments, ""), "")
+        violation = Violation(path, f"must be a JSON value: {error}")
         raise InvalidArgumentsError(tool, [violation]) from None
     # NaN and infinities are encoded as null: where there is one, look closer.
     if b"null" in encoded and _may_be_non_finite(arguments):
@@ -162,12 +178,27 @@ def _refuse_non_finite(arguments: dict[str, Any], tool: str) -> None:
         raise InvalidArgumentsError(tool, violations)
 
 
-def _non_finite(value: object, path: str) -> Iterator[str]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield path
-    elif isinstance(value, dict):
-        for key, item in cast("dict[str, object]", value).items():
-            yield from _non_finite(item, f"{path}.{key}" if path else key)
+def _walk(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Yield everything that is not a container, with its path."""
+    if isinstance(value, dict):
+        for key, item in cast("dict[object, object]", value).items():
+            yield from _walk(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(cast("list[object]", value)):
-            yield from _non_finite(item, f"{path}[{index}]")
+            yield from _walk(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _non_finite(value: object, path: str) -> Iterator[str]:
+    for where, leaf in _walk(value, path):
+        if isinstance(leaf, float) and not math.isfinite(leaf):
+            yield where
+
+
+def _not_json(value: object, path: str) -> Iterator[str]:
+    for where, leaf in _walk(value, path):
+        try:
+            _encode(leaf)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            yield where

@@ -49,34 +49,36 @@ def _message(  # noqa: PLR0911 - one for each kind
             return _generic(error)
 
 
+_WORDS = {
+    "minimum": "must be at least {0}, got {1}",
+    "maximum": "must be at most {0}, got {1}",
+    "exclusiveMinimum": "must be greater than {0}, got {1}",
+    "exclusiveMaximum": "must be less than {0}, got {1}",
+    "multipleOf": "must be a multiple of {0}, got {1}",
+    "minLength": "must have at least {0} characters, got {1}",
+    "maxLength": "must have at most {0} characters, got {1}",
+    "pattern": "must match the pattern `{0}`, got {1}",
+    "format": "must be a valid {0}, got {1}",
+    "minItems": "must have at least {0} items, got {1}",
+    "maxItems": "must have at most {0} items, got {1}",
+    "uniqueItems": "must not repeat an item",
+    "minProperties": "must have at least {0} members, got {1}",
+    "maxProperties": "must have at most {0} members, got {1}",
+    "contains": "has no item of the required form",
+    "falseSchema": "is not allowed here",
+    "not": "has a form that is not allowed, got {1}",
+}
+
+
 def _generic(error: jsonschema_rs.ValidationError) -> str:
-    shown = _shown(error.instance)
-    value: Any = getattr(error.kind, "value", None)
-    words = {
-        "minimum": f"must be at least {value}, got {shown}",
-        "maximum": f"must be at most {value}, got {shown}",
-        "exclusiveMinimum": f"must be greater than {value}, got {shown}",
-        "exclusiveMaximum": f"must be less than {value}, got {shown}",
-        "multipleOf": f"must be a multiple of {value}, got {shown}",
-        "minLength": f"must have at least {value} characters, got {shown}",
-        "maxLength": f"must have at most {value} characters, got {shown}",
-        "pattern": f"must match the pattern `{value}`, got {shown}",
-        "format": f"must be a valid {value}, got {shown}",
-        "minItems": f"must have at least {value} items, got {shown}",
-        "maxItems": f"must have at most {value} items, got {shown}",
-        "uniqueItems": "must not repeat an item",
-        "minProperties": f"must have at least {value} members, got {shown}",
-        "maxProperties": f"must have at most {value} members, got {shown}",
-        "contains": "has no item of the required form",
-        "falseSchema": "is not allowed here",
-        "not": f"has a form that is not allowed, got {shown}",
-    }
-    return words.get(error.kind.name, f"breaks the rule `{error.kind.name}`, got {shown}")
+    rule = error.kind.name
+    words = _WORDS.get(rule, f"breaks the rule `{rule}`, got {{1}}")
+    return words.format(_cut(str(getattr(error.kind, "value", ""))), _shown(error.instance))
 
 
 def _unexpected(unexpected: Sequence[str], known: Sequence[str]) -> str:
     named = ", ".join(f"`{_cut(name)}`" for name in unexpected[:_LISTED])
-    hints = [hint for name in unexpected for hint in nearest_names(name, known, limit=1)]
+    hints = [hint for name in unexpected[:_LISTED] for hint in nearest_names(name, known, limit=1)]
     if hints:
         return f"unknown argument {named}; did you mean {_either([f'`{hint}`' for hint in hints])}?"
     if known:
@@ -141,7 +143,8 @@ def _shown(value: object) -> str:
         count = len(cast("dict[str, object] | list[object]", value))
         return f"{kind} of {count}"
     if isinstance(value, str):
-        return f"string {_cut(msgspec.json.encode(value).decode())}"
+        shown = msgspec.json.encode(value[:_SHOWN]).decode()
+        return f"string {shown}" if len(value) <= _SHOWN else f"string {shown}… of {len(value)}"
     return _cut(
         "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from pegboard.model import CallRecord, ToolCall
@@ -25,6 +26,7 @@ class CallSpans:
             ) from error
         self._trace = trace
         self._tracer = trace.get_tracer("pegboard", tracer_provider=tracer_provider)
+        self._span: ContextVar[Any] = ContextVar("pegboard_span", default=None)
 
     @contextmanager
     def around(self, call: ToolCall, /) -> Generator[None]:
@@ -38,12 +40,18 @@ class CallSpans:
             # Messages of exceptions may quote arguments.
             record_exception=False,
             set_status_on_exception=False,
-        ):
-            yield
+        ) as span:
+            mark = self._span.set(span)
+            try:
+                yield
+            finally:
+                self._span.reset(mark)
 
     def __call__(self, record: CallRecord, /) -> None:
-        """Write what happened onto the current span."""
-        span = self._trace.get_current_span()
+        """Write what happened onto the span of the call."""
+        span = self._span.get()
+        if span is None:  # the call began before this observer was there
+            return
         span.set_attribute("pegboard.outcome", record.outcome)
         span.set_attribute("pegboard.attempts", record.attempts)
         optional = {

@@ -1,7 +1,7 @@
 """What happens around a call: one policy per file, always in the same order."""
 
 from pegboard.policies.access import Access
-from pegboard.policies.chain import ORDER, PolicyOptions, needs_loop, wrap_step
+from pegboard.policies.chain import ORDER, PolicyOptions, check_options, needs_loop, wrap_step
 from pegboard.policies.concurrency import Concurrency
 from pegboard.policies.deadline import Deadline
 from pegboard.policies.policy import Policy, Target
@@ -22,6 +22,7 @@ __all__ = [
     "Telemetry",
     "Tracer",
     "Validation",
+    "check_options",
     "needs_loop",
     "wrap_step",
 ]

@@ -1,12 +1,11 @@
 """Access: which tools may be seen and called; the only place that decides."""
 
-import fnmatch
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import ClassVar, Never
 
 from pegboard.errors import AccessDeniedError
 from pegboard.model import Step, Tool, ToolCall
+from pegboard.model.names import name_matcher
 from pegboard.policies.policy import Target
 
 __all__ = ["Access"]
@@ -22,13 +21,12 @@ class Access:
     needs_loop: ClassVar[bool] = False
 
     def __init__(self, *, allow: Iterable[str] | None = None, deny: Iterable[str] = ()) -> None:
-        self.allow: tuple[str, ...] | None = None if allow is None else _patterns("allow", allow)
-        self.deny: tuple[str, ...] = _patterns("deny", deny)
-        self._allowed = None if self.allow is None else _matcher(self.allow)
-        self._denied = _matcher(self.deny)
+        self._denied = name_matcher("deny", deny)
+        self._allowed = None if allow is None else name_matcher("allow", allow)
+        self._shown = f"Access(allow={allow!r}, deny={deny!r})"
 
     def __repr__(self) -> str:
-        return f"Access(allow={self.allow!r}, deny={self.deny!r})"
+        return self._shown
 
     def permits(self, tool: Tool) -> bool:
         """Tell whether the tool may be seen and called."""
@@ -48,17 +46,3 @@ class Access:
             )
 
         return denied
-
-
-def _patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(patterns, str):
-        # A bare string would be read as a list of one-letter patterns.
-        raise TypeError(f"`{name}` takes a list of patterns: [{patterns!r}].")
-    return tuple(patterns)
-
-
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    # An empty alternation would match every name; a class without members matches none.
-    either = "|".join(fnmatch.translate(pattern) for pattern in patterns) or r"[^\s\S]"
-    pattern = re.compile(either)
-    return lambda name: pattern.match(name) is not None

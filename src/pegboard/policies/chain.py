@@ -14,7 +14,7 @@ from pegboard.policies.validation import Validation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ORDER", "PolicyOptions", "needs_loop", "wrap_step"]
+__all__ = ["ORDER", "PolicyOptions", "check_options", "needs_loop", "wrap_step"]
 
 ORDER = ("telemetry", "access", "validation", "deadline", "retry", "concurrency")
 """Outermost first. Refusals are recorded; a refused caller learns nothing of the schema; the
@@ -30,6 +30,30 @@ class PolicyOptions(TypedDict, total=False):
     deadline: Deadline | None
     retry: Retry | None
     concurrency: Concurrency | None
+
+
+_KINDS: dict[str, type] = {
+    "telemetry": Telemetry,
+    "access": Access,
+    "validation": Validation,
+    "deadline": Deadline,
+    "retry": Retry,
+    "concurrency": Concurrency,
+}
+
+
+def check_options(options: PolicyOptions) -> None:
+    """Refuse options that are no policies, or in the wrong place.
+
+    Raises:
+        TypeError: naming the option and what it takes.
+    """
+    for name, policy in options.items():
+        if name not in _KINDS:
+            raise TypeError(f"Unknown option {name!r}; policies are {', '.join(ORDER)}.")
+        if policy is not None and not isinstance(policy, _KINDS[name]):
+            kind = _KINDS[name].__name__
+            raise TypeError(f"`{name}` takes an object of type {kind}, not {policy!r}.")
 
 
 def wrap_step(step: Step, target: Target, policies: PolicyOptions) -> Step:

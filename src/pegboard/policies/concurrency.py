@@ -4,24 +4,40 @@ import asyncio  # noqa: TID251 - callers come from several event loops, which an
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import ClassVar
 
-from pegboard.errors import QueueFullError
+from pegboard.errors import QueueFullError, WouldDeadlockError
 from pegboard.model import Step, ToolCall
 from pegboard.policies.policy import Target
 
-__all__ = ["Concurrency"]
+__all__ = ["Concurrency", "blocked_threads"]
 
-_held: ContextVar[frozenset[int]] = ContextVar("pegboard_held_places", default=frozenset())
+blocked_threads: ContextVar[frozenset[int]] = ContextVar("pegboard_blocked", default=frozenset())
+"""Threads that wait for the current call, each with an event loop that stands still meanwhile."""
+
+
+class _Place:
+    """One of the places, while a call holds it."""
+
+    __slots__ = ("active", "pool", "thread")
+
+    def __init__(self, pool: "Concurrency") -> None:
+        self.pool = pool
+        self.active = True
+        self.thread = threading.get_ident()
+
+
+_held: ContextVar[tuple[_Place, ...]] = ContextVar("pegboard_places", default=())
 
 
 class Concurrency:
     """A number of places, shared by every tool this object is given to.
 
     Given to a registry it bounds all its calls together; given to one tool, the calls of that tool.
-    A tool that calls another tool of the same registry keeps its place and needs no second one, so
-    nested calls cannot block each other.
+    A tool that calls other tools of the same registry keeps its place and they need none, so nested
+    calls cannot block each other; how many a tool calls at once is its own business.
 
     Args:
         limit: how many calls run at once.
@@ -36,8 +52,9 @@ class Concurrency:
         self.limit = limit
         self.queue = queue
         self._lock = threading.Lock()
-        self._running = 0
+        self._places: set[_Place] = set()
         self._waiting: deque[Future[None]] = deque()
+        self._granted = 0
 
     def __repr__(self) -> str:
         return f"Concurrency({self.limit!r}, queue={self.queue!r})"
@@ -47,46 +64,66 @@ class Concurrency:
         name = target.tool.name
 
         async def bounded(call: ToolCall) -> object:
-            held = _held.get()
-            if id(self) in held:
+            # Tasks that a tool leaves behind inherit its place, but not for longer than it has it.
+            held = tuple(place for place in _held.get() if place.active)
+            if any(place.pool is self for place in held):
                 return await step(call)
-            await self._acquire(name)
-            mark = _held.set(held | {id(self)})
+            place = await self._acquire(name)
+            mark = _held.set((*held, place))
             try:
                 return await step(call)
             finally:
-                _held.reset(mark)
-                self._release()
+                self._release(place)
+                # A coroutine that is closed from elsewhere ends in another context.
+                with suppress(ValueError):
+                    _held.reset(mark)
 
         return bounded
 
-    async def _acquire(self, name: str) -> None:
+    async def _acquire(self, name: str) -> _Place:
         with self._lock:
-            if self._running < self.limit:
-                self._running += 1
-                return
+            if len(self._places) + self._granted < self.limit:
+                return self._take()
             if len(self._waiting) >= self.queue:
                 raise QueueFullError(name, limit=self.limit, queue=self.queue)
+            if self._only_held_by(blocked_threads.get()):
+                raise WouldDeadlockError(name)
             turn: Future[None] = Future()
             self._waiting.append(turn)
         try:
             await asyncio.wrap_future(turn)
         except BaseException:
             with self._lock:
-                granted = turn not in self._waiting
-                if not granted:
+                if turn in self._waiting:
                     self._waiting.remove(turn)
-            # Cancelled in the moment between being granted the place and taking it.
-            if granted:
-                self._release()
+                else:
+                    # Cancelled in the moment between being granted a place and taking it.
+                    self._granted -= 1
+                    self._grant()
             raise
-
-    def _release(self) -> None:
         with self._lock:
-            self._running -= 1
-            while self._waiting and self._running < self.limit:
-                self._running += 1
-                turn = self._waiting.popleft()
-                # The waiter that cancelled itself meanwhile gives the place back by itself.
-                if turn.set_running_or_notify_cancel():
-                    turn.set_result(None)
+            self._granted -= 1
+            return self._take()
+
+    def _take(self) -> _Place:
+        place = _Place(self)
+        self._places.add(place)
+        return place
+
+    def _release(self, place: _Place) -> None:
+        with self._lock:
+            place.active = False
+            self._places.discard(place)
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and len(self._places) + self._granted < self.limit:
+            self._granted += 1
+            turn = self._waiting.popleft()
+            # A waiter that cancelled itself meanwhile gives the place back by itself.
+            if turn.set_running_or_notify_cancel():
+                turn.set_result(None)
+
+    def _only_held_by(self, threads: frozenset[int]) -> bool:
+        """Tell whether nobody can free a place, because the loops of all holders stand still."""
+        return bool(threads) and all(place.thread in threads for place in self._places)

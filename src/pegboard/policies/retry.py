@@ -9,9 +9,9 @@ from typing import ClassVar
 import anyio
 import msgspec
 
-from pegboard.errors import InvalidArgumentsError, PegboardError
+from pegboard.errors import PegboardError
 from pegboard.model import Step, Tool, ToolCall
-from pegboard.policies.access import Access
+from pegboard.model.names import name_matcher
 from pegboard.policies.policy import Target
 
 __all__ = ["Retry"]
@@ -49,14 +49,15 @@ class Retry:
         self.attempts = attempts
         self.initial = initial
         self.maximum = maximum
-        self._declared = Access(allow=idempotent)
+        self._declared = name_matcher("idempotent", idempotent)
+        self._shown = f"Retry({attempts!r}, idempotent={idempotent!r})"
 
     def __repr__(self) -> str:
-        return f"Retry({self.attempts!r}, idempotent={self._declared.allow!r})"
+        return self._shown
 
     def may_repeat(self, tool: Tool) -> bool:
         """Tell whether the tool is declared safe to run again."""
-        if self._declared.permits(tool):
+        if self._declared(tool.name):
             return True
         hints = tool.annotations
         return tool.server is None and bool(hints.read_only or hints.idempotent)
@@ -70,12 +71,9 @@ class Retry:
         async def repeated(call: ToolCall) -> object:
             for pause in self._pauses():
                 try:
-                    # A copy each time: a failed attempt may have changed what it was given.
-                    return await step(
-                        msgspec.structs.replace(call, arguments=copy.deepcopy(call.arguments))
-                    )
+                    return await step(_with_own_arguments(call))
                 except Exception as error:
-                    if not _worth_repeating(error, repeatable=repeatable):
+                    if not _worth_repeating(error, call, repeatable=repeatable):
                         raise
                     logger.info(
                         "call_repeated",
@@ -86,7 +84,7 @@ class Retry:
                         },
                     )
                 await anyio.sleep(pause)
-            return await step(call)
+            return await step(_with_own_arguments(call))
 
         return repeated
 
@@ -97,7 +95,17 @@ class Retry:
             ceiling = min(ceiling * 2, self.maximum)
 
 
-def _worth_repeating(error: Exception, *, repeatable: bool) -> bool:
-    if isinstance(error, InvalidArgumentsError):
-        return False
-    return repeatable or (isinstance(error, PegboardError) and not error.sent)
+def _with_own_arguments(call: ToolCall) -> ToolCall:
+    # A copy for each attempt: one that failed may have changed what it was given.
+    try:
+        arguments = copy.deepcopy(call.arguments)
+    except Exception:  # noqa: BLE001 - not JSON, which validation would have refused
+        return call
+    return msgspec.structs.replace(call, arguments=arguments)
+
+
+def _worth_repeating(error: Exception, call: ToolCall, *, repeatable: bool) -> bool:
+    # An error about another tool comes out of this one: it was started.
+    if isinstance(error, PegboardError) and error.tool == call.tool.name and not error.sent:
+        return error.transient
+    return repeatable

@@ -3,7 +3,7 @@
 import logging
 from asyncio import CancelledError  # noqa: TID251 - anyio names it only inside a running loop
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from time import perf_counter, time
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -11,6 +11,7 @@ import msgspec
 
 from pegboard.errors import Outcome, PegboardError
 from pegboard.model import CallRecord, Step, ToolCall, ToolResult
+from pegboard.model.record import HoldingRecord
 from pegboard.policies.policy import Target
 
 __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
@@ -56,6 +57,10 @@ class Telemetry:
         self._tracers: tuple[Tracer, ...] = ()
         self.watch(observers)
 
+    def __repr__(self) -> str:
+        kept = f"arguments={self.arguments}, results={self.results}"
+        return f"Telemetry({list(self.observers)!r}, {kept})"
+
     def watch(self, observers: Iterable[Observer]) -> None:
         """Tell these observers from now on, instead of those before."""
         self.observers = _checked(observers)
@@ -89,10 +94,12 @@ class Telemetry:
             return value
 
         async def traced(call: ToolCall) -> object:
-            with ExitStack() as around:
-                for tracer in self._tracers:
-                    _enter(around, tracer, call)
+            entered = [context for it in self._tracers if (context := _enter(it, call)) is not None]
+            try:
                 return await watched(call)
+            finally:
+                for context in reversed(entered):
+                    _leave(context)
 
         def observed(call: ToolCall) -> Awaitable[object]:
             if not self.observers:
@@ -104,7 +111,7 @@ class Telemetry:
     def finished(self, call: ToolCall, started: float, duration: float, value: object) -> None:
         """Tell the observers that a call gave a value."""
         failed = isinstance(value, ToolResult) and value.is_error
-        record = CallRecord(
+        record = self._kind(call)(
             call.tool.name,
             started,
             duration,
@@ -121,11 +128,14 @@ class Telemetry:
         )
         self.tell(record)
 
+    def _kind(self, call: ToolCall) -> type[CallRecord]:
+        return HoldingRecord if call.meta or self.arguments or self.results else CallRecord
+
     def failed(self, call: ToolCall, started: float, duration: float, error: BaseException) -> None:
         """Tell the observers that a call ended without a value."""
-        outcome, code = _classify(error)
+        outcome, code = _classify(error, call.tool.name)
         attempts = 0 if outcome == "refused" else 1
-        record = CallRecord(
+        record = self._kind(call)(
             call.tool.name,
             started,
             duration,
@@ -150,15 +160,27 @@ def _checked(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     return found
 
 
-def _enter(around: ExitStack, tracer: Tracer, call: ToolCall) -> None:
+def _enter(tracer: Tracer, call: ToolCall) -> AbstractContextManager[object] | None:
     try:
-        around.enter_context(tracer.around(call))
+        context = tracer.around(call)
+        context.__enter__()
+    except Exception:
+        logger.exception("observer_failed")
+        return None
+    return context
+
+
+def _leave(context: AbstractContextManager[object]) -> None:
+    # Without the exception: a tracer is told by its record, and must not swallow or replace it.
+    try:
+        context.__exit__(None, None, None)
     except Exception:
         logger.exception("observer_failed")
 
 
-def _classify(error: BaseException) -> tuple[Outcome, str]:
-    if isinstance(error, PegboardError):
+def _classify(error: BaseException, tool: str) -> tuple[Outcome, str]:
+    # An error about another tool is what this one raised after calling it.
+    if isinstance(error, PegboardError) and error.tool == tool:
         return error.outcome, error.code
     if isinstance(error, CancelledError):
         return "cancelled", "cancelled"

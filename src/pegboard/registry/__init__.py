@@ -1,5 +1,7 @@
 """The registry: tools are registered, described and called here."""
 
+from pegboard.registry.batch import OnConflict
+from pegboard.registry.catalog import Subscriber
 from pegboard.registry.functions import FunctionTool, tool
 from pegboard.registry.plan import StepResult, arun_plan, run_plan
 from pegboard.registry.registry import Registry
@@ -7,10 +9,12 @@ from pegboard.registry.report import Registration, Rejection
 
 __all__ = [
     "FunctionTool",
+    "OnConflict",
     "Registration",
     "Registry",
     "Rejection",
     "StepResult",
+    "Subscriber",
     "arun_plan",
     "run_plan",
     "tool",

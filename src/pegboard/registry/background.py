@@ -1,20 +1,30 @@
 """One event loop in a thread of its own, for blocking callers of asynchronous tools."""
 
 import asyncio  # noqa: TID251 - running an event loop is the matter of this file
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import TypeVar
 
 from pegboard.errors import WouldDeadlockError
+from pegboard.policies.concurrency import blocked_threads
 
-__all__ = ["run_in_background"]
+__all__ = ["on_background_loop", "run_in_background"]
+
+logger: logging.Logger = logging.getLogger("pegboard.background")
 
 T = TypeVar("T")
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: threading.Thread | None = None
+
+
+def on_background_loop() -> bool:
+    """Tell whether the current thread is the one that runs the background loop."""
+    return threading.current_thread() is _thread
 
 
 def run_in_background(work: Callable[[], Awaitable[T]], *, tool: str) -> T:
@@ -25,21 +35,39 @@ def run_in_background(work: Callable[[], Awaitable[T]], *, tool: str) -> T:
     Raises:
         WouldDeadlockError: when this thread is the one that would have to do the work.
     """
-    if threading.current_thread() is _thread:
+    if on_background_loop():
         raise WouldDeadlockError(tool)
-    future = asyncio.run_coroutine_threadsafe(_sealed(work), _running_loop())
+    context = copy_context()
+    if _has_running_loop():
+        blocked = context.run(blocked_threads.get)
+        context.run(blocked_threads.set, blocked | {threading.get_ident()})
+    submit = asyncio.run_coroutine_threadsafe
+    future = context.run(submit, _sealed(work), _running_loop())
     try:
         value, error = future.result()
     except BaseException:
         future.cancel()
         raise
     if error is not None:
-        try:
-            raise error
-        finally:
-            # The traceback of the error refers to this frame.
-            del error
+        raise error
     return value  # pyright: ignore[reportReturnType]
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    # For ever: a task that a tool left behind may raise SystemExit or stop the loop.
+    while True:
+        try:
+            loop.run_forever()
+        except BaseException:
+            logger.exception("background_loop_interrupted")
 
 
 async def _sealed(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
@@ -57,7 +85,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
         if _loop is None:
             loop = asyncio.new_event_loop()
             thread = threading.Thread(
-                target=loop.run_forever, name="pegboard-background-loop", daemon=True
+                target=_run, args=(loop,), name="pegboard-background-loop", daemon=True
             )
             thread.start()
             # Only now: a thread that cannot be started must not leave a loop nobody runs.

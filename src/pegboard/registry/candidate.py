@@ -7,6 +7,7 @@ import msgspec
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, ArgumentSchema, Tool, ToolCall
+from pegboard.model.schema import check_output_schema
 from pegboard.registry.functions import FunctionTool
 from pegboard.registry.implementation import Implementation, definition_only, is_async
 
@@ -42,6 +43,8 @@ def candidate_of(item: object) -> Candidate:
         tool, implementation = item, definition_only()
     else:
         tool, implementation = _from_object(item)
+    if tool.output_schema is not None:
+        check_output_schema(tool.output_schema, tool=tool.name)
     return Candidate(tool, implementation, ArgumentSchema(tool.input_schema, tool=tool.name))
 
 
@@ -69,6 +72,7 @@ def _from_object(item: object) -> tuple[Tool, Implementation]:
     )
 
     def run(tool_call: ToolCall) -> object:
+        tool_call.started()
         return call(tool_call.arguments)
 
     return tool, Implementation(run, asynchronous=is_async(call))

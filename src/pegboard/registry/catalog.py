@@ -5,7 +5,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from pegboard.model import CatalogChange, Tool
+from pegboard.model import CatalogChange
+from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 
 __all__ = ["Catalog", "Subscriber"]
@@ -20,8 +21,8 @@ class Catalog:
     """Readers never lock: they look into a dict that changes in single atomic operations."""
 
     def __init__(self) -> None:
-        self.lock: threading.RLock = threading.RLock()
-        """Held by whoever reads and then writes."""
+        self.lock: threading.Lock = threading.Lock()
+        """Held by whoever writes."""
         self.entries: dict[str, Entry] = {}
         self.trodden: dict[str, TroddenPath] = {}
         """Short ways to the tools that have one and have been called."""
@@ -39,44 +40,34 @@ class Catalog:
             return [entry for entry in entries if entry.permitted]
         return [entry for entry in entries if _shown(entry, off)]
 
-    def apply(self, put: Mapping[str, Entry], remove: Iterable[str] = ()) -> None:
-        """Put and remove entries in one step, and tell the subscribers."""
-        with self.lock:
-            off = self.groups_off
-            before = {name: self.entries[name] for name in (*put, *remove) if name in self.entries}
-            for name in (*put, *remove):
-                self.trodden.pop(name, None)
-            for name in remove:
-                del self.entries[name]
-            self.entries.update(put)
-            self._announce(
-                before={name: entry.tool for name, entry in before.items() if _shown(entry, off)},
-                after={name: entry.tool for name, entry in put.items() if _shown(entry, off)},
-            )
-        self._deliver()
+    def put(self, entries: Mapping[str, Entry]) -> None:
+        """Add or replace entries in one step. Hold the lock, then `deliver` without it."""
+        before = {name: old for name in entries if (old := self.entries.get(name)) is not None}
+        for name in before:
+            self.trodden.pop(name, None)
+        self.entries.update(entries)
+        self._announce(before.values(), self.groups_off, entries.values(), self.groups_off)
 
-    def open(self, entry: Entry) -> None:
+    def remove(self, name: str) -> None:
+        """Remove an entry. Hold the lock, then `deliver` without it."""
+        self.trodden.pop(name, None)
+        entry = self.entries.pop(name)
+        self._announce([entry], self.groups_off, [], self.groups_off)
+
+    def switch(self, group: str, *, on: bool) -> None:
+        """Show or hide the tools of a group. Hold the lock, then `deliver` without it."""
+        before = self.groups_off
+        self.groups_off = before - {group} if on else before | {group}
+        concerned = [entry for entry in self.entries.values() if group in entry.groups]
+        self._announce(concerned, before, concerned, self.groups_off)
+
+    def open(self, entry: Entry, telemetry: Telemetry) -> None:
         """Note that a tool is called for the first time."""
-        trodden = entry.trodden()
+        trodden = entry.trodden(telemetry)
         with self.lock:
             # Unless it was replaced or removed meanwhile.
             if trodden is not None and self.entries.get(entry.tool.name) is entry:
                 self.trodden[entry.tool.name] = trodden
-
-    def switch(self, group: str, *, on: bool) -> None:
-        """Show or hide the tools of a group."""
-        with self.lock:
-            before = self.groups_off
-            after = before - {group} if on else before | {group}
-            self.groups_off = after
-            concerned = [entry for entry in self.entries.values() if group in entry.groups]
-            self._announce(
-                before={
-                    entry.tool.name: entry.tool for entry in concerned if _shown(entry, before)
-                },
-                after={entry.tool.name: entry.tool for entry in concerned if _shown(entry, after)},
-            )
-        self._deliver()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every later change; call what is returned to stop that."""
@@ -95,7 +86,28 @@ class Catalog:
 
         return unsubscribe
 
-    def _announce(self, *, before: Mapping[str, Tool], after: Mapping[str, Tool]) -> None:
+    def deliver(self) -> None:
+        """Tell the subscribers what changed. Never with the lock held: they may do anything."""
+        # One thread at a time delivers, everybody's changes and in order. A subscriber may itself
+        # change the catalogue: that is delivered after the change it is being told about.
+        while self._undelivered and self._delivering.acquire(blocking=False):
+            try:
+                while self._undelivered:
+                    change = self._undelivered.popleft()
+                    for subscriber in self._subscribers:
+                        _tell(subscriber, change)
+            finally:
+                self._delivering.release()
+
+    def _announce(
+        self,
+        old: Iterable[Entry],
+        off_before: frozenset[str],
+        new: Iterable[Entry],
+        off_after: frozenset[str],
+    ) -> None:
+        before = {it.tool.name: it.tool for it in old if _shown(it, off_before)}
+        after = {it.tool.name: it.tool for it in new if _shown(it, off_after)}
         change = CatalogChange(
             revision=self._revision + 1,
             added=tuple(tool for name, tool in after.items() if name not in before),
@@ -107,18 +119,6 @@ class Catalog:
         if change.added or change.changed or change.removed:
             self._revision = change.revision
             self._undelivered.append(change)
-
-    def _deliver(self) -> None:
-        # One thread at a time delivers, everybody's changes and in order. A subscriber may itself
-        # change the catalogue: that is delivered after the change it is being told about.
-        while self._undelivered and self._delivering.acquire(blocking=False):
-            try:
-                while self._undelivered:
-                    change = self._undelivered.popleft()
-                    for subscriber in self._subscribers:
-                        _tell(subscriber, change)
-            finally:
-                self._delivering.release()
 
 
 def _shown(entry: Entry, groups_off: frozenset[str]) -> bool:

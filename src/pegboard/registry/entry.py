@@ -4,7 +4,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pegboard.model import Step, Tool
-from pegboard.policies import PolicyOptions, Target, needs_loop, wrap_step
+from pegboard.policies import (
+    PolicyOptions,
+    Target,
+    Telemetry,
+    Validation,
+    needs_loop,
+    wrap_step,
+)
 from pegboard.registry.candidate import Candidate
 
 __all__ = ["Entry", "TroddenPath"]
@@ -22,8 +29,8 @@ class Entry:
         "_step",
         "groups",
         "inline",
+        "may_wait",
         "permitted",
-        "tallied",
         "tool",
     )
 
@@ -32,9 +39,9 @@ class Entry:
     ) -> None:
         self.tool: Tool = tool
         self.groups: tuple[str, ...] = groups
-        self.tallied: bool = needs_loop(policies)
-        """True when a policy may start the tool more or less than once."""
-        self.inline: bool = not candidate.implementation.asynchronous and not self.tallied
+        self.may_wait: bool = needs_loop(policies)
+        """True when a policy can make a call wait, or start the tool more or less than once."""
+        self.inline: bool = not candidate.implementation.asynchronous and not self.may_wait
         """True when a blocking caller can run it in its own thread, without an event loop."""
         access = policies.get("access")
         self.permitted: bool = access is None or access.permits(tool)
@@ -56,12 +63,21 @@ class Entry:
             self._step = wrap_step(candidate.implementation.step, target, self._policies)
         return self._step
 
-    def trodden(self) -> TroddenPath | None:
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """Who is told about its calls."""
+        return self._policies.get("telemetry")
+
+    def trodden(self, telemetry: Telemetry) -> TroddenPath | None:
         """Return the shortest way to call the tool, if there is one that does the same."""
         function = self._candidate.implementation.coroutine_function
         if function is None or self.groups or not self._candidate.schema.flat:
             return None
         present = {name for name, policy in self._policies.items() if policy is not None}
-        if present != {"telemetry", "validation"}:
-            return None
-        return self._candidate.schema.fits, function, self.tool
+        usual = (
+            present == {"telemetry", "validation"}
+            and self.telemetry is telemetry
+            and type(telemetry) is Telemetry
+            and type(self._policies.get("validation")) is Validation
+        )
+        return (self._candidate.schema.fits, function, self.tool) if usual else None

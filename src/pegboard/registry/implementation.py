@@ -20,7 +20,10 @@ def is_async(function: object) -> bool:
 
 
 class Implementation:
-    """What runs a tool: a function of the ToolCall that gives a value, or something to await."""
+    """What runs a tool: a function of the ToolCall that gives a value, or something to await.
+
+    It counts itself (`ToolCall.started`) right before the tool's own code begins.
+    """
 
     __slots__ = ("asynchronous", "coroutine_function", "step")
 
@@ -34,22 +37,11 @@ class Implementation:
         self.asynchronous: bool = asynchronous
         self.coroutine_function: Callable[..., Awaitable[object]] | None = coroutine_function
         """Set when calling it with valid arguments by name is all there is to running the tool."""
-        self.step: Step = _async_step(run) if asynchronous else _sync_step(run)
-
-
-def _async_step(run: Callable[[ToolCall], Awaitable[object]]) -> Step:
-    def run_async(call: ToolCall) -> Awaitable[object]:
-        if call.tally is not None:
-            call.tally.attempts += 1
-        return run(call)
-
-    return run_async
+        self.step: Step = run if asynchronous else _sync_step(run)
 
 
 def _sync_step(run: Callable[[ToolCall], object]) -> Step:
     async def run_sync(call: ToolCall) -> object:
-        if call.tally is not None:
-            call.tally.attempts += 1
         value = run(call) if call.inline else await run_in_thread(run, call)
         # A synchronous function may still return a coroutine: `lambda: fetch(...)`.
         if not hasattr(type(value), "__await__"):

@@ -27,13 +27,15 @@ class Parameters:
     ) -> None:
         self._tool = tool
         self._context: str | None = None
-        self._positional: list[str] = []
+        self._positional: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
         self._types: dict[str, DescribedType] = {}
         properties: dict[str, Any] = {}
         required: list[str] = []
         open_ended = False
         for parameter in signature.parameters.values():
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                self._positional[parameter.name] = parameter.default
             if parameter.kind is parameter.VAR_KEYWORD:
                 open_ended = True
             elif parameter.kind is parameter.VAR_POSITIONAL:
@@ -41,13 +43,10 @@ class Parameters:
                     f"Tool {tool!r} takes *{parameter.name}; a tool's arguments have names."
                 )
             elif _is_context(parameter.annotation):
-                self._context = parameter.name
+                self._take_context(parameter.name)
             else:
                 properties[parameter.name] = self._add(parameter)
-                if (
-                    "default" not in properties[parameter.name]
-                    and parameter.default is parameter.empty
-                ):
+                if _is_required(parameter, properties[parameter.name]):
                     required.append(parameter.name)
         self.schema: dict[str, Any] = self._assemble(
             properties, required, described, open_ended=open_ended
@@ -62,15 +61,11 @@ class Parameters:
         """Return what takes the arguments by name as they come, defaults left out; or ``None``."""
         if self._indirect:
             return None
-        recasts = self._recasts
-        if not recasts:
+        if not self._recasts:
             return function
 
         def recast(**arguments: Any) -> Any:
-            for name, wrong, right in recasts:
-                if arguments.get(name).__class__ is wrong:
-                    arguments[name] = right(arguments[name])
-            return function(**arguments)
+            return function(**self._recast(arguments, self._tool))
 
         return recast
 
@@ -80,17 +75,26 @@ class Parameters:
         Raises:
             InvalidArgumentsError: when a value cannot be what the function asks for.
         """
-        arguments = call.arguments
-        for name, wrong, right in self._recasts:
-            if arguments.get(name).__class__ is wrong:
-                arguments = {**arguments, name: right(arguments[name])}
+        arguments = self._recast(call.arguments, call.tool.name)
         if self._indirect:
-            return self._apply_slowly(function, call, arguments)
+            positional, named = self._convert(call, arguments)
+            call.started()
+            return function(*positional, **named)
+        call.started()
         return function(**arguments)
 
-    def _apply_slowly(
-        self, function: Callable[..., Any], call: ToolCall, arguments: dict[str, Any]
-    ) -> Any:
+    def _recast(self, arguments: dict[str, Any], tool: str) -> dict[str, Any]:
+        for name, wrong, right in self._recasts:
+            if arguments.get(name).__class__ is wrong:
+                try:
+                    arguments = {**arguments, name: right(arguments[name])}
+                except OverflowError as error:
+                    raise InvalidArgumentsError(tool, [Violation(name, str(error))]) from None
+        return arguments
+
+    def _convert(
+        self, call: ToolCall, arguments: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         ready = {**self._defaults, **arguments}
         violations: list[Violation] = []
         for name, convert in self._converts:
@@ -101,11 +105,22 @@ class Parameters:
             except pydantic.ValidationError as error:
                 violations += [_violation(name, problem) for problem in error.errors()]
         if violations:
-            raise InvalidArgumentsError(self._tool, violations)
+            raise InvalidArgumentsError(call.tool.name, violations)
         if self._context is not None:
             ready[self._context] = call
-        positional = [ready.pop(name) for name in self._positional if name in ready]
-        return function(*positional, **ready)
+        positional: list[Any] = []
+        for name, default in self._positional.items():
+            if name not in ready and default is inspect.Parameter.empty:
+                break
+            positional.append(ready.pop(name, default))
+        return positional, ready
+
+    def _take_context(self, name: str) -> None:
+        if self._context is not None:
+            raise InvalidToolError(
+                f"Tool {self._tool!r} takes the call twice: {self._context!r} and {name!r}."
+            )
+        self._context = name
 
     def _add(self, parameter: inspect.Parameter) -> dict[str, Any]:
         annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
@@ -119,8 +134,6 @@ class Parameters:
             )
             if default is not parameter.empty:
                 self._defaults[parameter.name] = default
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            self._positional.append(parameter.name)
         try:
             kind = describe_type(annotation)
         except UnsupportedTypeError as error:
@@ -153,7 +166,7 @@ class Parameters:
                 properties[name].setdefault("description", text)
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
-            schema["required"] = [name for name in required if "default" not in properties[name]]
+            schema["required"] = required
         if not open_ended:
             schema["additionalProperties"] = False
         if definitions:
@@ -174,7 +187,16 @@ class Parameters:
         return dict(shared.get("$defs", {}))
 
 
+def _is_required(parameter: inspect.Parameter, schema: Mapping[str, Any]) -> bool:
+    return "default" not in schema and (
+        parameter.default is parameter.empty
+        or (isinstance(parameter.default, FieldInfo) and parameter.default.is_required())
+    )
+
+
 def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
         return ToolCall in get_args(annotation)
     return annotation is ToolCall

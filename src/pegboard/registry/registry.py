@@ -1,5 +1,6 @@
 """Registry: register tools, describe them to a planner, call them by name."""
 
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from time import perf_counter, time
@@ -14,12 +15,20 @@ from pegboard.errors import (
     ToolDisabledError,
     ToolNotFoundError,
     Violation,
+    WouldDeadlockError,
 )
-from pegboard.model import ArgumentSchema, CallRecord, FrozenDict, Step, Tally, Tool, ToolCall
+from pegboard.model import ArgumentSchema, CallRecord, Step, Tally, Tool, ToolCall, freeze
 from pegboard.model.call import NO_META
 from pegboard.model.names import nearest_names
-from pegboard.policies import ORDER, Observer, PolicyOptions, Target, Telemetry, Validation
-from pegboard.registry.background import run_in_background
+from pegboard.policies import (
+    Observer,
+    PolicyOptions,
+    Target,
+    Telemetry,
+    Validation,
+    check_options,
+)
+from pegboard.registry.background import on_background_loop, run_in_background
 from pegboard.registry.batch import Batch, OnConflict
 from pegboard.registry.candidate import Candidate, candidate_of
 from pegboard.registry.catalog import Catalog, Subscriber
@@ -30,7 +39,7 @@ __all__ = ["Registry"]
 
 logger: logging.Logger = logging.getLogger("pegboard.telemetry")
 
-_ANYTHING = ArgumentSchema({}, tool="")
+_NOBODY = Target(Tool(name="nobody"), ArgumentSchema({}, tool="nobody"))
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _encode = msgspec.json.Encoder().encode
 
@@ -48,18 +57,19 @@ class Registry:
     def __init__(
         self, *, observers: Iterable[Observer] = (), **policies: Unpack[PolicyOptions]
     ) -> None:
-        _check_options(policies)
-        given = policies.get("telemetry") or Telemetry()
-        added = Telemetry(observers)
+        check_options(policies)
+        given = policies.get("telemetry", Telemetry())
+        added = Telemetry(observers).observers
+        if given is None and added:
+            raise TypeError("`observers` are told nothing with `telemetry=None`; leave out one.")
         # A copy, so that observers added later belong to this registry alone.
-        self._telemetry = Telemetry(
-            (*given.observers, *added.observers), arguments=given.arguments, results=given.results
-        )
-        defaults: PolicyOptions = {"telemetry": self._telemetry, "validation": Validation()}
-        self._policies: PolicyOptions = {**defaults, **policies, "telemetry": self._telemetry}
+        self._telemetry = copy.copy(given or Telemetry())
+        defaults: PolicyOptions = {"validation": Validation()}
+        self._policies: PolicyOptions = {**defaults, **policies}
+        self._policies["telemetry"] = self._telemetry if given is not None else None
         self._catalog = Catalog()
         self._trodden: Mapping[str, TroddenPath] = {}
-        self._observe_anew(self._telemetry.observers)
+        self._observe_anew((*self._telemetry.observers, *added))
 
     def __len__(self) -> int:
         return len(self._catalog.entries)
@@ -110,7 +120,7 @@ class Registry:
             InvalidToolError: when one is not a tool, with ``on_error="raise"``.
             ToolConflictError: when a name is taken, with ``on_error="raise"``.
         """
-        _check_options(policies)
+        check_options(policies)
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
         batch = Batch(on_conflict, {**self._policies, **policies}, _group_names(groups))
@@ -134,7 +144,8 @@ class Registry:
                     batch.add(candidate, self._catalog.entries)
                 except PegboardError as error:
                     reject(index, item, error)
-            self._catalog.apply(batch.entries)
+            self._catalog.put(batch.entries)
+        self._catalog.deliver()
         return Registration(
             registered=tuple(entry.tool for entry in batch.entries.values()),
             skipped=tuple(batch.skipped),
@@ -149,7 +160,8 @@ class Registry:
         """
         with self._catalog.lock:
             tool = self.get(name)
-            self._catalog.apply({}, remove=[name])
+            self._catalog.remove(name)
+        self._catalog.deliver()
         return tool
 
     def get(self, name: str) -> Tool:
@@ -194,11 +206,14 @@ class Registry:
             ToolTimeoutError: when its deadline passed.
         """
         entry = self._find(name)
-        inline = entry is None or entry.inline
-        step, call = self._prepare(name, entry, arguments, meta, inline=inline)
-        if inline:
-            return _finish(step(call))
-        return run_in_background(lambda: step(call), tool=name)
+        if entry is not None and not entry.inline:
+            step, call = self._prepare(name, entry, arguments, meta)
+            if not on_background_loop():
+                return run_in_background(lambda: step(call), tool=name)
+            step = _refusal(WouldDeadlockError(name), entry.telemetry)
+        else:
+            step, call = self._prepare(name, entry, arguments, meta, inline=True)
+        return _finish(step(call))
 
     async def acall(
         self,
@@ -264,11 +279,11 @@ class Registry:
 
     def enable_group(self, group: str) -> None:
         """Show the tools of a group again, except those in another group that is off."""
-        self._catalog.switch(group, on=True)
+        self._switch(group, on=True)
 
     def disable_group(self, group: str) -> None:
         """Hide the tools of a group and refuse calls of them, also of tools registered later."""
-        self._catalog.switch(group, on=False)
+        self._switch(group, on=False)
 
     def groups(self) -> dict[str, bool]:
         """Return every group, and whether it is switched on."""
@@ -282,6 +297,8 @@ class Registry:
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Tell one more observer about each call; call the result to stop."""
+        if self._policies.get("telemetry") is None:
+            raise TypeError("This registry has `telemetry=None`; nothing is observed.")
         with self._catalog.lock:
             self._observe_anew((*self._telemetry.observers, observer))
 
@@ -291,6 +308,11 @@ class Registry:
 
         return stop
 
+    def _switch(self, group: str, *, on: bool) -> None:
+        with self._catalog.lock:
+            self._catalog.switch(group, on=on)
+        self._catalog.deliver()
+
     def _find(self, name: object) -> Entry | None:
         return self._catalog.entries.get(name) if isinstance(name, str) else None
 
@@ -298,7 +320,7 @@ class Registry:
         telemetry = self._telemetry
         telemetry.watch(observers)
         only = telemetry.observers[0] if len(telemetry.observers) == 1 else None
-        self._tell: Observer = only or telemetry.tell
+        self._tell: Observer = telemetry.tell if only is None else only
         self._trodden = self._catalog.trodden if telemetry.plain else {}
 
     def _prepare(
@@ -306,49 +328,62 @@ class Registry:
         name: object,
         entry: Entry | None,
         arguments: object,
-        meta: Mapping[str, Any] | None,
+        meta: object,
         *,
         inline: bool = False,
     ) -> tuple[Step, ToolCall]:
-        attached = NO_META if meta is None else FrozenDict(meta)
+        if meta is None:
+            attached = NO_META
+        elif isinstance(meta, Mapping):
+            attached: Mapping[str, Any] = freeze(cast("Mapping[str, Any]", meta))
+        else:
+            raise TypeError(f"`meta` takes an object (a dict), not {type(meta).__name__!r}.")
+        given: Any = {} if arguments is None else arguments
         if entry is None:
-            return self._refusal(self._not_found(name), Tool(name=_printable(name)), attached)
+            error: PegboardError = self._not_found(name)
+            tool = Tool(name=_printable(name))
+            error.tool = tool.name
+            return _refusal(error, self._policies.get("telemetry")), ToolCall(tool, given, attached)
+        if isinstance(arguments, Mapping) and not isinstance(arguments, dict):
+            given = dict(cast("Mapping[str, Any]", arguments))
+        problem = self._problem(entry, given)
+        tally = Tally() if entry.may_wait else None
+        call = ToolCall(entry.tool, given, attached, inline, tally)
+        if problem is not None:
+            return _refusal(problem, entry.telemetry), call
+        if not entry.opened:
+            self._catalog.open(entry, self._telemetry)
+        return entry.step(), call
+
+    def _problem(self, entry: Entry, arguments: object) -> PegboardError | None:
+        """Return what keeps a call from even being tried."""
+        if not entry.permitted:
+            # Its steps say so, before anything else could be learned of it.
+            return None
+        name = entry.tool.name
         off = self._catalog.groups_off
         if off and not off.isdisjoint(entry.groups):
-            groups = [group for group in entry.groups if group in off]
-            return self._refusal(
-                ToolDisabledError(entry.tool.name, groups=groups), entry.tool, attached
-            )
-        if arguments.__class__ is not dict:
-            if arguments is None:
-                arguments = {}
-            elif isinstance(arguments, Mapping):
-                arguments = dict(cast("Mapping[str, Any]", arguments))
-            else:
-                kind = type(arguments).__name__
-                violation = Violation("", f"the arguments must be an object (a dict), not {kind!r}")
-                error = InvalidArgumentsError(entry.tool.name, [violation])
-                return self._refusal(error, entry.tool, attached)
-        if not entry.opened:
-            self._catalog.open(entry)
-        tally = Tally() if entry.tallied else None
-        return entry.step(), ToolCall(
-            entry.tool, cast("dict[str, Any]", arguments), attached, inline, tally
-        )
-
-    def _refusal(
-        self, error: PegboardError, tool: Tool, meta: Mapping[str, Any]
-    ) -> tuple[Step, ToolCall]:
-        """Return a step that raises the error, observed like every other call."""
-
-        async def refuse(_: ToolCall) -> Never:
-            raise error
-
-        return self._telemetry.wrap(refuse, Target(tool, _ANYTHING)), ToolCall(tool, {}, meta)
+            return ToolDisabledError(name, groups=[it for it in entry.groups if it in off])
+        if not isinstance(arguments, dict):
+            kind = type(arguments).__name__
+            words = f"the arguments must be an object (a dict), not {kind!r}"
+            return InvalidArgumentsError(name, [Violation("", words)])
+        return None
 
     def _not_found(self, name: object) -> ToolNotFoundError:
         names = (entry.tool.name for entry in self._catalog.visible())
         return ToolNotFoundError(name, nearest=nearest_names(name, names))
+
+
+def _refusal(error: PegboardError, telemetry: Telemetry | None) -> Step:
+    """Return a step that raises the error, observed like every other call."""
+
+    async def refuse(_: ToolCall) -> Never:
+        raise error
+
+    if telemetry is None:
+        return refuse
+    return telemetry.wrap(refuse, _NOBODY)
 
 
 def _finish(work: Awaitable[object]) -> object:
@@ -366,17 +401,6 @@ def _printable(name: object) -> str:
         return Tool(name=cast("str", name)).name
     except InvalidToolError:
         return "(not a valid name)"
-
-
-def _check_options(policies: PolicyOptions) -> None:
-    unknown = set(policies) - set(ORDER)
-    if unknown:
-        raise TypeError(
-            f"Unknown option: {', '.join(sorted(unknown))}; policies are {', '.join(ORDER)}."
-        )
-    for name, policy in policies.items():
-        if policy is not None and not hasattr(policy, "wrap"):
-            raise TypeError(f"`{name}` takes an object of {name.capitalize()}, not {policy!r}.")
 
 
 def _group_names(groups: Iterable[str]) -> tuple[str, ...]:

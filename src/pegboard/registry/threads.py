@@ -39,15 +39,12 @@ async def run_in_thread(function: Callable[[T], object], argument: T) -> object:
         _pool.abandon(job)
         raise
     if error is not None:
-        try:
-            raise error
-        finally:
-            del error
+        raise error
     return value
 
 
 class _Job:
-    __slots__ = ("abandoned", "context", "done", "function", "nested")
+    __slots__ = ("context", "done", "function", "nested", "released")
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.function = function
@@ -56,22 +53,22 @@ class _Job:
         self.context.run(_nested.set, True)  # noqa: FBT003
         # The outcome is a pair, because a Future refuses to carry some exceptions.
         self.done: Future[tuple[object, BaseException | None]] = Future()
-        self.abandoned = False
+        self.released = False
+        """True once it no longer counts as one of the busy threads."""
 
     def run(self) -> None:
         if not self.done.set_running_or_notify_cancel():
             return
         try:
-            outcome = self.context.run(self.function), None
+            self.done.set_result((self.context.run(self.function), None))
         except BaseException as error:  # noqa: BLE001
-            outcome = None, error
-        self.done.set_result(outcome)
+            self.done.set_result((None, error))
 
 
 class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._active = 0
+        self._busy = 0
         self._pending: deque[_Job] = deque()
         self._idle: list[SimpleQueue[_Job]] = []
 
@@ -79,7 +76,7 @@ class _Pool:
         with self._lock:
             # A tool that calls a tool holds a thread while it waits: making the inner call wait for
             # one of the same threads could block both for ever.
-            if self._active >= LIMIT and not job.nested:
+            if self._busy >= LIMIT and not job.nested:
                 self._pending.append(job)
             else:
                 self._start(job)
@@ -88,38 +85,35 @@ class _Pool:
         with self._lock:
             if job in self._pending:
                 self._pending.remove(job)
-            elif not job.abandoned:
-                job.abandoned = True
-                self._release()
+            else:
+                self._release(job)
 
     def _start(self, job: _Job) -> None:
-        self._active += 1
+        self._busy += 1
         if self._idle:
             self._idle.pop().put(job)
             return
-        thread = threading.Thread(target=self._work, args=(job,), name="pegboard-tool", daemon=True)
+        inbox: SimpleQueue[_Job] = SimpleQueue()
+        inbox.put(job)
+        worker = threading.Thread(
+            target=self._work, args=(inbox,), name="pegboard-tool", daemon=True
+        )
         try:
-            thread.start()
+            worker.start()
         except RuntimeError as error:  # the system has no more threads to give
-            self._active -= 1
-            job.abandoned = True
             job.done.set_result((None, error))
+            self._release(job)
 
-    def _release(self) -> None:
-        self._active -= 1
-        if self._pending and self._active < LIMIT:
+    def _release(self, job: _Job) -> None:
+        if job.released:
+            return
+        job.released = True
+        self._busy -= 1
+        if self._pending and self._busy < LIMIT:
             self._start(self._pending.popleft())
 
-    def _work(self, job: _Job) -> None:
-        inbox: SimpleQueue[_Job] = SimpleQueue()
+    def _work(self, inbox: SimpleQueue[_Job]) -> None:
         while True:
-            job.run()
-            with self._lock:
-                self._idle.append(inbox)
-                if not job.abandoned:
-                    job.abandoned = True
-                    self._release()
-            del job
             try:
                 job = inbox.get(timeout=IDLE_SECONDS)
             except Empty:
@@ -129,6 +123,11 @@ class _Pool:
                         return
                 # Someone gave this thread work in the last moment.
                 job = inbox.get()
+            job.run()
+            with self._lock:
+                self._idle.append(inbox)
+                self._release(job)
+            del job
 
 
 _pool = _Pool()

@@ -54,10 +54,11 @@ def describe_type(annotation: Any) -> DescribedType:
         UnsupportedTypeError: when it has no JSON Schema.
     """
     try:
-        return _described(annotation)
+        # With its text, because `int | str` equals `str | int` but is written otherwise.
+        return _described(annotation, repr(annotation))
     except TypeError:
         # Not hashable: an Annotated with a list in it, for example.
-        return _described.__wrapped__(annotation)
+        return _described.__wrapped__(annotation, "")
 
 
 def output_schema(annotation: Any) -> Mapping[str, Any] | None:
@@ -65,13 +66,13 @@ def output_schema(annotation: Any) -> Mapping[str, Any] | None:
     if annotation in (Signature.empty, None, Any, ToolResult):
         return None
     try:
-        return _output(annotation)
+        return _output(annotation, repr(annotation))
     except TypeError:
-        return _output.__wrapped__(annotation)
+        return _output.__wrapped__(annotation, "")
 
 
 @lru_cache(maxsize=2048)
-def _output(annotation: Any) -> Mapping[str, Any] | None:
+def _output(annotation: Any, _text: str) -> Mapping[str, Any] | None:
     try:
         return describe_type(annotation).adapter.json_schema(mode="serialization")
     except (UnsupportedTypeError, PydanticUserError):
@@ -79,7 +80,7 @@ def _output(annotation: Any) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=2048)
-def _described(annotation: Any) -> DescribedType:
+def _described(annotation: Any, _text: str) -> DescribedType:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema()
@@ -102,7 +103,7 @@ def _json_gives(annotation: Any) -> bool:
     except TypeError:
         return False
     if get_origin(annotation) is Literal:
-        return all(isinstance(option, str | bool | None) for option in get_args(annotation))
+        return all(type(option) in (str, bool, type(None)) for option in get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
         return all(_json_gives(option) for option in get_args(annotation))
     return False
