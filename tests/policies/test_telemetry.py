@@ -358,7 +358,7 @@ async def test_the_trodden_path_records_and_answers_exactly_like_the_steps(
             raise returns
         return returns
 
-    outcomes: list[tuple[object, CallRecord]] = []
+    outcomes: list[tuple[object, dict[str, Any]]] = []
     for telemetry in (Telemetry(), Telemetry(arguments=True)):
         seen: list[CallRecord] = []
         registry = Registry(telemetry=telemetry, observers=[seen.append])
@@ -373,7 +373,9 @@ async def test_the_trodden_path_records_and_answers_exactly_like_the_steps(
         if arguments != []:
             assert ("echo" in registry._trodden) == telemetry.plain  # pyright: ignore[reportPrivateUsage]
         record = seen[1]
-        same = msgspec.structs.replace(record, started=0.0, duration=0.0, arguments=None)
+        same = msgspec.structs.asdict(record)
+        for differs in ("started", "duration", "arguments"):
+            del same[differs]
         outcomes.append((answer, same))
     assert outcomes[0] == outcomes[1]
 
