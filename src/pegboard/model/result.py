@@ -29,7 +29,11 @@ _ABSENT = _Absent()
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a tool: content blocks, structured content and the error flag."""
+    """The answer of a tool: content blocks, structured content and the error flag.
+
+    It keeps everything. `blocks()` shows all content, `text()` every text in full and the rest by
+    name, `value()` whatever a Python program would want.
+    """
 
     content: tuple[Content, ...] = ()
     structured_content: Any = None

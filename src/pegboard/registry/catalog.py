@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from pegboard.model import CatalogChange
+from pegboard.model import CatalogChange, Tool
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 
@@ -32,13 +32,14 @@ class Catalog:
         self._undelivered: deque[CatalogChange] = deque()
         self._delivering = threading.Lock()
 
-    def visible(self) -> list[Entry]:
-        """Return the entries that may be seen, in the order of registration."""
-        entries = list(self.entries.values())
+    def visible(self) -> list[Tool]:
+        """Return the tools that may be seen, in the order of registration."""
         off = self.groups_off
-        if not off:
-            return [entry for entry in entries if entry.permitted]
-        return [entry for entry in entries if _shown(entry, off)]
+        # A list first: the table may change while it is being looked through.
+        entries = list(self.entries.values())
+        return [
+            it.tool for it in entries if it.permitted and (not off or off.isdisjoint(it.groups))
+        ]
 
     def put(self, entries: Mapping[str, Entry]) -> None:
         """Add or replace entries in one step. Hold the lock, then `deliver` without it."""

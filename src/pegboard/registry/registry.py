@@ -177,16 +177,13 @@ class Registry:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the visible tools: not hidden by an access list, no group switched off."""
-        return tuple(entry.tool for entry in self._catalog.visible())
+        return tuple(self._catalog.visible())
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Return ``{name: {"description": ..., "input_schema": ...}}`` of all visible tools."""
         return {
-            (tool := entry.tool).name: {
-                "description": tool.description,
-                "input_schema": tool.input_schema,
-            }
-            for entry in self._catalog.visible()
+            tool.name: {"description": tool.description, "input_schema": tool.input_schema}
+            for tool in self._catalog.visible()
         }
 
     def call(
@@ -371,7 +368,7 @@ class Registry:
         return None
 
     def _not_found(self, name: object) -> ToolNotFoundError:
-        names = (entry.tool.name for entry in self._catalog.visible())
+        names = (tool.name for tool in self._catalog.visible())
         return ToolNotFoundError(name, nearest=nearest_names(name, names))
 
 
