@@ -324,7 +324,10 @@ async def test_a_number_too_large_for_a_float_is_refused() -> None:
 
 
 def test_a_renamed_tool_is_named_in_its_errors() -> None:
-    def take(colour: Annotated[str, pydantic.AfterValidator(Colour)]) -> None: ...
+    def known(colour: str) -> Colour:
+        return Colour(colour)
+
+    def take(colour: Annotated[str, pydantic.AfterValidator(known)]) -> None: ...
 
     registry = Registry()
     registry.register(take)
