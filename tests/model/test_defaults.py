@@ -123,6 +123,44 @@ def test_a_required_argument_with_a_default_may_be_left_out() -> None:
     assert complete({**obj(a={"default": 1}), "required": ["a"]}, {}) == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        (
+            {
+                **obj(a={"type": "string"}, b={"type": "string", "default": "y"}),
+                "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+            },
+            {"a": "x"},
+        ),
+        ({**obj(b={"default": 1}), "maxProperties": 1}, {"a": 1}),
+        ({**obj(b={"default": 1}), "dependentRequired": {"b": ["c"]}}, {}),
+        (obj(a={"type": "string"}, b={"$ref": "#/properties/a", "default": None}), {}),
+        (
+            obj(l={"prefixItems": [{"maxProperties": 0}], "items": obj(x={"default": 1})}),
+            {"l": [{}]},
+        ),
+        (obj(l={"prefixItems": [True, obj(x={"default": 1})]}), {"l": [{}]}),
+    ],
+    ids=["one of", "at most", "dependent", "broken default", "prefix", "boolean prefix"],
+)
+def test_a_default_never_makes_valid_arguments_invalid(
+    schema: dict[str, Any], given: dict[str, Any]
+) -> None:
+    assert complete(schema, given) == given
+
+
+def test_schemas_that_refer_to_themselves_or_lead_far_are_filled_in_or_left_alone() -> None:
+    assert complete({**obj(a={"default": 1}), "$ref": "#"}, {}) == {"a": 1}
+    chain: dict[str, Any] = {
+        f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(2000)
+    }
+    chain["d2000"] = obj(x={"default": 1})
+    assert complete({**obj(o={"$ref": "#/$defs/d0"}), "$defs": chain}, {}) == {}
+    members = {f"m{number}": {"$ref": "#", "default": {}} for number in range(8)}
+    assert len(str(complete({"type": "object", "properties": members}, {}))) < 200_000
+
+
 def test_a_recursive_default_ends() -> None:
     schema = {**obj(child={"$ref": "#", "default": {}}, n={"default": 0})}
     assert complete(schema, {}) == {"n": 0, "child": {"n": 0, "child": {}}}

@@ -1,8 +1,11 @@
 import base64
+import copy
 import dataclasses
 import datetime
+import pickle
 from typing import Any
 
+import msgspec
 import pydantic
 import pytest
 from hypothesis import given
@@ -118,6 +121,36 @@ def test_an_object_without_a_json_form_is_shown_as_text() -> None:
     result = ToolResult.of(value)
     assert result.value() is value
     assert result.text() == str(value)
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class Sulky:
+    def __str__(self) -> str:
+        raise OSError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, {"a": "\ud800"}, deep(900), deep(5000), Sulky(), {"x": float("nan")}, {1, 2}],
+    ids=["huge", "surrogate", "deep", "deeper", "sulky", "nan", "set"],
+)
+def test_nothing_a_tool_returns_keeps_it_from_being_a_result(value: Any) -> None:
+    result = ToolResult.of(value)
+    assert result.value() is value
+    assert isinstance(result.text(), str)
+    msgspec.json.encode(result.structured_content)
+
+
+def test_a_result_survives_pickling() -> None:
+    result = ToolResult(structured_content={"a": 1})
+    assert pickle.loads(pickle.dumps(result)).value() == {"a": 1}
+    assert copy.deepcopy(result).value() == {"a": 1}
 
 
 def test_a_result_stays_as_it_is_and_cannot_be_changed() -> None:

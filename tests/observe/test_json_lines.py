@@ -24,6 +24,7 @@ def test_recorded_calls_can_be_replayed(tmp_path: Path) -> None:
     replayed = [(registry.call(it.tool, it.arguments), it.result) for it in read_records(path)]
     assert replayed == [(3, 3), (7, 7)]
     assert [it.meta for it in read_records(path)] == [{"user": "u"}, {}]
+    assert list(read_records(path)) == list(read_records(path))
 
 
 def test_without_being_asked_no_argument_or_result_is_written(tmp_path: Path) -> None:

@@ -69,6 +69,20 @@ def test_an_abandoned_tool_does_not_keep_the_process_from_ending() -> None:
     assert run.stdout.split() == ["late", "late"]
 
 
+async def test_a_tool_that_shrugs_off_its_cancellation_is_late_all_the_same() -> None:
+    async def stubborn() -> str:
+        try:
+            await anyio.sleep(FOREVER)
+        except BaseException:  # noqa: BLE001
+            return "I do not care"
+        return ""
+
+    registry = Registry(deadline=Deadline(0.01))
+    registry.register(stubborn)
+    with pytest.raises(ToolTimeoutError):
+        await registry.acall("stubborn")
+
+
 async def test_a_timeout_error_of_the_tools_own_is_not_mistaken_for_the_deadline() -> None:
     error = TimeoutError("mine")
 

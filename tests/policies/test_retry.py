@@ -11,10 +11,13 @@ from pegboard import (
     Registry,
     Retry,
     Tool,
+    ToolCall,
     ToolNotFoundError,
     tool,
 )
 from pegboard.errors import PegboardError
+from pegboard.model import ArgumentSchema, Tally
+from pegboard.policies import Target
 
 
 class FlakyError(Exception):
@@ -23,7 +26,6 @@ class FlakyError(Exception):
 
 class NotSentError(PegboardError):
     transient = True
-    tool = "flaky"
 
 
 class Flaky:
@@ -80,11 +82,36 @@ async def test_an_undeclared_tool_is_started_only_once() -> None:
     assert flaky.runs == 1
 
 
-async def test_what_was_not_sent_is_repeated_for_any_tool() -> None:
-    flaky = Flaky(failures=1, error=NotSentError)
-    registry = Registry(retry=Retry(2, initial=0))
-    registry.register(flaky_tool(flaky))
-    assert await registry.acall("flaky") == 0
+async def test_what_was_certainly_not_started_is_repeated_for_any_tool() -> None:
+    tried: list[ToolCall] = []
+
+    async def unreachable_at_first(call: ToolCall) -> str:
+        tried.append(call)
+        if len(tried) == 1:
+            raise NotSentError
+        call.started()
+        return "reached"
+
+    tool = Tool(name="remote", server="s")
+    target = Target(tool, ArgumentSchema({}, tool="remote"))
+    step = Retry(2, initial=0).wrap(unreachable_at_first, target)
+    call = ToolCall(tool, {}, tally=Tally())
+    assert await step(call) == "reached"
+    assert (len(tried), call.tally) == (2, Tally(attempts=1))
+
+
+async def test_a_proxy_of_the_same_name_is_not_run_again_for_what_it_passes_on() -> None:
+    outer = Registry(retry=Retry(3, initial=0))
+    ran: list[int] = []
+
+    async def search() -> object:
+        ran.append(1)
+        raise QueueFullError("search", limit=1, queue=0)
+
+    outer.register(search)
+    with pytest.raises(QueueFullError):
+        await outer.acall("search")
+    assert ran == [1]
 
 
 def test_the_operator_can_declare_tools_by_pattern_and_a_servers_hint_is_not_enough() -> None:

@@ -1,7 +1,7 @@
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -98,6 +98,24 @@ def test_arguments_and_results_are_kept_only_when_asked_for(records: list[CallRe
     with pytest.raises(ValueError, match="missing"):
         registry.call("good", {})
     assert [(it.arguments, it.result) for it in records] == [({"text": "hi"}, "hi"), ({}, None)]
+
+
+def test_records_say_what_was_given_even_if_the_tool_changes_it(records: list[CallRecord]) -> None:
+    def empty(items: list[int]) -> None:
+        items.clear()
+
+    registry = Registry(telemetry=Telemetry([records.append], arguments=True))
+    registry.register(empty)
+    registry.call("empty", {"items": [1, 2]})
+    assert (records[0].arguments, records[0].arguments_size) == ({"items": [1, 2]}, 15)
+
+
+@pytest.mark.parametrize("cost", [True, 10**400, float("nan"), "much", None], ids=type)
+def test_a_cost_that_is_no_number_is_left_out(cost: Any, records: list[CallRecord]) -> None:
+    registry = Registry(observers=[records.append])
+    registry.register(tool_returning({"meta": {"cost": cost}}))
+    registry.call("odd")
+    assert records[0].cost is None
 
 
 def test_a_record_is_frozen() -> None:
@@ -328,6 +346,12 @@ async def test_a_tracer_that_fails_does_not_harm_the_call(caplog: pytest.LogCapt
     assert "observer_failed" in caplog.text
 
 
+class Huge(NamedTuple):
+    """Stands for a number whose digits Python refuses to print."""
+
+    digits: int
+
+
 @pytest.mark.parametrize(
     ("arguments", "returns"),
     [
@@ -337,6 +361,7 @@ async def test_a_tracer_that_fails_does_not_harm_the_call(caplog: pytest.LogCapt
         ({"text": "a"}, {"meta": {"cost": 3}}),
         ({"text": "a"}, ToolResult(is_error=True)),
         ({"text": "a"}, "\ud800"),
+        ({"text": "a"}, Huge(5000)),
         ({"text": "\ud800"}, "x"),
         ({"text": "a"}, object()),
         ({"text": "a", "times": 2.0}, "x"),
@@ -356,7 +381,7 @@ async def test_the_trodden_path_records_and_answers_exactly_like_the_steps(
         assert type(times) is int
         if isinstance(returns, Exception):
             raise returns
-        return returns
+        return 10**returns.digits if isinstance(returns, Huge) else returns
 
     outcomes: list[tuple[object, dict[str, Any]]] = []
     for telemetry in (Telemetry(), Telemetry(arguments=True)):

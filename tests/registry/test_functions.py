@@ -2,6 +2,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -245,6 +246,76 @@ def test_defaults_of_any_type_reach_the_function() -> None:
     registry = Registry(validation=None)
     registry.register(take)
     assert registry.call("take") == (Colour.BLUE, Point(1), 3, [1], object)
+
+
+async def test_defaults_that_json_does_not_have_reach_the_function_as_they_are() -> None:
+    def take(
+        path: Any = Path("a"),
+        pair: Any = (1, 2),
+        limit: float = math.inf,
+        key: pydantic.SecretStr = pydantic.SecretStr("hidden"),
+        number: float = 1,
+        new: str = Field(default_factory=lambda: str(next(counter))),
+    ) -> tuple[Any, ...]:
+        return path, pair, limit, key.get_secret_value(), type(number), new
+
+    async def plain(number: float = 1) -> type:
+        return type(number)
+
+    counter = iter(range(100, 200))
+    registry = Registry()
+    registry.register_many([take, plain])
+    first, second = registry.call("take"), registry.call("take")
+    assert first[:-1] == (Path("a"), (1, 2), math.inf, "hidden", int)
+    assert first[-1] != second[-1]
+    assert [await registry.acall("plain", {}) for _ in range(3)] == [int] * 3
+
+
+def test_strict_models_take_json() -> None:
+    class Strict(pydantic.BaseModel, strict=True):
+        when: datetime.date
+        pair: tuple[int, int]
+
+    def take(it: Strict) -> Any:
+        return it.when, it.pair
+
+    given = {"it": {"when": "2026-01-02", "pair": [1, 2]}}
+    assert call(take, given) == (datetime.date(2026, 1, 2), (1, 2))
+
+
+def test_the_rest_of_the_arguments_is_checked_too() -> None:
+    def take(**rest: int) -> dict[str, int]:
+        return rest
+
+    assert call(take, {"a": 1}) == {"a": 1}
+    with pytest.raises(InvalidArgumentsError):
+        call(take, {"a": "x"})
+
+
+@pytest.mark.parametrize("kind", ["unhashable", "bad pattern", "hostile type", "odd docstring"])
+def test_whatever_goes_wrong_while_a_function_is_looked_at_is_an_invalid_tool(kind: str) -> None:
+    class Hostile:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+            raise LookupError("mine")
+
+    def take(value) -> None: ...
+
+    annotations: dict[str, Any] = {
+        "unhashable": Annotated[int, ["note"]],
+        "bad pattern": Annotated[str, Field(pattern="(")],
+        "hostile type": Hostile,
+        "odd docstring": int,
+    }
+    take.__annotations__["value"] = annotations[kind]
+    if kind == "odd docstring":
+        setattr(take, "__doc__", 3)  # noqa: B010
+    registry = Registry()
+    report = registry.register_many([take], on_error="report")
+    if kind in {"unhashable", "odd docstring"}:
+        assert registry.call("take", {"value": 1}) is None
+    else:
+        assert [type(it.error) for it in report.rejected] == [InvalidToolError]
 
 
 def test_two_models_of_the_same_name_are_kept_apart() -> None:

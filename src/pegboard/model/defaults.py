@@ -11,6 +11,8 @@ __all__ = ["Filler", "compile_defaults"]
 
 Filler = Callable[[dict[str, Any]], dict[str, Any]]
 
+# Defaults that lead to defaults that lead to defaults: nobody means more than this.
+_MAX_CHAIN = 4
 _SCALAR_TYPES = frozenset({"null", "string", "integer", "number", "boolean"})
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -24,8 +26,11 @@ def compile_defaults(schema: Mapping[str, Any]) -> Filler | None:
     """
     if not _mentions_default(schema):
         return None
-    root = _Plan(schema).node(schema)
-    root.prune(set())
+    try:
+        root = _Plan(schema).node(schema)
+        root.prune(set())
+    except RecursionError:
+        return None
     if not root.properties and not root.nested:
         return None
     if not root.nested and all(isinstance(value, _SCALARS) for value in root.properties.values()):
@@ -81,23 +86,32 @@ class _Node:
         seen.add(id(self))
         self.members = {name: node for name, node in self.members.items() if node.useful(set())}
         self.also = [node for node in self.also if node.useful(set())]
-        if not any(node.useful(set()) for node in self.prefix):
-            self.prefix = []
-        if self.items is not None and not self.items.useful(set()) and not self.prefix:
+        if self.items is not None and not self.items.useful(set()):
             self.items = None
+        # The first items stay where any item has something to fill in: they are counted by place.
+        if self.items is None and not any(node.useful(set()) for node in self.prefix):
+            self.prefix = []
         if self.additional is not None and not self.additional.useful(set()):
             self.additional = None
         for child in list(self.children()):
             child.prune(seen)
 
-    def fill(self, value: object, inside: frozenset[int]) -> object:
-        """Return the value with defaults; `inside` holds nodes whose default is being filled."""
+    def fill(
+        self, value: object, inside: frozenset[int], via: frozenset[int] = frozenset()
+    ) -> object:
+        """Return the value with defaults.
+
+        `inside` holds the nodes whose own default is being filled; `via` those that have had this
+        very value already, for schemas that refer to themselves without going deeper.
+        """
         if isinstance(value, dict):
             value = self._fill_members(cast("dict[str, Any]", value), inside)
         elif isinstance(value, list):
             value = self._fill_items(cast("list[Any]", value), inside)
+        via |= {id(self)}
         for other in self.also:
-            value = other.fill(value, inside)
+            if id(other) not in via:
+                value = other.fill(value, inside, via)
         return value
 
     def _fill_members(self, value: dict[str, Any], inside: frozenset[int]) -> dict[str, Any]:
@@ -108,7 +122,7 @@ class _Node:
             filled[name] = copy.deepcopy(default)
             node = self.members.get(name)
             # A recursive schema whose default leads to itself would be filled in for ever.
-            if node is not None and id(node) not in inside:
+            if node is not None and id(node) not in inside and len(inside) < _MAX_CHAIN:
                 filled[name] = node.fill(filled[name], inside | {id(node)})
         for name, item in value.items():
             node = self.members.get(name) or (None if name in self.declared else self.additional)
@@ -142,7 +156,7 @@ class _Plan:
             if not isinstance(member, Mapping):
                 continue
             member = cast("Mapping[str, Any]", member)
-            if "default" in member and self._fits(member["default"], member):
+            if "default" in member and _fits(member["default"], member):
                 node.properties[name] = member["default"]
             node.members[name] = self.node(member)
         # Which names are additional depends on the patterns, if there are any.
@@ -152,7 +166,12 @@ class _Plan:
             node.additional = self.node(schema["additionalProperties"])
         if isinstance(schema.get("items"), Mapping):
             node.items = self.node(schema["items"])
-        node.prefix = [self.node(item) for item in _schemas(schema.get("prefixItems"))]
+        prefix: object = schema.get("prefixItems")
+        if isinstance(prefix, list):
+            node.prefix = [
+                self.node(cast("Mapping[str, Any]", item)) if isinstance(item, Mapping) else _Node()
+                for item in cast("list[object]", prefix)
+            ]
         node.also = [self.node(other) for other in self._also(schema)]
         return node
 
@@ -184,17 +203,15 @@ class _Plan:
             found = cast("Mapping[str, Any]", found)[key]
         return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
 
-    def _fits(self, default: object, schema: Mapping[str, Any]) -> bool:
-        shared = {
-            key: self._root[key] for key in ("$schema", "$defs", "definitions") if key in self._root
-        }
-        try:
-            # As text and as a plain copy: the validator does not know our frozen containers.
-            text = msgspec.json.encode({**shared, **schema}).decode()
-            validator = jsonschema_rs.validator_for(text, offline=True)
-            return validator.is_valid(copy.deepcopy(default))
-        except (ValueError, jsonschema_rs.ReferencingError):
-            return True
+
+def _fits(default: object, schema: Mapping[str, Any]) -> bool:
+    """Tell whether a default fits its own schema; what refers elsewhere is taken at its word."""
+    try:
+        # As text and as a plain copy: the validator does not know our frozen containers.
+        validator = jsonschema_rs.validator_for(msgspec.json.encode(schema).decode(), offline=True)
+        return validator.is_valid(copy.deepcopy(default))
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return True
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

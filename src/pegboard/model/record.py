@@ -11,7 +11,7 @@ from pegboard.model.call import NO_META
 __all__ = ["CallRecord", "HoldingRecord"]
 
 
-class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=False):
     """One finished call. Arguments and result are absent unless telemetry was told to keep them."""
 
     tool: str
@@ -38,8 +38,17 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     arguments: Mapping[str, Any] | None = None
     result: Any = None
 
+    def __eq__(self, other: object) -> bool:
+        """Compare by content, whether or not the garbage collector knows the record."""
+        if not isinstance(other, CallRecord):
+            return NotImplemented
+        return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
 
-class HoldingRecord(CallRecord, frozen=True, gc=True):
+    def __hash__(self) -> int:
+        return hash((self.tool, self.started, self.duration))
+
+
+class HoldingRecord(CallRecord, frozen=True, eq=False, gc=True):
     """A record with values of the caller or the tool in it.
 
     These may refer back to whoever keeps the record, so the garbage collector has to know it; plain

@@ -68,7 +68,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         The tool's own value if it ran in this process; else the structured content; else the text
         if there is only text; else the list of blocks. Nothing at all is ``None``.
         """
-        if self.native is not _ABSENT:
+        if not isinstance(self.native, _Absent):
             return self.native
         if self.structured_content is not None:
             return self.structured_content
@@ -117,10 +117,14 @@ def _blob(data: bytes) -> EmbeddedResource:
 
 
 def _as_json(value: object) -> Any:
+    """Return the JSON a value stands for, or text when it stands for none."""
     try:
-        return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
+        return freeze(msgspec.json.decode(msgspec.json.encode(value, enc_hook=_foreign)))
+    except Exception:  # noqa: BLE001 - cyclic, too deep, too large, or failing in its own code
+        try:
+            return str(value)
+        except Exception:  # noqa: BLE001
+            return f"<{type(value).__name__}>"
 
 
 def _foreign(value: object) -> object:

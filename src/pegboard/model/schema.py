@@ -20,6 +20,8 @@ _encode_binary = msgspec.msgpack.Encoder().encode
 _NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 MAX_VIOLATIONS = 100
 """More than these are not listed: nobody reads them, and they are collected on the event loop."""
+MAX_EXPLAINED_DEPTH = 6
+"""Alternatives that refer to themselves fail in exponentially many ways, the deeper the more."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -34,18 +36,24 @@ class ArgumentSchema:
             itself. Nothing is ever fetched.
     """
 
-    __slots__ = ("_fill", "_fits", "_schema", "_tool", "_validator", "flat", "trivial")
+    __slots__ = (
+        *("_fill", "_fills_defaults", "_fits", "_schema", "_tool", "_validator"),
+        *("flat", "trivial"),
+    )
 
-    def __init__(self, schema: Mapping[str, Any], *, tool: str) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], *, tool: str, fills_defaults: bool = True
+    ) -> None:
         self.trivial: bool = not schema
         """True for the empty schema, which accepts everything."""
-        self.flat: bool = _flat(schema)
-        """True when every argument is known, and a string, number or boolean."""
         self._schema = schema
         self._tool = tool
+        self._fills_defaults = fills_defaults
         # Compiled here only to find out whether it can be: most registered tools are never called,
         # and a compiled schema is larger than everything else about a tool.
         self._compile()
+        self.flat: bool = _flat(schema)
+        """True when every argument is known, and a string, number or boolean."""
         self._validator: jsonschema_rs.Validator | None = None
         self._fits: Callable[[Any], bool] | None = None
         self._fill: Filler | None = None
@@ -72,9 +80,13 @@ class ArgumentSchema:
         try:
             if fits(complete):
                 return complete
+            # A rule about the whole (oneOf, maxProperties) may forbid what a default adds.
+            if complete is not arguments and fits(arguments):
+                return arguments
         except ValueError:
-            # A tuple, a date, a subclass of list: judged below by the JSON it stands for.
-            pass
+            # A tuple, a date, a subclass of list: taken as the JSON it stands for.
+            _refuse_what_is_not_json(complete, tool)
+            complete = msgspec.json.decode(_encode(complete))
         violations = self._violations(complete, tool)
         if violations:
             raise InvalidArgumentsError(tool, violations)
@@ -83,6 +95,8 @@ class ArgumentSchema:
     def _violations(self, arguments: dict[str, Any], tool: str) -> list[Violation]:
         _refuse_what_is_not_json(arguments, tool)
         validator = self._validator or self._compile()
+        if self._branches and _depth(arguments) > MAX_EXPLAINED_DEPTH:
+            return self._coarse_violations(arguments)
         try:
             found = validator.iter_errors(msgspec.json.decode(_encode(arguments)))
             errors = list(islice(found, MAX_VIOLATIONS + 1))
@@ -93,8 +107,29 @@ class ArgumentSchema:
             violations.append(Violation("", "and more"))
         return violations
 
+    def _coarse_violations(self, arguments: dict[str, Any]) -> list[Violation]:
+        """Name only the arguments that do not fit, for schemas whose full account would explode."""
+        rest = {key: value for key, value in self._schema.items() if key != "required"}
+        fits = _compiled(rest, "input_schema", self._tool).is_valid
+        violations = [
+            Violation(name, "does not fit its schema")
+            for name, value in arguments.items()
+            if not fits({name: value})
+        ]
+        violations += [
+            Violation("", f"the required argument `{name}` is missing")
+            for name in self._schema.get("required", ())
+            if name not in arguments
+        ]
+        return violations or [Violation("", "the arguments do not fit the schema")]
+
+    @property
+    def _branches(self) -> bool:
+        text = _encode(self._schema)
+        return b'"$ref"' in text and (b'"anyOf"' in text or b'"oneOf"' in text)
+
     def _ready(self) -> Callable[[Any], bool]:
-        self._fill = compile_defaults(self._schema)
+        self._fill = compile_defaults(self._schema) if self._fills_defaults else None
         self._validator = self._compile()
         # Last, because other threads take it as the sign that everything is there.
         self._fits = self._validator.is_valid
@@ -176,6 +211,23 @@ def _refuse_non_finite(arguments: dict[str, Any], tool: str) -> None:
     ]
     if violations:
         raise InvalidArgumentsError(tool, violations)
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (
+                cast("dict[str, object]", outer).values()
+                if isinstance(outer, dict)
+                else cast("list[object]", outer)
+            )
+        ]
+    return depth
 
 
 def _walk(value: object, path: str) -> Iterator[tuple[str, object]]:

@@ -14,12 +14,16 @@ __all__ = ["describe_violation"]
 Kind = jsonschema_rs.ValidationErrorKind
 _SHOWN = 60
 _LISTED = 20
+_LONGEST_PATH = 500
 
 
 def describe_violation(
-    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any]
+    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any], *, nested: bool = False
 ) -> Violation:
     """Say where and how the arguments break the schema, without repeating large values."""
+    # Alternatives inside alternatives are not spelled out: their number grows exponentially.
+    if nested and isinstance(error.kind, Kind.AnyOf | Kind.OneOfNotValid):
+        return Violation(_path(error.instance_path), "fits none of the alternatives")
     return Violation(_path(error.instance_path), _message(error, schema))
 
 
@@ -64,7 +68,7 @@ _WORDS = {
     "uniqueItems": "must not repeat an item",
     "minProperties": "must have at least {0} members, got {1}",
     "maxProperties": "must have at most {0} members, got {1}",
-    "contains": "has no item of the required form",
+    "contains": "has too few or too many items of the required form",
     "falseSchema": "is not allowed here",
     "not": "has a form that is not allowed, got {1}",
 }
@@ -84,7 +88,7 @@ def _unexpected(unexpected: Sequence[str], known: Sequence[str]) -> str:
     if known:
         listed = ", ".join(f"`{name}`" for name in known[:_LISTED])
         return f"unknown argument {named}; known are {listed}"
-    return f"unknown argument {named}; none are taken here"
+    return f"unknown argument {named}"
 
 
 def _known(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> list[str]:
@@ -124,7 +128,7 @@ def _mixed_alternatives(
     context: Sequence[Sequence[jsonschema_rs.ValidationError]], schema: Mapping[str, Any]
 ) -> str:
     reasons = [
-        " and ".join(str(describe_violation(inner, schema)) for inner in branch[:3])
+        " and ".join(str(describe_violation(inner, schema, nested=True)) for inner in branch[:3])
         for branch in context[:5]
     ]
     return "fits none of the alternatives: " + " | ".join(f"({reason})" for reason in reasons)
@@ -133,8 +137,8 @@ def _mixed_alternatives(
 def _path(parts: Sequence[str | int]) -> str:
     path = ""
     for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    return path
+        path += f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" if path else _cut(part)
+    return path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
 
 
 def _shown(value: object) -> str:

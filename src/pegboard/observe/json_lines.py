@@ -9,6 +9,7 @@ from typing import Self
 import msgspec
 
 from pegboard.model import CallRecord
+from pegboard.model.forks import start_anew_in_children
 
 __all__ = ["JsonLines", "read_records"]
 
@@ -25,10 +26,15 @@ class JsonLines:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
-        self._lock = threading.Lock()
+        self.after_fork()
+        start_anew_in_children(self)
         self._file: int | None = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
         )
+
+    def after_fork(self) -> None:
+        """Make a new lock: the thread that held the old one is not in a forked child."""
+        self._lock = threading.Lock()
 
     def __call__(self, record: CallRecord, /) -> None:
         """Append one record."""

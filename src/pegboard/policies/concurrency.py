@@ -2,7 +2,6 @@
 
 import asyncio  # noqa: TID251 - callers come from several event loops, which anyio cannot bridge
 import threading
-from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
@@ -10,6 +9,7 @@ from typing import ClassVar
 
 from pegboard.errors import QueueFullError, WouldDeadlockError
 from pegboard.model import Step, ToolCall
+from pegboard.model.forks import start_anew_in_children
 from pegboard.policies.policy import Target
 
 __all__ = ["Concurrency", "blocked_threads"]
@@ -51,9 +51,15 @@ class Concurrency:
             raise ValueError("`limit` must be at least 1 and `queue` at least 0.")
         self.limit = limit
         self.queue = queue
-        self._lock = threading.Lock()
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Forget who runs and waits: in a forked child nobody does."""
+        # Re-entrant, because the garbage collector may close a waiting coroutine at any moment.
+        self._lock = threading.RLock()
         self._places: set[_Place] = set()
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: dict[Future[None], asyncio.AbstractEventLoop] = {}
         self._granted = 0
 
     def __repr__(self) -> str:
@@ -81,21 +87,24 @@ class Concurrency:
         return bounded
 
     async def _acquire(self, name: str) -> _Place:
+        place = _Place(self)
+        turn: Future[None] = Future()
+        loop = asyncio.get_running_loop()
         with self._lock:
             if len(self._places) + self._granted < self.limit:
-                return self._take()
+                self._places.add(place)
+                return place
             if len(self._waiting) >= self.queue:
                 raise QueueFullError(name, limit=self.limit, queue=self.queue)
             if self._only_held_by(blocked_threads.get()):
                 raise WouldDeadlockError(name)
-            turn: Future[None] = Future()
-            self._waiting.append(turn)
+            self._waiting[turn] = loop
         try:
             await asyncio.wrap_future(turn)
         except BaseException:
             with self._lock:
                 if turn in self._waiting:
-                    self._waiting.remove(turn)
+                    del self._waiting[turn]
                 else:
                     # Cancelled in the moment between being granted a place and taking it.
                     self._granted -= 1
@@ -103,11 +112,7 @@ class Concurrency:
             raise
         with self._lock:
             self._granted -= 1
-            return self._take()
-
-    def _take(self) -> _Place:
-        place = _Place(self)
-        self._places.add(place)
+            self._places.add(place)
         return place
 
     def _release(self, place: _Place) -> None:
@@ -118,8 +123,11 @@ class Concurrency:
 
     def _grant(self) -> None:
         while self._waiting and len(self._places) + self._granted < self.limit:
+            turn = next(iter(self._waiting))
+            loop = self._waiting.pop(turn)
+            if loop.is_closed():
+                continue
             self._granted += 1
-            turn = self._waiting.popleft()
             # A waiter that cancelled itself meanwhile gives the place back by itself.
             if turn.set_running_or_notify_cancel():
                 turn.set_result(None)

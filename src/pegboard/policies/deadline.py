@@ -16,7 +16,8 @@ class Deadline:
     """Ends a call after so many seconds with `ToolTimeoutError`.
 
     An asynchronous tool is cancelled. A synchronous one cannot be stopped: its thread is abandoned
-    and its answer dropped; it never keeps the process from ending.
+    and its answer dropped; it never keeps the process from ending. An asynchronous tool that blocks
+    its event loop, or refuses to be cancelled for ever, cannot be stopped by anybody.
     """
 
     needs_loop: ClassVar[bool] = True
@@ -36,8 +37,11 @@ class Deadline:
 
         async def limited(call: ToolCall) -> object:
             # Not fail_after: a TimeoutError of the tool's own must reach the caller unchanged.
-            with anyio.move_on_after(seconds):
-                return await step(call)
+            with anyio.move_on_after(seconds) as limit:
+                value = await step(call)
+                # A tool that shrugs off its cancellation is late all the same.
+                if not limit.cancel_called:
+                    return value
             started = call.tally is None or call.tally.attempts > 0
             raise ToolTimeoutError(name, seconds=seconds, sent=started)
 

@@ -70,10 +70,12 @@ class Retry:
 
         async def repeated(call: ToolCall) -> object:
             for pause in self._pauses():
+                before = _started(call)
                 try:
                     return await step(_with_own_arguments(call))
                 except Exception as error:
-                    if not _worth_repeating(error, call, repeatable=repeatable):
+                    safe = repeatable if _started(call) > before else _is_transient(error)
+                    if not safe:
                         raise
                     logger.info(
                         "call_repeated",
@@ -104,8 +106,9 @@ def _with_own_arguments(call: ToolCall) -> ToolCall:
     return msgspec.structs.replace(call, arguments=arguments)
 
 
-def _worth_repeating(error: Exception, call: ToolCall, *, repeatable: bool) -> bool:
-    # An error about another tool comes out of this one: it was started.
-    if isinstance(error, PegboardError) and error.tool == call.tool.name and not error.sent:
-        return error.transient
-    return repeatable
+def _started(call: ToolCall) -> int:
+    return 0 if call.tally is None else call.tally.attempts
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, PegboardError) and error.transient

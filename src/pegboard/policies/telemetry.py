@@ -1,6 +1,8 @@
 """Telemetry: one CallRecord per call, to any number of observers."""
 
+import copy
 import logging
+import math
 from asyncio import CancelledError  # noqa: TID251 - anyio names it only inside a running loop
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
@@ -83,14 +85,17 @@ class Telemetry:
         """Observe the step."""
 
         async def watched(call: ToolCall) -> object:
+            # Both before the tool, which may change what it is given.
+            size = json_size(call.arguments)
+            kept = _copy(call.arguments) if self.arguments else None
             started = time()
             began = perf_counter()
             try:
                 value = await step(call)
             except BaseException as error:
-                self.failed(call, started, perf_counter() - began, error)
+                self.failed(call, started, perf_counter() - began, error, size=size, kept=kept)
                 raise
-            self.finished(call, started, perf_counter() - began, value)
+            self.finished(call, started, perf_counter() - began, value, size=size, kept=kept)
             return value
 
         async def traced(call: ToolCall) -> object:
@@ -108,7 +113,16 @@ class Telemetry:
 
         return observed
 
-    def finished(self, call: ToolCall, started: float, duration: float, value: object) -> None:
+    def finished(
+        self,
+        call: ToolCall,
+        started: float,
+        duration: float,
+        value: object,
+        *,
+        size: int | None,
+        kept: Any = None,
+    ) -> None:
         """Tell the observers that a call gave a value."""
         failed = isinstance(value, ToolResult) and value.is_error
         record = self._kind(call)(
@@ -118,22 +132,28 @@ class Telemetry:
             "tool_error" if failed else "ok",
             "tool_error" if failed else None,
             1 if call.tally is None else call.tally.attempts,
-            json_size(call.arguments),
+            size,
             json_size(value),
             _cost(value),
             call.tool.server,
             call.meta,
-            call.arguments if self.arguments else None,
+            kept,
             value if self.results else None,
         )
         self.tell(record)
 
-    def _kind(self, call: ToolCall) -> type[CallRecord]:
-        return HoldingRecord if call.meta or self.arguments or self.results else CallRecord
-
-    def failed(self, call: ToolCall, started: float, duration: float, error: BaseException) -> None:
+    def failed(
+        self,
+        call: ToolCall,
+        started: float,
+        duration: float,
+        error: BaseException,
+        *,
+        size: int | None,
+        kept: Any = None,
+    ) -> None:
         """Tell the observers that a call ended without a value."""
-        outcome, code = _classify(error, call.tool.name)
+        outcome, code = _classify(error, call)
         attempts = 0 if outcome == "refused" else 1
         record = self._kind(call)(
             call.tool.name,
@@ -142,12 +162,22 @@ class Telemetry:
             outcome,
             code,
             attempts if call.tally is None else call.tally.attempts,
-            json_size(call.arguments),
+            size,
             server=call.tool.server,
             meta=call.meta,
-            arguments=call.arguments if self.arguments else None,
+            arguments=kept,
         )
         self.tell(record)
+
+    def _kind(self, call: ToolCall) -> type[CallRecord]:
+        return HoldingRecord if call.meta or self.arguments or self.results else CallRecord
+
+
+def _copy(arguments: Any) -> Any:
+    try:
+        return copy.deepcopy(arguments)
+    except Exception:  # noqa: BLE001 - not JSON, and not copyable either
+        return arguments
 
 
 def _checked(observers: Iterable[Observer]) -> tuple[Observer, ...]:
@@ -178,10 +208,13 @@ def _leave(context: AbstractContextManager[object]) -> None:
         logger.exception("observer_failed")
 
 
-def _classify(error: BaseException, tool: str) -> tuple[Outcome, str]:
-    # An error about another tool is what this one raised after calling it.
-    if isinstance(error, PegboardError) and error.tool == tool:
-        return error.outcome, error.code
+def _classify(error: BaseException, call: ToolCall) -> tuple[Outcome, str]:
+    # A refusal after the tool was started, or about another tool, is what this one raised after
+    # calling it.
+    if isinstance(error, PegboardError) and error.tool == call.tool.name:
+        started = call.tally is not None and call.tally.attempts > 0
+        if error.outcome != "refused" or not started:
+            return error.outcome, error.code
     if isinstance(error, CancelledError):
         return "cancelled", "cancelled"
     return "raised", type(error).__name__
@@ -202,4 +235,10 @@ def _cost(value: object) -> float | None:
     elif isinstance(value, ToolResult):
         meta = value.meta
     cost = cast("dict[str, Any]", meta).get("cost") if isinstance(meta, dict) else None
-    return cost if isinstance(cost, int | float) else None
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        return None
+    try:
+        plain = float(cost)
+    except OverflowError:
+        return None
+    return plain if math.isfinite(plain) else None

@@ -3,6 +3,7 @@
 import asyncio  # noqa: TID251 - running an event loop is the matter of this file
 import logging
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
@@ -37,6 +38,8 @@ def run_in_background(work: Callable[[], Awaitable[T]], *, tool: str) -> T:
     """
     if on_background_loop():
         raise WouldDeadlockError(tool)
+    if sys.is_finalizing():
+        raise RuntimeError("The interpreter is shutting down; no more tools can be run.")
     context = copy_context()
     if _has_running_loop():
         blocked = context.run(blocked_threads.get)

@@ -34,6 +34,7 @@ class Batch:
         self._on_conflict: OnConflict = on_conflict
         self._policies = policies
         self._groups = groups
+        self._numbers: dict[str, int] = {}
 
     def add(self, candidate: Candidate, taken: Mapping[str, Entry]) -> None:
         """Add a candidate, or settle its conflict with what is there.
@@ -56,7 +57,8 @@ class Batch:
         self.entries[tool.name] = Entry(tool, candidate, self._policies, self._groups)
 
     def _free_name(self, name: str, taken: Mapping[str, Entry]) -> str:
-        number = 2
+        number = self._numbers.get(name, 2)
         while (free := f"{name}_{number}") in taken or free in self.entries:
             number += 1
+        self._numbers[name] = number + 1
         return free

@@ -34,8 +34,20 @@ def candidate_of(item: object) -> Candidate:
     Raises:
         InvalidToolError: when it is none of these, or its definition is broken.
     """
+    try:
+        return _understood(item)
+    except InvalidToolError:
+        raise
+    except Exception as error:
+        # The item's own code, or that of its types, failed while it was looked at.
+        kind = type(error).__name__
+        raise InvalidToolError(f"{_shown(item)} cannot be a tool: {kind}: {error}.") from error
+
+
+def _understood(item: object) -> Candidate:
     if isinstance(item, _FUNCTIONS):
         item = cast("FunctionTool[..., Any]", FunctionTool.of(cast("Callable[..., Any]", item)))
+    is_function = isinstance(item, FunctionTool)
     if isinstance(item, FunctionTool):
         function = cast("FunctionTool[..., Any]", item)
         tool, implementation = function.definition, function.implementation()
@@ -45,7 +57,9 @@ def candidate_of(item: object) -> Candidate:
         tool, implementation = _from_object(item)
     if tool.output_schema is not None:
         check_output_schema(tool.output_schema, tool=tool.name)
-    return Candidate(tool, implementation, ArgumentSchema(tool.input_schema, tool=tool.name))
+    # Python fills in a function's defaults by itself, and knows those that JSON does not.
+    schema = ArgumentSchema(tool.input_schema, tool=tool.name, fills_defaults=not is_function)
+    return Candidate(tool, implementation, schema)
 
 
 def _from_object(item: object) -> tuple[Tool, Implementation]:

@@ -4,12 +4,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from pegboard.model import CatalogChange, Tool
+from pegboard.model.forks import start_anew_in_children
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 
-__all__ = ["Catalog", "Subscriber"]
+__all__ = ["Catalog", "Subscriber", "without_one"]
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("pegboard.catalog")
 
@@ -21,8 +25,6 @@ class Catalog:
     """Readers never lock: they look into a dict that changes in single atomic operations."""
 
     def __init__(self) -> None:
-        self.lock: threading.Lock = threading.Lock()
-        """Held by whoever writes."""
         self.entries: dict[str, Entry] = {}
         self.trodden: dict[str, TroddenPath] = {}
         """Short ways to the tools that have one and have been called."""
@@ -30,6 +32,14 @@ class Catalog:
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
         self._undelivered: deque[CatalogChange] = deque()
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Make new locks: the threads that held them are not in a forked child."""
+        # Re-entrant, because the garbage collector may run a finalizer that unregisters something.
+        self.lock: threading.RLock = threading.RLock()
+        """Held by whoever writes."""
         self._delivering = threading.Lock()
 
     def visible(self) -> list[Tool]:
@@ -81,9 +91,7 @@ class Catalog:
 
         def unsubscribe() -> None:
             with self.lock:
-                self._subscribers = tuple(
-                    other for other in self._subscribers if other is not subscriber
-                )
+                self._subscribers = without_one(self._subscribers, subscriber)
 
         return unsubscribe
 
@@ -120,6 +128,14 @@ class Catalog:
         if change.added or change.changed or change.removed:
             self._revision = change.revision
             self._undelivered.append(change)
+
+
+def without_one(items: tuple[T, ...], item: T) -> tuple[T, ...]:
+    """Return the items without the first that is the given one."""
+    for index, other in enumerate(items):
+        if other is item:
+            return (*items[:index], *items[index + 1 :])
+    return items
 
 
 def _shown(entry: Entry, groups_off: frozenset[str]) -> bool:

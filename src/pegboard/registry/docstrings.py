@@ -21,7 +21,8 @@ def read_docstring(function: Callable[..., Any]) -> Documentation:
     """Read a docstring in Google, NumPy, reST or Epydoc style."""
     if isinstance(function, functools.partial):
         function = function.func
-    text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
+    text = getattr(function, "__doc__", None)
+    text = inspect.cleandoc(text) if isinstance(text, str) else ""
     # Parsing costs more than everything else about a function, and one line has no parameters.
     if "\n" not in text:
         return Documentation(text, {})

@@ -36,7 +36,7 @@ class FunctionTool(Generic[P, R]):
         *,
         unbound: bool = False,
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self.function: Callable[P, R] = function
         self.definition: Tool = definition
         self._parameters = parameters
@@ -71,7 +71,7 @@ class FunctionTool(Generic[P, R]):
         fields.update({key: value for key, value in overrides.items() if value is not None})
         return cls(function, Tool(name=name, **fields), parameters, unbound=unbound)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
         return self.function(*args, **kwargs)
 

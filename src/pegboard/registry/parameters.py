@@ -28,16 +28,16 @@ class Parameters:
         self._tool = tool
         self._context: str | None = None
         self._positional: dict[str, Any] = {}
-        self._defaults: dict[str, Any] = {}
+        self._defaults: dict[str, FieldInfo] = {}
         self._types: dict[str, DescribedType] = {}
         properties: dict[str, Any] = {}
         required: list[str] = []
-        open_ended = False
+        open_ended: Mapping[str, Any] | None = None
         for parameter in signature.parameters.values():
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 self._positional[parameter.name] = parameter.default
             if parameter.kind is parameter.VAR_KEYWORD:
-                open_ended = True
+                open_ended = self._rest(parameter)
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 raise InvalidToolError(
                     f"Tool {tool!r} takes *{parameter.name}; a tool's arguments have names."
@@ -95,7 +95,10 @@ class Parameters:
     def _convert(
         self, call: ToolCall, arguments: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        ready = {**self._defaults, **arguments}
+        ready = dict(arguments)
+        for name, field in self._defaults.items():
+            if name not in ready:
+                ready[name] = _default_of(field)
         violations: list[Violation] = []
         for name, convert in self._converts:
             if name not in arguments:
@@ -115,6 +118,13 @@ class Parameters:
             positional.append(ready.pop(name, default))
         return positional, ready
 
+    def _rest(self, parameter: inspect.Parameter) -> Mapping[str, Any]:
+        """Return the schema of arguments without a parameter of their own."""
+        schema = self._add(parameter)
+        del self._types[parameter.name]
+        # Definitions have no place in there; then anything is accepted.
+        return {} if "$defs" in schema else schema
+
     def _take_context(self, name: str) -> None:
         if self._context is not None:
             raise InvalidToolError(
@@ -127,27 +137,24 @@ class Parameters:
         default = parameter.default
         if isinstance(default, FieldInfo):
             annotation = Annotated[annotation, default]
-            default = (
-                parameter.empty
-                if default.is_required()
-                else default.get_default(call_default_factory=True, validated_data={})
-            )
+            field = default
+            default = parameter.empty if field.is_required() else _default_of(field)
             if default is not parameter.empty:
-                self._defaults[parameter.name] = default
+                self._defaults[parameter.name] = field
         try:
             kind = describe_type(annotation)
         except UnsupportedTypeError as error:
             raise InvalidToolError(
                 f"Parameter {parameter.name!r} of tool {self._tool!r} has a type without a JSON "
                 f"Schema: {annotation!r}. Use JSON types, dataclasses, TypedDict or pydantic "
-                "models."
+                f"models. ({error})"
             ) from error
         self._types[parameter.name] = kind
         schema = {key: value for key, value in kind.schema.items() if key != "default"}
         if default is not parameter.empty:
             try:
                 schema["default"] = kind.adapter.dump_python(default, mode="json", warnings="none")
-            except PydanticSerializationError:
+            except (PydanticSerializationError, ValueError):
                 # Not JSON, so nobody can pass it: the function fills it in by itself.
                 schema.pop("default", None)
         return schema
@@ -158,7 +165,7 @@ class Parameters:
         required: list[str],
         described: Mapping[str, str],
         *,
-        open_ended: bool,
+        open_ended: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         definitions = self._share_definitions(properties)
         for name, text in described.items():
@@ -167,8 +174,10 @@ class Parameters:
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             schema["required"] = required
-        if not open_ended:
+        if open_ended is None:
             schema["additionalProperties"] = False
+        elif open_ended:
+            schema["additionalProperties"] = open_ended
         if definitions:
             schema["$defs"] = definitions
         return schema
@@ -185,6 +194,10 @@ class Parameters:
             kept = {key: old[key] for key in ("default", "description") if key in old}
             properties[name] = {**schema, **kept}
         return dict(shared.get("$defs", {}))
+
+
+def _default_of(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True, validated_data={})
 
 
 def _is_required(parameter: inspect.Parameter, schema: Mapping[str, Any]) -> bool:

@@ -28,10 +28,11 @@ from pegboard.policies import (
     Validation,
     check_options,
 )
+from pegboard.policies.telemetry import json_size
 from pegboard.registry.background import on_background_loop, run_in_background
 from pegboard.registry.batch import Batch, OnConflict
 from pegboard.registry.candidate import Candidate, candidate_of
-from pegboard.registry.catalog import Catalog, Subscriber
+from pegboard.registry.catalog import Catalog, Subscriber, without_one
 from pegboard.registry.entry import Entry, TroddenPath
 from pegboard.registry.report import Registration, Rejection
 
@@ -100,7 +101,7 @@ class Registry:
             ToolConflictError: when the name is taken and ``on_conflict`` is ``"raise"``.
         """
         report = self.register_many([item], on_conflict=on_conflict, groups=groups, **policies)
-        return (report.registered or report.skipped)[0]
+        return report.registered[0] if report.registered else self.get(report.skipped[0].name)
 
     def register_many(
         self,
@@ -227,10 +228,7 @@ class Registry:
         """
         # The trodden path: what the steps of such a tool would do, in one frame, at a third of the
         # cost. Whatever is unusual, before or after, takes the usual way.
-        try:
-            trodden = self._trodden.get(name)
-        except TypeError:  # not hashable, so it is nobody's name
-            trodden = None
+        trodden = self._trodden.get(name) if name.__class__ is str else None
         if trodden is not None and meta is None:
             fits, function, tool = trodden
             given: Any = arguments
@@ -244,11 +242,13 @@ class Registry:
                 try:
                     value: object = await function(**given)
                 except BaseException as error:
+                    duration = perf_counter() - began
                     call = ToolCall(tool, given)
-                    self._telemetry.failed(call, started, perf_counter() - began, error)
+                    size = json_size(given)
+                    self._telemetry.failed(call, started, duration, error, size=size)
                     raise
                 duration = perf_counter() - began
-                if value.__class__ in _SCALARS:
+                if type(value) in _SCALARS:
                     try:
                         record = CallRecord(
                             name,
@@ -260,7 +260,7 @@ class Registry:
                             len(_encode(given)),
                             len(_encode(value)),
                         )
-                    except UnicodeEncodeError:
+                    except Exception:  # noqa: BLE001, S110 - a number or text that JSON does not have
                         pass
                     else:
                         try:
@@ -268,7 +268,8 @@ class Registry:
                         except Exception:
                             logger.exception("observer_failed")
                         return value
-                self._telemetry.finished(ToolCall(tool, given), started, duration, value)
+                call, size = ToolCall(tool, given), json_size(given)
+                self._telemetry.finished(call, started, duration, value, size=size)
                 return value
         entry = self._find(name)
         step, call = self._prepare(name, entry, arguments, meta)
@@ -301,7 +302,7 @@ class Registry:
 
         def stop() -> None:
             with self._catalog.lock:
-                self._observe_anew(it for it in self._telemetry.observers if it is not observer)
+                self._observe_anew(without_one(self._telemetry.observers, observer))
 
         return stop
 
@@ -401,6 +402,7 @@ def _printable(name: object) -> str:
 
 
 def _group_names(groups: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(groups, str):
-        raise TypeError(f"`groups` takes a list of names: [{groups!r}].")
-    return tuple(dict.fromkeys(groups))
+    names = () if isinstance(groups, str) else tuple(dict.fromkeys(groups))
+    if isinstance(groups, str) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"`groups` takes a list of names, not {groups!r}.")
+    return names

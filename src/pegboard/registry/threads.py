@@ -6,10 +6,12 @@ both let abandoned threads use up the limit. Ours are daemons, and an abandoned 
 
 import asyncio  # noqa: TID251 - results are handed to whichever event loop waits for them
 import os
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -67,32 +69,56 @@ class _Job:
 
 class _Pool:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant, because the garbage collector may close a waiting coroutine at any moment.
+        self._lock = threading.RLock()
+        self._depth = 0
         self._busy = 0
-        self._pending: deque[_Job] = deque()
+        self._pending: dict[_Job, None] = {}
         self._idle: list[SimpleQueue[_Job]] = []
+        self._unstarted: deque[_Job] = deque()
 
     def submit(self, job: _Job) -> None:
-        with self._lock:
+        if sys.is_finalizing():
+            raise RuntimeError("The interpreter is shutting down; no more tools can be run.")
+        with self._changing():
             # A tool that calls a tool holds a thread while it waits: making the inner call wait for
             # one of the same threads could block both for ever.
             if self._busy >= LIMIT and not job.nested:
-                self._pending.append(job)
+                self._pending[job] = None
             else:
                 self._start(job)
 
     def abandon(self, job: _Job) -> None:
-        with self._lock:
+        with self._changing():
             if job in self._pending:
-                self._pending.remove(job)
+                del self._pending[job]
             else:
                 self._release(job)
 
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        with self._lock:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+            outermost = self._depth == 0
+        # Never with the lock held: starting waits for the new thread, which may wait for the lock.
+        while outermost and self._unstarted:
+            with suppress(IndexError):
+                self._spawn(self._unstarted.popleft())
+
     def _start(self, job: _Job) -> None:
         self._busy += 1
-        if self._idle:
-            self._idle.pop().put(job)
-            return
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            self._unstarted.append(job)
+        else:
+            inbox.put(job)
+
+    def _spawn(self, job: _Job) -> None:
         inbox: SimpleQueue[_Job] = SimpleQueue()
         inbox.put(job)
         worker = threading.Thread(
@@ -101,8 +127,10 @@ class _Pool:
         try:
             worker.start()
         except RuntimeError as error:  # the system has no more threads to give
-            job.done.set_result((None, error))
-            self._release(job)
+            if job.done.set_running_or_notify_cancel():
+                job.done.set_result((None, error))
+            with self._changing():
+                self._release(job)
 
     def _release(self, job: _Job) -> None:
         if job.released:
@@ -110,7 +138,9 @@ class _Pool:
         job.released = True
         self._busy -= 1
         if self._pending and self._busy < LIMIT:
-            self._start(self._pending.popleft())
+            waiting = next(iter(self._pending))
+            del self._pending[waiting]
+            self._start(waiting)
 
     def _work(self, inbox: SimpleQueue[_Job]) -> None:
         while True:
@@ -124,7 +154,7 @@ class _Pool:
                 # Someone gave this thread work in the last moment.
                 job = inbox.get()
             job.run()
-            with self._lock:
+            with self._changing():
                 self._idle.append(inbox)
                 self._release(job)
             del job

@@ -2,12 +2,13 @@
 
 import types
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import Signature
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
+import msgspec
+import pydantic
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
 
 from pegboard.model import ToolResult
 
@@ -63,7 +64,7 @@ def describe_type(annotation: Any) -> DescribedType:
 
 def output_schema(annotation: Any) -> Mapping[str, Any] | None:
     """Return the schema of what a function returns, or ``None`` where that says nothing."""
-    if annotation in (Signature.empty, None, Any, ToolResult):
+    if any(annotation is nothing for nothing in (Signature.empty, None, Any, ToolResult)):
         return None
     try:
         return _output(annotation, repr(annotation))
@@ -75,7 +76,7 @@ def output_schema(annotation: Any) -> Mapping[str, Any] | None:
 def _output(annotation: Any, _text: str) -> Mapping[str, Any] | None:
     try:
         return describe_type(annotation).adapter.json_schema(mode="serialization")
-    except (UnsupportedTypeError, PydanticUserError):
+    except Exception:  # noqa: BLE001 - whatever its own code says: then it says nothing
         return None
 
 
@@ -84,16 +85,29 @@ def _described(annotation: Any, _text: str) -> DescribedType:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema()
-    except (PydanticUserError, NameError) as error:
+    except Exception as error:
         raise UnsupportedTypeError(str(error).partition("\n")[0]) from error
     for part in _metadata(annotation):
         if isinstance(part, str):
             schema = {**schema, "description": part}
     plain = _without_none(_without_descriptions(annotation))
-    if plain in _NUMBERS:
-        return DescribedType(adapter, schema, _NUMBERS[plain], None)
-    convert = None if _json_gives(plain) else adapter.validate_python
+    for number, recast in _NUMBERS.items():
+        if plain is number:
+            return DescribedType(adapter, schema, recast, None)
+    convert = None if _json_gives(plain) else partial(_convert, adapter)
     return DescribedType(adapter, schema, None, convert)
+
+
+def _convert(adapter: TypeAdapter[Any], value: Any) -> Any:
+    try:
+        return adapter.validate_python(value)
+    except pydantic.ValidationError:
+        # Strict types take a date or a tuple from JSON, but not from the text or list it becomes.
+        try:
+            return adapter.validate_json(msgspec.json.encode(value))
+        except (pydantic.ValidationError, TypeError, ValueError):
+            pass
+        raise
 
 
 def _json_gives(annotation: Any) -> bool:
