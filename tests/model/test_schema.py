@@ -109,9 +109,11 @@ def test_each_rule_has_words(schema: Any, value: Any, message: str) -> None:
 
 
 def test_large_values_are_not_repeated_in_messages() -> None:
-    found = violations({"properties": {"x": {"type": "integer"}}}, {"x": "y" * 10_000_000})
+    found = violations({"properties": {"x": {"type": "integer"}}}, {"x": "y" * 100_000})
     assert len(str(found[0])) < 200
-    assert found[0].message.endswith("… of 10000000")
+    assert found[0].message.endswith("… of 100000")
+    found = violations({"properties": {"x": {"type": "integer"}}}, {"x": "y" * 10_000_000})
+    assert found == [Violation("x", "does not fit its schema")]
     many = {"properties": {"x": {"enum": list(range(1000))}}}
     assert len(str(violations(many, {"x": -1})[0])) < 200
 
@@ -183,11 +185,13 @@ def test_values_that_are_not_json_are_refused(value: Any) -> None:
 
 def test_only_so_many_violations_are_listed() -> None:
     schema = {"properties": {"x": {"items": {"type": "integer"}}}}
-    found = violations(schema, {"x": ["bad"] * 100_000})
+    found = violations(schema, {"x": ["bad"] * 50_000})
     assert len(found) == 101
     assert found[-1] == Violation("", "and more")
+    many = violations(schema, {"x": ["bad"] * 1_000_000, "y": 1})
+    assert many == [Violation("x", "does not fit its schema")]
     closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    [unknown] = violations(closed, {f"a{number}": 1 for number in range(50_000)})
+    [unknown] = violations(closed, {f"a{number}": 1 for number in range(20_000)})
     assert len(unknown.message) < 2000
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model.defaults import Filler, compile_defaults
-from pegboard.model.violations import describe_violation
+from pegboard.model.violations import argument_path, describe_violation
 
 __all__ = ["ArgumentSchema", "check_output_schema"]
 
@@ -20,6 +20,8 @@ _encode_binary = msgspec.msgpack.Encoder().encode
 _NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 MAX_VIOLATIONS = 100
 """More than these are not listed: nobody reads them, and they are collected on the event loop."""
+MAX_EXPLAINED_SIZE = 500_000
+"""For larger arguments only the top-level culprits are named."""
 MAX_EXPLAINED_DEPTH = 6
 """Alternatives that refer to themselves fail in exponentially many ways, the deeper the more."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
@@ -95,10 +97,12 @@ class ArgumentSchema:
     def _violations(self, arguments: dict[str, Any], tool: str) -> list[Violation]:
         _refuse_what_is_not_json(arguments, tool)
         validator = self._validator or self._compile()
-        if self._branches and _depth(arguments) > MAX_EXPLAINED_DEPTH:
+        encoded = _encode(arguments)
+        deep = self._branches and _depth(arguments) > MAX_EXPLAINED_DEPTH
+        if deep or len(encoded) > MAX_EXPLAINED_SIZE:
             return self._coarse_violations(arguments)
         try:
-            found = validator.iter_errors(msgspec.json.decode(_encode(arguments)))
+            found = validator.iter_errors(msgspec.json.decode(encoded))
             errors = list(islice(found, MAX_VIOLATIONS + 1))
         except (ValueError, RecursionError):
             raise _nested_too_deeply(tool) from None
@@ -112,7 +116,7 @@ class ArgumentSchema:
         rest = {key: value for key, value in self._schema.items() if key != "required"}
         fits = _compiled(rest, "input_schema", self._tool).is_valid
         violations = [
-            Violation(name, "does not fit its schema")
+            Violation(argument_path([name]), "does not fit its schema")
             for name, value in arguments.items()
             if not fits({name: value})
         ]

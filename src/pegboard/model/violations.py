@@ -9,7 +9,7 @@ import msgspec
 from pegboard.errors import Violation
 from pegboard.model.names import nearest_names
 
-__all__ = ["describe_violation"]
+__all__ = ["argument_path", "describe_violation"]
 
 Kind = jsonschema_rs.ValidationErrorKind
 _SHOWN = 60
@@ -23,8 +23,8 @@ def describe_violation(
     """Say where and how the arguments break the schema, without repeating large values."""
     # Alternatives inside alternatives are not spelled out: their number grows exponentially.
     if nested and isinstance(error.kind, Kind.AnyOf | Kind.OneOfNotValid):
-        return Violation(_path(error.instance_path), "fits none of the alternatives")
-    return Violation(_path(error.instance_path), _message(error, schema))
+        return Violation(argument_path(error.instance_path), "fits none of the alternatives")
+    return Violation(argument_path(error.instance_path), _message(error, schema))
 
 
 def _message(  # noqa: PLR0911 - one for each kind
@@ -134,7 +134,8 @@ def _mixed_alternatives(
     return "fits none of the alternatives: " + " | ".join(f"({reason})" for reason in reasons)
 
 
-def _path(parts: Sequence[str | int]) -> str:
+def argument_path(parts: Sequence[str | int]) -> str:
+    """Write where something is in the arguments, as `items[2].price`; long names are cut."""
     path = ""
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" if path else _cut(part)

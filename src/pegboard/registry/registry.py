@@ -228,7 +228,10 @@ class Registry:
         """
         # The trodden path: what the steps of such a tool would do, in one frame, at a third of the
         # cost. Whatever is unusual, before or after, takes the usual way.
-        trodden = self._trodden.get(name) if name.__class__ is str else None
+        try:
+            trodden = self._trodden.get(name)
+        except TypeError:  # not hashable, so it is nobody's name
+            trodden = None
         if trodden is not None and meta is None:
             fits, function, tool = trodden
             given: Any = arguments
@@ -247,27 +250,27 @@ class Registry:
                     size = json_size(given)
                     self._telemetry.failed(call, started, duration, error, size=size)
                     raise
-                duration = perf_counter() - began
-                if type(value) in _SCALARS:
-                    try:
-                        record = CallRecord(
-                            name,
-                            started,
-                            duration,
-                            "ok",
-                            None,
-                            1,
-                            len(_encode(given)),
-                            len(_encode(value)),
+                try:
+                    if value.__class__ in _SCALARS:
+                        self._tell(
+                            CallRecord(
+                                name,
+                                started,
+                                perf_counter() - began,
+                                "ok",
+                                None,
+                                1,
+                                len(_encode(given)),
+                                len(_encode(value)),
+                            )
                         )
-                    except Exception:  # noqa: BLE001, S110 - a number or text that JSON does not have
-                        pass
-                    else:
-                        try:
-                            self._tell(record)
-                        except Exception:
-                            logger.exception("observer_failed")
                         return value
+                except Exception:
+                    # Either the observer failed, or JSON does not have this text or number.
+                    if json_size(given) is not None and json_size(value) is not None:
+                        logger.exception("observer_failed")
+                        return value
+                duration = perf_counter() - began
                 call, size = ToolCall(tool, given), json_size(given)
                 self._telemetry.finished(call, started, duration, value, size=size)
                 return value
