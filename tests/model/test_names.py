@@ -19,6 +19,13 @@ def test_the_name_that_was_meant_comes_first(wanted: str, best: str) -> None:
     assert nearest_names(wanted, NAMES)[0] == best
 
 
+def test_the_right_name_is_found_among_very_many() -> None:
+    names = [f"server_{number}_{verb}" for number in range(5000) for verb in ("read", "write")]
+    assert nearest_names("create_pull_reqest", [*names, "create_pull_request"]) == [
+        "create_pull_request"
+    ]
+
+
 @pytest.mark.parametrize("wanted", ["", "zzzzqqqq", 3, None, ["a"], "x" * 100_000])
 def test_nothing_is_suggested_for_nonsense(wanted: object) -> None:
     assert nearest_names(wanted, NAMES) == []

@@ -459,6 +459,17 @@ class Service:
     def plain(self, name: str) -> str:
         return name
 
+    @classmethod
+    @tool
+    def make(cls, name: str) -> str:
+        """Make one."""
+        return f"{cls.__name__} {name}"
+
+    @staticmethod
+    @tool
+    def help(name: str) -> str:
+        return name
+
 
 def test_a_decorated_method_is_registered_from_an_instance() -> None:
     first, second = Service("Hello"), Service("Goodbye")
@@ -469,6 +480,16 @@ def test_a_decorated_method_is_registered_from_an_instance() -> None:
     assert registry.call("greet", {"name": "Ada"}) == "Hello Ada"
     assert registry.call("greet_2", {"name": "Ada"}) == "Goodbye Ada"
     assert first.greet("Ada") == "Hello Ada"
+    above: Any = classmethod(Service.plain)  # pyright: ignore[reportArgumentType]
+    registry.register(Service.make)
+    registry.register(Service.help)
+    assert set(registry.get("make").input_schema["properties"]) == {"name"}
+    assert registry.call("make", {"name": "x"}) == "Service x"
+    assert registry.call("help", {"name": "x"}) == "x"
+    with pytest.raises(InvalidToolError, match="below `@classmethod`"):
+        tool(above)
+    with pytest.raises(InvalidToolError, match=r"register\(tool\(name=\.\.\.\)\(it\)\)"):
+        registry.register(functools.partial(max, 1))
     for unbound in (Service.greet, Service.plain):
         with pytest.raises(InvalidToolError, match=r"register it from an instance"):
             registry.register(unbound)

@@ -317,6 +317,31 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=15)
 
 
+def test_interrupting_a_blocking_call_cancels_its_tool() -> None:
+    code = """
+import signal, threading, anyio
+from pegboard import Registry
+cancelled = threading.Event()
+async def stuck() -> None:
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        cancelled.set()
+registry = Registry()
+registry.register(stuck)
+try:
+    registry.call("stuck")
+except KeyboardInterrupt:
+    assert cancelled.wait(5)
+    print("interrupted")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=15, check=True
+    )
+    assert run.stdout == "interrupted\n"
+
+
 def test_the_background_loop_outlives_what_tools_leave_behind(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -71,9 +71,11 @@ def _from_object(item: object) -> tuple[Tool, Implementation]:
     call = _member(item, "call")
     absent = [label for label, value in (("`name`", name), ("`call`", call)) if value is _MISSING]
     if absent:
+        way_out = "Register a function, a `Tool`, or an object with `name` and `call(arguments)`."
+        if callable(item):
+            way_out = "It can be called, so give it a name: `register(tool(name=...)(it))`."
         raise InvalidToolError(
-            f"{_shown(item)} is not a tool: it has no {' and no '.join(absent)}. "
-            "Register a function, a `Tool`, or an object with `name` and `call(arguments)`."
+            f"{_shown(item)} is not a tool: it has no {' and no '.join(absent)}. {way_out}"
         )
     if not callable(call):
         raise InvalidToolError(f"{_shown(item)} has a `call` that is not callable.")

@@ -45,6 +45,9 @@ class FunctionTool(Generic[P, R]):
     @classmethod
     def of(cls, function: Callable[P, R], **overrides: Any) -> "FunctionTool[P, R]":
         """Read a function's signature and docstring; `overrides` are fields of `Tool`."""
+        if isinstance(function, classmethod | staticmethod):
+            kind = "classmethod" if isinstance(function, classmethod) else "staticmethod"
+            raise InvalidToolError(f"Write `@tool` below `@{kind}`, not above it.")
         name: str = overrides.pop("name", None) or getattr(function, "__name__", "")
         if name == "<lambda>":
             raise InvalidToolError("A lambda has no name; pass one: `tool(name=...)(lambda ...)`.")
@@ -127,7 +130,7 @@ def _is_unbound_method(function: object, signature: inspect.Signature) -> bool:
     return (
         inspect.isfunction(function)
         and first is not None
-        and first.name == "self"
+        and first.name in ("self", "cls")
         and first.annotation is first.empty
         and bool(outer)
         and not outer.endswith("<locals>")
