@@ -36,23 +36,46 @@ async def add(a: int, b: int = 1) -> int:
     return a + b
 
 
+class Shout:
+    """A tool object: it takes the general path, through every step."""
+
+    name = "shout"
+    input_schema = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
+
+    async def call(self, arguments: dict[str, str]) -> str:
+        return arguments["text"]
+
+
 async def calls() -> None:
     """A trivial async tool, with validation and an observer, against the least it could cost."""
     seen: deque[CallRecord] = deque(maxlen=1000)
     registry = Registry(observers=[seen.append])
-    registry.register_many([echo, add])
+    shout = Shout()
+    registry.register_many([echo, add, shout])
     figures: dict[str, float] = {}
-    for function, arguments in ((echo, ECHO), (add, {"a": 2})):
-        name = function.__name__
+    for name, function, arguments, named in (
+        ("echo", echo, ECHO, True),
+        ("add", add, {"a": 2}, True),
+        ("shout", shout.call, ECHO, False),
+    ):
         schema = json.dumps(registry.describe()[name]["input_schema"])
         validate = jsonschema_rs.validator_for(schema).validate
         floors: list[float] = []
         took: list[float] = []
         for _ in range(BLOCKS):
             start = time.perf_counter()
-            for _ in range(CALLS):
-                validate(arguments)
-                await function(**arguments)
+            if named:
+                for _ in range(CALLS):
+                    validate(arguments)
+                    await function(**arguments)
+            else:
+                for _ in range(CALLS):
+                    validate(arguments)
+                    await function(arguments)
             floors.append((time.perf_counter() - start) / CALLS)
             start = time.perf_counter()
             for _ in range(CALLS):

@@ -20,6 +20,7 @@ __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
 
 logger: logging.Logger = logging.getLogger("pegboard.telemetry")
 _encode = msgspec.json.Encoder().encode
+_SILENT = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
 
 Observer = Callable[[CallRecord], object]
 """Receives each record right after its call. Called on the path of the call, so it should be quick;
@@ -124,7 +125,9 @@ class Telemetry:
         kept: Any = None,
     ) -> None:
         """Tell the observers that a call gave a value."""
-        failed = isinstance(value, ToolResult) and value.is_error
+        # Asking whether it is a ToolResult is slow, so not of what certainly is none.
+        reports = type(value) not in _SILENT
+        failed = reports and isinstance(value, ToolResult) and value.is_error
         record = self._kind(call)(
             call.tool.name,
             started,
@@ -134,7 +137,7 @@ class Telemetry:
             1 if call.tally is None else call.tally.attempts,
             size,
             json_size(value),
-            _cost(value),
+            _cost(value) if reports else None,
             call.tool.server,
             call.meta,
             kept,
