@@ -226,8 +226,8 @@ class Registry:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        # The trodden path: what the steps of such a tool would do, in one frame, at about a third of the
-        # cost. Whatever is unusual, before or after, takes the usual way.
+        # The trodden path: what the steps of such a tool would do, in one frame, at about a third
+        # of the cost. Whatever is unusual, before or after, takes the usual way.
         try:
             trodden = self._trodden.get(name)
         except TypeError:  # not hashable, so it is nobody's name
