@@ -7,6 +7,9 @@ UV := .tools/bin/uv
 IN := .venv/bin
 CORE := .venv/.ready-to-run
 READY := .venv/.ready-to-work
+NPM_SERVERS := .tools/npm/.installed
+LEGACY_SDK := .tools/legacy/.installed
+SERVERS := $(NPM_SERVERS) $(LEGACY_SDK)
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
@@ -32,12 +35,28 @@ $(READY): $(CORE)
 	@$(UV) sync --quiet --locked --python $(PYTHON)
 	@touch $@
 
+# Servers that the tests talk to: some from npm, and one that needs the SDK of the last era.
+$(NPM_SERVERS): tests/npm/package.json
+	@mkdir -p .tools/npm && cp tests/npm/package.json .tools/npm/
+	@if command -v npm > /dev/null; then \
+	  echo "Installing MCP servers from npm into .tools/npm/" >&2; \
+	  npm install --prefix .tools/npm --silent --no-audit --no-fund --no-package-lock && touch $@; \
+	else \
+	  echo "There is no npm here: the tests marked 'node' will be skipped." >&2; \
+	fi
+
+$(LEGACY_SDK): $(UV)
+	@echo "Installing an MCP SDK of the handshake era into .tools/legacy/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/legacy
+	@$(UV) pip install --quiet --python .tools/legacy/bin/python 'mcp>=1.20,<2'
+	@touch $@
+
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 
 run: $(CORE) ## Run the demo: tools registered, described, called and observed
 	@$(IN)/python -m examples.demo
 
-test: $(READY) ## Run the tests
+test: $(READY) $(SERVERS) ## Run the tests
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
 
 check: lint types layers changelog docs ## Everything CI checks besides the tests
@@ -62,11 +81,11 @@ changelog: $(READY) ## The changelog fragments can be collected
 docs: $(READY) ## Build the documentation into site/, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
 
-cov: $(READY) ## Which lines no test reaches
+cov: $(READY) $(SERVERS) ## Which lines no test reaches
 	@$(UV) run --quiet --locked --with coverage coverage run --source src -m pytest -q && \
 	  $(UV) run --quiet --locked --with coverage coverage report --show-missing --skip-covered
 
-lowest: $(READY) ## Run the tests with the oldest dependencies we claim to support
+lowest: $(READY) $(SERVERS) ## Run the tests with the oldest dependencies we claim to support
 	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q tests --ignore tests/docs
 

@@ -12,6 +12,7 @@ UV = ROOT / ".tools" / "bin" / "uv"
 PEERS = {
     "fastmcp": ["fastmcp>=4.1,<5"],
     "jsonschema": ["jsonschema>=4.25"],
+    "agentscope": ["agentscope>=2,<3"],
 }
 
 

@@ -5,27 +5,31 @@ import datetime
 import json
 import os
 import platform
+import sys
 
-from bench import foundation
+from bench import foundation, upstreams
 from bench.measure import ROOT, table
+
+SUITES = {"foundation": foundation.measure, "upstreams": upstreams.measure}
 
 
 def main() -> None:
-    """Run every suite."""
-    rows, versions = foundation.measure()
-    result = {
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "versions": versions,
-        "rows": [dataclasses.asdict(row) for row in rows],
-    }
-    path = ROOT / "bench" / "results" / "foundation.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    _quote_in_readme("foundation", table(rows))
-    print(table(rows))
-    print(f"\nWritten to {path.relative_to(ROOT)}; versions: {json.dumps(versions)}")
+    """Run every suite, or those that are named."""
+    for name in sys.argv[1:] or SUITES:
+        rows, versions = SUITES[name]()
+        result = {
+            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "versions": versions,
+            "rows": [dataclasses.asdict(row) for row in rows],
+        }
+        path = ROOT / "bench" / "results" / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        _quote_in_readme(name, table(rows))
+        print(table(rows))
+        print(f"\nWritten to {path.relative_to(ROOT)}; versions: {json.dumps(versions)}\n")
 
 
 def _quote_in_readme(suite: str, quoted: str) -> None:

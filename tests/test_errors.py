@@ -4,18 +4,28 @@ import pytest
 
 from pegboard import (
     AccessDeniedError,
+    AuthenticationError,
     CallRefusedError,
+    CircuitOpenError,
+    ConfigError,
+    ConnectionLostError,
     InvalidArgumentsError,
     InvalidPlanError,
     InvalidToolError,
+    NotConnectedError,
     NotImplementedToolError,
     PegboardError,
+    ProtocolError,
     QueueFullError,
+    ServerNotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
     ToolConflictError,
     ToolDisabledError,
     ToolExecutionError,
     ToolNotFoundError,
     ToolTimeoutError,
+    UpstreamError,
     Violation,
     WouldDeadlockError,
     errors,
@@ -35,6 +45,16 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     WouldDeadlockError("t"): (RuntimeError, CallRefusedError),
     ToolTimeoutError("t", seconds=1.5): (TimeoutError,),
     ToolExecutionError("m", result=3): (RuntimeError,),
+    ConfigError("m", path="mcp.json", line=3, column=7): (ValueError,),
+    ServerNotFoundError("s", known=["t"]): (KeyError, ValueError),
+    UpstreamError("m", server="s"): (),
+    ServerUnavailableError("m", server="s", tool="t"): (UpstreamError, ConnectionError),
+    ServerTimeoutError("m", server="s"): (ServerUnavailableError, TimeoutError),
+    CircuitOpenError("m", server="s", retry_in=3.5): (ServerUnavailableError,),
+    AuthenticationError("m", server="s"): (ServerUnavailableError, PermissionError),
+    NotConnectedError("m", server="s"): (UpstreamError, RuntimeError),
+    ConnectionLostError("m", server="s"): (UpstreamError, ConnectionError),
+    ProtocolError("m", server="s", rpc_code=-1, data={}): (UpstreamError, RuntimeError),
 }
 
 
@@ -53,3 +73,15 @@ def test_every_error_is_also_what_one_would_expect_and_survives_pickling(
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert copy.__dict__ == error.__dict__
+
+
+def test_an_error_in_a_file_says_where() -> None:
+    assert str(ConfigError("It is odd.", path="mcp.json", line=3, column=7)) == (
+        "mcp.json:3:7: It is odd."
+    )
+    assert str(ConfigError("It is odd.")) == "It is odd."
+
+
+def test_only_what_was_certainly_not_sent_counts_as_transient() -> None:
+    for error in EXAMPLES:
+        assert not (error.transient and error.sent), error

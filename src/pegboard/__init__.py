@@ -8,23 +8,35 @@ from importlib import import_module
 # The checkers know this name; importing `typing` for it would double the cost of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pegboard.config import ServerConfig, Timeouts
     from pegboard.errors import (
         AccessDeniedError,
+        AuthenticationError,
         CallRefusedError,
+        CircuitOpenError,
+        ConfigError,
+        ConnectionLostError,
         InvalidArgumentsError,
         InvalidPlanError,
         InvalidToolError,
+        NotConnectedError,
         NotImplementedToolError,
         PegboardError,
+        ProtocolError,
         QueueFullError,
+        ServerNotFoundError,
+        ServerTimeoutError,
+        ServerUnavailableError,
         ToolConflictError,
         ToolDisabledError,
         ToolExecutionError,
         ToolNotFoundError,
         ToolTimeoutError,
+        UpstreamError,
         Violation,
         WouldDeadlockError,
     )
+    from pegboard.hub import Hub, SyncHub
     from pegboard.model import (
         Annotations,
         Audio,
@@ -32,6 +44,7 @@ if TYPE_CHECKING:
         CatalogChange,
         EmbeddedResource,
         Image,
+        Other,
         ResourceContents,
         ResourceLink,
         Text,
@@ -50,30 +63,40 @@ if TYPE_CHECKING:
         run_plan,
         tool,
     )
+    from pegboard.toolsets import Toolset
+    from pegboard.upstream import ServerState, ServerStatus
 
     __version__: str
 
 # From the lowest layer up: looking for a name never imports more than the name itself needs.
-_HOMES = ("errors", "model", "policies", "registry")
+_HOMES = ("errors", "model", "config", "policies", "registry", "toolsets", "upstream", "hub")
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Access",
     "AccessDeniedError",
     "Annotations",
     "Audio",
+    "AuthenticationError",
     "CallRecord",
     "CallRefusedError",
     "CatalogChange",
+    "CircuitOpenError",
     "Concurrency",
+    "ConfigError",
+    "ConnectionLostError",
     "Deadline",
     "EmbeddedResource",
     "FunctionTool",
+    "Hub",
     "Image",
     "InvalidArgumentsError",
     "InvalidPlanError",
     "InvalidToolError",
+    "NotConnectedError",
     "NotImplementedToolError",
+    "Other",
     "PegboardError",
+    "ProtocolError",
     "QueueFullError",
     "Registration",
     "Registry",
@@ -81,9 +104,17 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ResourceContents",
     "ResourceLink",
     "Retry",
+    "ServerConfig",
+    "ServerNotFoundError",
+    "ServerState",
+    "ServerStatus",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
     "StepResult",
+    "SyncHub",
     "Telemetry",
     "Text",
+    "Timeouts",
     "Tool",
     "ToolCall",
     "ToolConflictError",
@@ -92,6 +123,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ToolNotFoundError",
     "ToolResult",
     "ToolTimeoutError",
+    "Toolset",
+    "UpstreamError",
     "Validation",
     "Violation",
     "WouldDeadlockError",

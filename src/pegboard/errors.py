@@ -13,7 +13,17 @@
     │   ├── QueueFullError       RuntimeError    too many calls run and wait already
     │   └── WouldDeadlockError   RuntimeError    a blocking call on the loop that must do the work
     ├── ToolTimeoutError         TimeoutError    the deadline passed
-    └── ToolExecutionError       RuntimeError    the tool reported its own failure
+    ├── ToolExecutionError       RuntimeError    the tool reported its own failure
+    ├── ConfigError              ValueError      a configuration file cannot be used
+    ├── ServerNotFoundError      KeyError, ValueError
+    └── UpstreamError                            a server could not do its part
+        ├── ServerUnavailableError ConnectionError it cannot be started or reached; nothing was sent
+        │   ├── ServerTimeoutError TimeoutError  it did not answer while connecting or listing
+        │   ├── CircuitOpenError                 it failed too often and is left alone for a while
+        │   └── AuthenticationError PermissionError it wants other credentials
+        ├── NotConnectedError    RuntimeError    nobody connected, or somebody closed
+        ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
+        └── ProtocolError        RuntimeError    it answered with an error, or with nonsense
 
 A tool's own exception is never wrapped: it reaches the caller as it was raised.
 Each class has a ``code`` for records and protocols. ``sent`` says whether the tool may have been
@@ -25,19 +35,29 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 __all__ = [
     "AccessDeniedError",
+    "AuthenticationError",
     "CallRefusedError",
+    "CircuitOpenError",
+    "ConfigError",
+    "ConnectionLostError",
     "InvalidArgumentsError",
     "InvalidPlanError",
     "InvalidToolError",
+    "NotConnectedError",
     "NotImplementedToolError",
     "Outcome",
     "PegboardError",
+    "ProtocolError",
     "QueueFullError",
+    "ServerNotFoundError",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
     "ToolConflictError",
     "ToolDisabledError",
     "ToolExecutionError",
     "ToolNotFoundError",
     "ToolTimeoutError",
+    "UpstreamError",
     "Violation",
     "WouldDeadlockError",
 ]
@@ -212,10 +232,17 @@ class ToolTimeoutError(PegboardError, TimeoutError):
     code: ClassVar[str] = "timeout"
     outcome: ClassVar[Outcome] = "timeout"
 
-    def __init__(self, tool: str, *, seconds: float, sent: bool = True) -> None:
+    def __init__(
+        self,
+        tool: str,
+        *,
+        seconds: float,
+        sent: bool = True,
+        remedy: str = "raise its `Deadline`",
+    ) -> None:
         super().__init__(
             f"Tool {tool!r} did not finish within {seconds:g} s. It may have had effects; "
-            "raise its `Deadline` if it needs longer."
+            f"{remedy} if it needs longer."
             if sent
             else f"Tool {tool!r} was not started: it waited {seconds:g} s for a place. Raise the "
             "limit of its `Concurrency`, or its `Deadline`."
@@ -236,6 +263,116 @@ class ToolExecutionError(PegboardError, RuntimeError):
         super().__init__(message)
         self.result = result
         """The `ToolResult` that says so."""
+
+
+class ConfigError(PegboardError, ValueError):
+    """A configuration file, or one entry of it, cannot be used."""
+
+    code: ClassVar[str] = "config"
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        place = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class ServerNotFoundError(PegboardError, KeyError, ValueError):
+    """No server has that name."""
+
+    code: ClassVar[str] = "server_not_found"
+
+    def __init__(self, name: object, *, known: Sequence[str] = ()) -> None:
+        names = ", ".join(repr(other) for other in known[:_LISTED]) or "none"
+        super().__init__(f"No server is named {_shorten(name)}; known: {names}.")
+        self.name = name
+        self.known: tuple[str, ...] = tuple(known)
+
+
+class UpstreamError(PegboardError):
+    """A server could not do its part; ``server`` is its name, ``sent`` whether the tool may run."""
+
+    code: ClassVar[str] = "upstream"
+
+    def __init__(self, message: str, *, server: str, tool: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+        self.tool: str = tool
+
+
+class ServerUnavailableError(UpstreamError, ConnectionError):
+    """The server could not be started or reached, so nothing was sent to it."""
+
+    code: ClassVar[str] = "server_unavailable"
+    transient: ClassVar[bool] = True
+
+
+class ServerTimeoutError(ServerUnavailableError, TimeoutError):
+    """The server did not answer in time while connecting or listing."""
+
+    code: ClassVar[str] = "server_timeout"
+
+
+class CircuitOpenError(ServerUnavailableError):
+    """The server failed too often; it is tried again after ``retry_in`` seconds."""
+
+    code: ClassVar[str] = "circuit_open"
+
+    def __init__(self, message: str, *, server: str, tool: str = "", retry_in: float = 0.0) -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.retry_in = retry_in
+
+
+class AuthenticationError(ServerUnavailableError, PermissionError):
+    """The server does not accept the credentials it was given."""
+
+    code: ClassVar[str] = "authentication"
+    transient: ClassVar[bool] = False
+
+
+class NotConnectedError(UpstreamError, RuntimeError):
+    """Nobody has connected yet, or the connection was closed on purpose."""
+
+    code: ClassVar[str] = "not_connected"
+
+
+class ConnectionLostError(UpstreamError, ConnectionError):
+    """The server went away before it answered. The tool may have run all the same."""
+
+    code: ClassVar[str] = "connection_lost"
+    outcome: ClassVar[Outcome] = "raised"
+    sent: bool = True
+
+
+class ProtocolError(UpstreamError, RuntimeError):
+    """The server answered with a JSON-RPC error, or with something that is no answer."""
+
+    code: ClassVar[str] = "protocol"
+    outcome: ClassVar[Outcome] = "raised"
+    sent: bool = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        server: str,
+        tool: str = "",
+        rpc_code: int | None = None,
+        data: object = None,
+    ) -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.rpc_code = rpc_code
+        """The code of the JSON-RPC error; ``None`` when the answer could not be read at all."""
+        self.data = data
 
 
 def _restore(

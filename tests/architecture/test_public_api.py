@@ -5,7 +5,10 @@ import pytest
 
 import pegboard
 
-PACKAGES = ["model", "policies", "registry", "observe", "compat.sage", "errors"]
+PACKAGES = [
+    *("errors", "model", "config", "policies", "registry", "observe", "toolsets", "upstream"),
+    *("hub", "compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
+]
 SOURCE = Path(pegboard.__file__).parent
 
 

@@ -2,10 +2,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.requirements import LANDS_WITH_THE_CONNECTIONS, LEFT_OUT
-from tests.requirements import SAGE as REQUIRED
+from tests.requirements import LEFT_OUT, REQUIRED
 
 TESTS = Path(__file__).parents[1]
+# How many lines the documents have: stated requirements, and what users of the real systems have.
+STATED = {"SAGE": 40, "EXCEL": 65, "LITE": 33, "AS": 33}
+PARITY = {"SAGE": 9, "EXCEL": 14, "LITE": 9, "AS": 17}
 
 
 def test_every_requirement_is_named_by_a_test() -> None:
@@ -13,15 +15,16 @@ def test_every_requirement_is_named_by_a_test() -> None:
     assert set(REQUIRED) - covered == set()
 
 
-def test_every_named_requirement_exists_and_is_not_marked_as_still_to_come() -> None:
+def test_every_named_requirement_exists() -> None:
     assert set(covered_ids()) - set(REQUIRED) == set()
-    assert set(REQUIRED) & set(LANDS_WITH_THE_CONNECTIONS) == set()
 
 
-def test_the_first_document_is_listed_without_gaps() -> None:
-    listed = {*REQUIRED, *LANDS_WITH_THE_CONNECTIONS}
-    assert {f"R-SAGE-{number}" for number in range(1, 41)} <= listed
-    assert {f"X-SAGE-{number}" for number in range(1, 10)} <= {*listed, *LEFT_OUT}
+def test_the_documents_are_listed_without_gaps() -> None:
+    stated = {f"R-{name}-{it}" for name, last in STATED.items() for it in range(1, last + 1)}
+    parity = {f"X-{name}-{it}" for name, last in PARITY.items() for it in range(1, last + 1)}
+    assert stated - set(REQUIRED) == set()
+    assert stated | parity == set(REQUIRED) | set(LEFT_OUT)
+    assert set(REQUIRED) & set(LEFT_OUT) == set()
 
 
 def covered_ids() -> Iterator[str]:

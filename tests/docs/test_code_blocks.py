@@ -17,7 +17,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = {"python", "sh"}
 # Drawings and output; nothing to run.
-INERT = {"text"}
+INERT = {"text", "json"}
 
 
 class Block(NamedTuple):
@@ -103,7 +103,13 @@ def test_the_demo_shows_what_readme_promises() -> None:
     run = subprocess.run(
         ["make", "run"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
     )
-    for promise in ("What a planner sees", "InvalidArgumentsError", "What the observer saw"):
+    for promise in (
+        "Servers of mcp.json",
+        "ConnectionLostError",
+        "What a planner sees",
+        "InvalidArgumentsError",
+        "What the observer saw",
+    ):
         assert promise in run.stdout
     assert "Traceback" not in run.stdout + run.stderr
 

@@ -19,7 +19,9 @@ def text_of(pattern: str) -> str:
     return "\n".join(page.read_text("utf-8") for page in sorted(ROOT.glob(pattern)))
 
 
-@pytest.mark.parametrize("package", ["model", "policies", "registry"])
+@pytest.mark.parametrize(
+    "package", ["model", "config", "policies", "registry", "upstream", "hub", "toolsets"]
+)
 def test_every_public_name_is_in_the_reference(package: str) -> None:
     words = set(re.findall(r"\w+", text_of(f"docs/reference/{package}.md")))
     public = set(importlib.import_module(f"pegboard.{package}").__all__)

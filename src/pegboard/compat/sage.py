@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
+from pegboard.compat.sage_remote import RemoteMCPAdapter
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 
-__all__ = ["MCPRegistry"]
+__all__ = ["MCPRegistry", "RemoteMCPAdapter"]
 
 
 class MCPRegistry:

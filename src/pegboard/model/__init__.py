@@ -7,15 +7,18 @@ from pegboard.model.content import (
     Content,
     EmbeddedResource,
     Image,
+    Other,
     ResourceContents,
     ResourceLink,
     Text,
 )
 from pegboard.model.frozen import FrozenDict, FrozenList, freeze
+from pegboard.model.naming import NameTable, Naming, NamingOption, OnConflict, naming_of, prefixed
 from pegboard.model.record import CallRecord
 from pegboard.model.result import ToolResult
 from pegboard.model.schema import ArgumentSchema
 from pegboard.model.tool import Annotations, Tool
+from pegboard.model.truncation import truncate_text
 
 __all__ = [
     "Annotations",
@@ -28,6 +31,11 @@ __all__ = [
     "FrozenDict",
     "FrozenList",
     "Image",
+    "NameTable",
+    "Naming",
+    "NamingOption",
+    "OnConflict",
+    "Other",
     "ResourceContents",
     "ResourceLink",
     "Step",
@@ -37,4 +45,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "freeze",
+    "naming_of",
+    "prefixed",
+    "truncate_text",
 ]

@@ -12,6 +12,7 @@ __all__ = [
     "Content",
     "EmbeddedResource",
     "Image",
+    "Other",
     "ResourceContents",
     "ResourceLink",
     "Text",
@@ -81,5 +82,15 @@ class EmbeddedResource(_Block, frozen=True, kw_only=True, tag="resource"):
     resource: ResourceContents
 
 
-Content = Text | Image | Audio | ResourceLink | EmbeddedResource
+class Other(_Block, frozen=True, kw_only=True, tag="other"):
+    """A block of a kind, or in a form, that we do not know; kept as it came."""
+
+    block: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "block", freeze(self.block))
+
+
+Content = Text | Image | Audio | ResourceLink | EmbeddedResource | Other
 """Any content block."""

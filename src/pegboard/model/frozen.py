@@ -64,8 +64,18 @@ for _method in (*_CHANGES_OF_BOTH, *_CHANGES_OF_LISTS):
     setattr(FrozenList, _method, _refuse)
 
 
+_FINAL = frozenset({str, int, float, bool, type(None), FrozenDict, FrozenList})
+
+
 def freeze(value: object) -> Any:
     """Copy JSON containers at every depth into frozen ones; other values stay as they are."""
+    # In this order: asking for a Mapping is slow, and most values are none.
+    kind = type(value)
+    if kind in _FINAL:
+        return value
+    if kind is dict:
+        plain = cast("dict[str, object]", value)
+        return FrozenDict({key: freeze(item) for key, item in plain.items()})
     if isinstance(value, FrozenDict | FrozenList):
         return value
     if isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from pegboard.model.content import (
     Content,
     EmbeddedResource,
     Image,
+    Other,
     ResourceContents,
     ResourceLink,
     Text,
@@ -42,6 +43,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Any] = NO_META
     native: Any = _ABSENT
     """The Python value an in-process tool returned; absent for results that came over a wire."""
+    wire: Mapping[str, Any] | None = None
+    """The answer as a server sent it, with fields nobody here knows, for passing it on."""
 
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
@@ -52,7 +55,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, value: object) -> "ToolResult":
         """Make a result of whatever a tool returned; a `ToolResult` stays as it is."""
-        if isinstance(value, ToolResult):
+        if type(value) is ToolResult or isinstance(value, ToolResult):
             return value
         blocks = _blocks_of(value)
         if blocks is not None:
@@ -86,7 +89,10 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def blocks(self) -> list[dict[str, Any]]:
         """Return the content as the protocol writes it: a list of JSON objects."""
-        return [msgspec.to_builtins(block) for block in self.content]
+        return [
+            msgspec.to_builtins(block.block if isinstance(block, Other) else block)
+            for block in self.content
+        ]
 
     def raise_for_error(self) -> "ToolResult":
         """Return itself, or raise `ToolExecutionError` with the text of a reported failure."""
@@ -149,6 +155,8 @@ def _block_text(block: Content) -> str:
             return f"[resource {held.uri}: {kind}, {_size(held.blob or '')}]"
         case ResourceLink():
             return f"[link {block.uri}: {block.title or block.name}]"
+        case Other():
+            return f"[{block.block.get('type', 'unknown block')}: {_dumps(block.block)}]"
         case _:
             kind = "image" if isinstance(block, Image) else "audio"
             return f"[{kind}: {block.mime_type}, {_size(block.data)}]"

@@ -44,7 +44,12 @@ class ArgumentSchema:
     )
 
     def __init__(
-        self, schema: Mapping[str, Any], *, tool: str, fills_defaults: bool = True
+        self,
+        schema: Mapping[str, Any],
+        *,
+        tool: str,
+        fills_defaults: bool = True,
+        checked: bool = False,
     ) -> None:
         self.trivial: bool = not schema
         """True for the empty schema, which accepts everything."""
@@ -53,7 +58,8 @@ class ArgumentSchema:
         self._fills_defaults = fills_defaults
         # Compiled here only to find out whether it can be: most registered tools are never called,
         # and a compiled schema is larger than everything else about a tool.
-        self._compile()
+        if not checked:
+            self._compile()
         self.flat: bool = _flat(schema)
         """True when every argument is known, and a string, number or boolean."""
         self._validator: jsonschema_rs.Validator | None = None

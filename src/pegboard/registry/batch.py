@@ -1,11 +1,12 @@
 """A batch of candidates on its way into the catalogue: conflicts are settled here."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from pegboard.errors import ToolConflictError
+from pegboard.model.naming import OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.entry import Entry
@@ -13,10 +14,7 @@ from pegboard.registry.entry import Entry
 if TYPE_CHECKING:
     from pegboard.model import Tool
 
-__all__ = ["Batch", "OnConflict"]
-
-OnConflict: TypeAlias = Literal["raise", "skip", "override", "rename"]
-"""What to do when a name is taken: refuse, keep the old tool, replace it, or add a number."""
+__all__ = ["Batch"]
 
 
 class Batch:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from pegboard.errors import InvalidToolError
-from pegboard.model import Annotations, ArgumentSchema, Tool, ToolCall
+from pegboard.model import Annotations, ArgumentSchema, Step, Tool, ToolCall
 from pegboard.model.schema import check_output_schema
 from pegboard.registry.functions import FunctionTool
 from pegboard.registry.implementation import Implementation, definition_only, is_async
@@ -14,7 +14,7 @@ from pegboard.registry.implementation import Implementation, definition_only, is
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Candidate", "candidate_of"]
+__all__ = ["BoundTool", "Candidate", "candidate_of"]
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _MISSING: Any = object()
@@ -28,8 +28,20 @@ class Candidate(msgspec.Struct, frozen=True):
     schema: ArgumentSchema
 
 
+class BoundTool(msgspec.Struct, frozen=True):
+    """A definition and the step that runs it, for tools whose work is done elsewhere.
+
+    The step gets the arguments as the caller gave them, and counts its starts by itself.
+    """
+
+    tool: Tool
+    step: Step
+    checked: bool = False
+    """True when the schemas are known to be valid from an earlier run; saves compiling them."""
+
+
 def candidate_of(item: object) -> Candidate:
-    """Understand an item: a function, a `Tool`, or any object with `name` and `call(arguments)`.
+    """Understand an item: a function, a `Tool`, a `BoundTool`, or an object with `name` and `call`.
 
     Raises:
         InvalidToolError: when it is none of these, or its definition is broken.
@@ -47,18 +59,25 @@ def candidate_of(item: object) -> Candidate:
 def _understood(item: object) -> Candidate:
     if isinstance(item, _FUNCTIONS):
         item = cast("FunctionTool[..., Any]", FunctionTool.of(cast("Callable[..., Any]", item)))
-    is_function = isinstance(item, FunctionTool)
-    if isinstance(item, FunctionTool):
+    completes_itself = isinstance(item, FunctionTool | BoundTool)
+    if isinstance(item, BoundTool):
+        tool, implementation = item.tool, Implementation(item.step, asynchronous=True)
+    elif isinstance(item, FunctionTool):
         function = cast("FunctionTool[..., Any]", item)
         tool, implementation = function.definition, function.implementation()
     elif isinstance(item, Tool):
         tool, implementation = item, definition_only()
     else:
         tool, implementation = _from_object(item)
-    if tool.output_schema is not None:
+    checked = isinstance(item, BoundTool) and item.checked
+    if tool.output_schema is not None and not checked:
         check_output_schema(tool.output_schema, tool=tool.name)
-    # Python fills in a function's defaults by itself, and knows those that JSON does not.
-    schema = ArgumentSchema(tool.input_schema, tool=tool.name, fills_defaults=not is_function)
+    # Python fills in a function's defaults by itself, and knows those that JSON does not; a server
+    # fills in its own.
+    fills = not completes_itself
+    schema = ArgumentSchema(
+        tool.input_schema, tool=tool.name, fills_defaults=fills, checked=checked
+    )
     return Candidate(tool, implementation, schema)
 
 

@@ -51,19 +51,16 @@ class Catalog:
             it.tool for it in entries if it.permitted and (not off or off.isdisjoint(it.groups))
         ]
 
-    def put(self, entries: Mapping[str, Entry]) -> None:
-        """Add or replace entries in one step. Hold the lock, then `deliver` without it."""
-        before = {name: old for name in entries if (old := self.entries.get(name)) is not None}
-        for name in before:
-            self.trodden.pop(name, None)
+    def put(self, entries: Mapping[str, Entry], *, without: Iterable[str] = ()) -> None:
+        """Add, replace and remove entries in one step. Hold the lock, then `deliver` without it."""
+        gone = [name for name in without if name not in entries]
+        before = [old for it in (*entries, *gone) if (old := self.entries.get(it)) is not None]
+        for old in before:
+            self.trodden.pop(old.tool.name, None)
+        for name in gone:
+            self.entries.pop(name, None)
         self.entries.update(entries)
-        self._announce(before.values(), self.groups_off, entries.values(), self.groups_off)
-
-    def remove(self, name: str) -> None:
-        """Remove an entry. Hold the lock, then `deliver` without it."""
-        self.trodden.pop(name, None)
-        entry = self.entries.pop(name)
-        self._announce([entry], self.groups_off, [], self.groups_off)
+        self._announce(before, self.groups_off, entries.values(), self.groups_off)
 
     def switch(self, group: str, *, on: bool) -> None:
         """Show or hide the tools of a group. Hold the lock, then `deliver` without it."""

@@ -20,6 +20,7 @@ from pegboard.errors import (
 from pegboard.model import ArgumentSchema, CallRecord, Step, Tally, Tool, ToolCall, freeze
 from pegboard.model.call import NO_META
 from pegboard.model.names import nearest_names
+from pegboard.model.naming import OnConflict
 from pegboard.policies import (
     Observer,
     PolicyOptions,
@@ -30,7 +31,7 @@ from pegboard.policies import (
 )
 from pegboard.policies.telemetry import json_size
 from pegboard.registry.background import on_background_loop, run_in_background
-from pegboard.registry.batch import Batch, OnConflict
+from pegboard.registry.batch import Batch
 from pegboard.registry.candidate import Candidate, candidate_of
 from pegboard.registry.catalog import Catalog, Subscriber, without_one
 from pegboard.registry.entry import Entry, TroddenPath
@@ -110,12 +111,15 @@ class Registry:
         on_conflict: OnConflict = "raise",
         on_error: Literal["raise", "report"] = "raise",
         groups: Iterable[str] = (),
+        replacing: Iterable[str] = (),
         **policies: Unpack[PolicyOptions],
     ) -> Registration:
         """Register a batch in one step.
 
         With ``on_error="raise"`` it is all or nothing. With ``"report"`` the good ones are
-        registered, and the report says what was wrong with the others.
+        registered, and the report says what was wrong with the others. The tools named in
+        ``replacing`` are taken off the board in the same step, so that subscribers are told of one
+        change.
 
         Raises:
             InvalidToolError: when one is not a tool, with ``on_error="raise"``.
@@ -138,14 +142,18 @@ class Registry:
                 candidates.append((index, item, candidate_of(item)))
             except InvalidToolError as error:
                 reject(index, item, error)
+        leaving = frozenset(replacing)
         # Everything slow is done, and everything that runs the caller's code.
         with self._catalog.lock:
+            taken: Mapping[str, Entry] = self._catalog.entries
+            if leaving:
+                taken = {name: it for name, it in taken.items() if name not in leaving}
             for index, item, candidate in candidates:
                 try:
-                    batch.add(candidate, self._catalog.entries)
+                    batch.add(candidate, taken)
                 except PegboardError as error:
                     reject(index, item, error)
-            self._catalog.put(batch.entries)
+            self._catalog.put(batch.entries, without=leaving)
         self._catalog.deliver()
         return Registration(
             registered=tuple(entry.tool for entry in batch.entries.values()),
@@ -161,7 +169,7 @@ class Registry:
         """
         with self._catalog.lock:
             tool = self.get(name)
-            self._catalog.remove(name)
+            self._catalog.put({}, without=[name])
         self._catalog.deliver()
         return tool
 

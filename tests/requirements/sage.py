@@ -1,6 +1,6 @@
-"""The requirements of the design documents by id; every one needs a test that names it."""
+"""The requirements of the SAGE document."""
 
-SAGE = {
+REQUIRED = {
     "R-SAGE-1": "an empty registry without arguments",
     "R-SAGE-2": "any object with name and call",
     "R-SAGE-3": "no name: TypeError",
@@ -20,6 +20,13 @@ SAGE = {
     "R-SAGE-17": "no permissions unless asked for",
     "R-SAGE-18": "three signatures that last",
     "R-SAGE-19": "a remote tool behind the same four members",
+    "R-SAGE-20": "RemoteMCPAdapter can be made and registered",
+    "R-SAGE-21": "it speaks JSON-RPC 2.0",
+    "R-SAGE-22": "a JSON-RPC error becomes RuntimeError",
+    "R-SAGE-23": "a response without result is {}",
+    "R-SAGE-24": "a long-lived connection",
+    "R-SAGE-25": "any command that starts a server",
+    "R-SAGE-26": "stdio and WebSocket",
     "R-SAGE-27": "the format of a plan step",
     "R-SAGE-28": "a step without arguments",
     "R-SAGE-29": "replies never reach the registry",
@@ -40,17 +47,6 @@ SAGE = {
     "X-SAGE-9": "bad names and calls are refused",
 }
 
-LANDS_WITH_THE_CONNECTIONS = {
-    "R-SAGE-20": "RemoteMCPAdapter can be made and registered",
-    "R-SAGE-21": "it speaks JSON-RPC 2.0",
-    "R-SAGE-22": "a JSON-RPC error becomes RuntimeError",
-    "R-SAGE-23": "a response without result is {}",
-    "R-SAGE-24": "a long-lived connection",
-    "R-SAGE-25": "any command that starts a server",
-    "R-SAGE-26": "stdio and WebSocket",
-}
-"""`RemoteMCPAdapter` needs the connections to MCP servers, and lands together with them."""
-
 LEFT_OUT = {
     "X-SAGE-4": "an HTTP face belongs to the gateway, which will have its own protocol",
     "X-SAGE-5": "the required check is part of validation, with all other violations",
@@ -58,4 +54,4 @@ LEFT_OUT = {
     "X-SAGE-7": "importing any module a caller names is not offered at all",
     "X-SAGE-8": "choosing tools belongs to search",
 }
-"""Parity items of the first document that are elsewhere, or nowhere on purpose."""
+"""Parity items that are elsewhere, or nowhere on purpose, and why."""

@@ -1,0 +1,42 @@
+"""AgentScope's MCP clients and its Toolkit: remote tools as local functions for an agent."""
+
+from pegboard.compat.agentscope.blocks import (
+    AudioBlock,
+    Base64Source,
+    ImageBlock,
+    TextBlock,
+    ToolResponse,
+    ToolUseBlock,
+)
+from pegboard.compat.agentscope.client import MCPClientBase
+from pegboard.compat.agentscope.function import MCPToolFunction, extract_json_schema
+from pegboard.compat.agentscope.stateful import (
+    HttpStatefulClient,
+    StatefulClientBase,
+    StdioStatefulClient,
+)
+from pegboard.compat.agentscope.stateless import HttpStatelessClient
+from pegboard.compat.agentscope.toolkit import Toolkit
+
+__all__ = [
+    "AudioBlock",
+    "Base64Source",
+    "HttpStatefulClient",
+    "HttpStatelessClient",
+    "ImageBlock",
+    "MCPClientBase",
+    "MCPToolFunction",
+    "StatefulClientBase",
+    "StdIOStatefulClient",
+    "StdioStatefulClient",
+    "TextBlock",
+    "ToolResponse",
+    "ToolUseBlock",
+    "Toolkit",
+    "_extract_json_schema_from_mcp_tool",
+]
+
+StdIOStatefulClient = StdioStatefulClient
+"""As AgentScope's code spells what the document calls `StdioStatefulClient`."""
+
+_extract_json_schema_from_mcp_tool = extract_json_schema

@@ -1,0 +1,181 @@
+"""Message blocks, and results of tools made of them."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypedDict, cast
+from uuid import uuid4
+
+import msgspec
+
+from pegboard.model import (
+    Audio,
+    Content,
+    EmbeddedResource,
+    Image,
+    Other,
+    ResourceLink,
+    Text,
+    ToolResult,
+)
+from pegboard.upstream.results import result_of
+
+__all__ = [
+    "AudioBlock",
+    "Base64Source",
+    "Block",
+    "ImageBlock",
+    "TextBlock",
+    "ToolResponse",
+    "ToolUseBlock",
+    "blocks_of",
+    "response_of",
+]
+
+logger: logging.Logger = logging.getLogger("pegboard.compat")
+
+
+class TextBlock(TypedDict):
+    """Text for the model."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Base64Source(TypedDict):
+    """Binary data as base64 text."""
+
+    type: Literal["base64"]
+    media_type: str
+    data: str
+
+
+class ImageBlock(TypedDict):
+    """An image for the model."""
+
+    type: Literal["image"]
+    source: Base64Source
+
+
+class AudioBlock(TypedDict):
+    """A sound for the model."""
+
+    type: Literal["audio"]
+    source: Base64Source
+
+
+class ToolUseBlock(TypedDict):
+    """What a model says when it wants a tool to be called."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+Block: TypeAlias = TextBlock | ImageBlock | AudioBlock
+"""Any block a tool can answer with."""
+
+
+@dataclass
+class ToolResponse:
+    """What an agent gets from a tool, local or remote; of a stream, one chunk."""
+
+    content: list[Block]
+    metadata: dict[str, Any] | None = None
+    stream: bool = False
+    is_last: bool = True
+    is_interrupted: bool = False
+    id: str = field(default_factory=lambda: uuid4().hex)
+    is_error: bool = False
+    """True when the tool reported its own failure."""
+    structured_content: Any = None
+    """The tool's structured output, if it gave one."""
+
+
+def blocks_of(content: Iterable[object]) -> list[Block]:
+    """Return content of the protocol as message blocks; what we do not know is left out."""
+    blocks: list[Block] = []
+    for found in map(_content, content):
+        block = _message_block(found)
+        if block is not None:
+            blocks.append(block)
+        elif isinstance(found, Other):
+            kind = found.block.get("type", "unknown")
+            logger.warning("content_skipped: blocks of type %r are not supported", kind)
+        else:
+            logger.warning("content_skipped: resources of this type are not supported")
+    return blocks
+
+
+def response_of(answer: object) -> ToolResponse:
+    """Return a result, ours or the SDK's or the JSON of one, as a ToolResponse.
+
+    Raises:
+        TypeError: when it is no result at all.
+    """
+    result = answer if isinstance(answer, ToolResult) else result_of(_result_wire(answer))
+    blocks = blocks_of(result.content)
+    if result.structured_content is not None and all(block["type"] != "text" for block in blocks):
+        words = msgspec.json.encode(result.structured_content).decode("utf-8")
+        blocks.append(TextBlock(type="text", text=words))
+    return ToolResponse(
+        content=blocks,
+        metadata=dict(result.meta) or None,
+        is_error=result.is_error,
+        structured_content=result.structured_content,
+    )
+
+
+def _message_block(block: Content) -> Block | None:
+    match block:
+        case Text():
+            return TextBlock(type="text", text=block.text)
+        case Image():
+            return ImageBlock(type="image", source=_base64(block.mime_type, block.data))
+        case Audio():
+            return AudioBlock(type="audio", source=_base64(block.mime_type, block.data))
+        case EmbeddedResource():
+            return _embedded(block)
+        case ResourceLink():
+            return TextBlock(type="text", text=ToolResult(content=(block,)).text())
+        case _:
+            return None
+
+
+def _embedded(block: EmbeddedResource) -> Block | None:
+    held = block.resource
+    if held.text is not None:
+        return TextBlock(type="text", text=held.text)
+    kind, data = held.mime_type or "", held.blob or ""
+    if kind.startswith("image/"):
+        return ImageBlock(type="image", source=_base64(kind, data))
+    if kind.startswith("audio/"):
+        return AudioBlock(type="audio", source=_base64(kind, data))
+    return None
+
+
+def _base64(media_type: str, data: str) -> Base64Source:
+    return Base64Source(type="base64", media_type=media_type, data=data)
+
+
+def _content(block: object) -> Content:
+    if isinstance(block, Content):
+        return block
+    return result_of({"content": [_wire(block)]}).content[0]
+
+
+def _result_wire(answer: object) -> dict[str, Any]:
+    if isinstance(answer, Mapping) or hasattr(answer, "model_dump"):
+        return _wire(cast("object", answer))
+    raise TypeError(f"A tool answers with a `CallToolResult`, not {type(answer).__name__!r}.")
+
+
+def _wire(value: object) -> dict[str, Any]:
+    """Return an object of the SDK, of whichever version, as the JSON object it stands for."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return cast("dict[str, Any]", dump(by_alias=True, mode="json", exclude_none=True))
+    return {"type": getattr(value, "type", type(value).__name__)}

@@ -1,0 +1,125 @@
+"""MCPClientBase: what every client of a server has."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal, TypedDict, Unpack, get_args
+
+from pegboard.compat.agentscope.blocks import Block, ToolResponse, blocks_of
+from pegboard.compat.agentscope.function import FunctionOptions, check_options
+from pegboard.config import OAuthConfig, ServerConfig, Timeouts
+from pegboard.config.servers import Protocol
+from pegboard.errors import ConfigError, ToolNotFoundError
+from pegboard.model.names import nearest_names
+
+__all__ = [
+    "ClientOptions",
+    "HttpTransport",
+    "MCPClientBase",
+    "http_config",
+    "sdk_tools",
+    "tool_named",
+]
+
+logger: logging.Logger = logging.getLogger("pegboard.compat")
+
+HttpTransport = Literal["streamable_http", "sse"]
+"""How a server behind HTTP is spoken to."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """What a client for HTTP can be told besides its address, headers and time limits."""
+
+    bearer_token: str | None
+    oauth: OAuthConfig | None
+    protocol: Protocol
+
+
+class MCPClientBase(ABC):
+    """A client of one server, by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+
+    @abstractmethod
+    async def list_tools(self) -> list[Any]:
+        """Return the tools of the server as the SDK's ``Tool`` objects."""
+
+    @abstractmethod
+    async def get_callable_function(
+        self,
+        func_name: str,
+        wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
+        **options: Unpack[FunctionOptions],
+    ) -> Callable[..., Awaitable[ToolResponse | Any]]:
+        """Return a tool of the server as a function.
+
+        Args:
+            func_name: the name the server has for it.
+            wrap_tool_result: give a `ToolResponse` rather than the SDK's ``CallToolResult``.
+            options: see `FunctionOptions`.
+
+        Raises:
+            ValueError: when the server has no such tool.
+            UpstreamError: when the server cannot be asked.
+        """
+
+    @staticmethod
+    def _convert_mcp_content_to_as_blocks(mcp_content_blocks: Iterable[object]) -> list[Block]:
+        return blocks_of(mcp_content_blocks)
+
+
+def http_config(
+    name: str,
+    transport: HttpTransport,
+    *,
+    url: str,
+    headers: Mapping[str, str] | None,
+    seconds: tuple[float, float],
+    options: ClientOptions,
+) -> ServerConfig:
+    """Return a server behind HTTP as the core of Pegboard knows it.
+
+    Raises:
+        ConfigError: when the transport is not one of HTTP, or an option is not known.
+    """
+    if transport not in get_args(HttpTransport):
+        raise ConfigError(
+            f"The transport of client {name!r} is 'streamable_http' or 'sse', not {transport!r}."
+        )
+    check_options(options, ClientOptions)
+    timeout, read_timeout = seconds
+    return ServerConfig(
+        name=name,
+        transport=transport,
+        url=url,
+        headers=headers or {},
+        timeouts=Timeouts(connect=timeout, list=timeout, call=read_timeout),
+        **options,
+    )
+
+
+def sdk_tools(found: Iterable[dict[str, Any]]) -> list[Any]:
+    """Return definitions as the SDK's objects; one that is none is reported and left out."""
+    # Only who has asked a server needs the SDK.
+    from pegboard.upstream.sdk_values import sdk_tool  # noqa: PLC0415
+
+    tools: list[Any] = []
+    for raw in found:
+        try:
+            tools.append(sdk_tool(raw))
+        except (ValueError, TypeError):
+            logger.warning("tool_skipped: the definition is broken: %.200r", raw)
+    return tools
+
+
+def tool_named(name: str, tools: Iterable[Any]) -> Any:
+    """Return the tool of that name.
+
+    Raises:
+        ToolNotFoundError: when there is none; a ValueError.
+    """
+    by_name = {tool.name: tool for tool in tools}
+    if name not in by_name:
+        raise ToolNotFoundError(name, nearest=nearest_names(name, by_name))
+    return by_name[name]

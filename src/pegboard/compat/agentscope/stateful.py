@@ -1,0 +1,197 @@
+"""Stateful clients: one session for all calls, over HTTP or to a process."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from pegboard.compat.agentscope.client import (
+    ClientOptions,
+    HttpTransport,
+    MCPClientBase,
+    http_config,
+    sdk_tools,
+    tool_named,
+)
+from pegboard.compat.agentscope.function import FunctionOptions, MCPToolFunction
+from pegboard.config import ServerConfig
+from pegboard.upstream import OnProgress
+from pegboard.upstream.standalone import StandaloneClient
+
+__all__ = ["HttpStatefulClient", "StatefulClientBase", "StdioStatefulClient"]
+
+logger: logging.Logger = logging.getLogger("pegboard.compat")
+
+
+class StatefulClientBase(MCPClientBase):
+    """A client that keeps one session.
+
+    The first use connects by itself; `connect` does it earlier. After `close`, and after the server
+    was lost, a session begins only when somebody says so: what the old one knew is gone.
+    """
+
+    def __init__(self, name: str, config: ServerConfig) -> None:
+        super().__init__(name)
+        self._client = StandaloneClient(config)
+        self._used = False
+        self._tools: list[Any] | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a session."""
+        return self._client.is_connected
+
+    async def connect(self, *, strict: bool = False) -> None:
+        """Begin a session, unless there is one.
+
+        Args:
+            strict: refuse when there is one.
+
+        Raises:
+            ServerUnavailableError: when the server cannot be started or reached.
+            RuntimeError: with ``strict``, when there is a session already.
+        """
+        if strict and self.is_connected:
+            raise RuntimeError(
+                f"Client {self.name!r} is connected already. Close it first, or `reset_session`."
+            )
+        await self._client.connect()
+        self._used = True
+
+    async def close(self, *, ignore_errors: bool = True) -> None:
+        """End the session; also when there is none.
+
+        Args:
+            ignore_errors: log what goes wrong on the way out, instead of raising it.
+        """
+        self._used = True
+        self._tools = None
+        try:
+            await self._client.close()
+        except Exception:
+            if not ignore_errors:
+                raise
+            logger.exception("close_failed: client=%r", self.name)
+
+    async def reset_session(self) -> None:
+        """End the session and begin a new one, which knows nothing of the old.
+
+        Raises:
+            ServerUnavailableError: when the server cannot be started or reached.
+        """
+        await self.close()
+        await self.connect()
+
+    async def start_session(self, *, strict: bool = False) -> None:
+        """Do what `connect` does."""
+        await self.connect(strict=strict)
+
+    async def close_session(self, *, ignore_errors: bool = True) -> None:
+        """Do what `close` does."""
+        await self.close(ignore_errors=ignore_errors)
+
+    async def list_tools(self) -> list[Any]:
+        """Ask the server for its tools, as the SDK's ``Tool`` objects.
+
+        Raises:
+            NotConnectedError: when the session was ended.
+            UpstreamError: when the server cannot be asked.
+        """
+        await self._connect_once()
+        self._tools = sdk_tools(await self._client.list_tools())
+        return list(self._tools)
+
+    async def get_callable_function(
+        self,
+        func_name: str,
+        wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
+        **options: Unpack[FunctionOptions],
+    ) -> MCPToolFunction:
+        """Return a tool as a function that uses this client's session.
+
+        Raises:
+            ValueError: when the server has no such tool.
+            UpstreamError: when the server cannot be asked.
+        """
+        known = self._tools if self._tools is not None else await self.list_tools()
+        return MCPToolFunction(
+            self.name,
+            tool_named(func_name, known),
+            wrap_tool_result=wrap_tool_result,
+            session=self,
+            **options,
+        )
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """Call a tool in the session and return its result as JSON.
+
+        Raises:
+            NotConnectedError: when the session was ended, or the server was lost before.
+            UpstreamError: whatever else went wrong.
+        """
+        await self._connect_once()
+        return await self._client.call_tool(name, arguments, on_progress=on_progress)
+
+    async def _connect_once(self) -> None:
+        if not self._used:
+            await self.connect()
+
+
+class HttpStatefulClient(StatefulClientBase):
+    """A client that keeps one session with a server behind HTTP.
+
+    Args:
+        name: what the client is called.
+        transport: ``"streamable_http"`` or ``"sse"``.
+        url: where the server is.
+        headers: sent with every request.
+        timeout: how many seconds connecting and listing may take.
+        sse_read_timeout: how many seconds a call may take.
+        client_kwargs: see `ClientOptions`.
+
+    Raises:
+        ValueError: when there is no such transport, or the address is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transport: HttpTransport,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30,
+        sse_read_timeout: float = 300,
+        **client_kwargs: Unpack[ClientOptions],
+    ) -> None:
+        config = http_config(
+            name,
+            transport,
+            url=url,
+            headers=headers,
+            seconds=(timeout, sse_read_timeout),
+            options=client_kwargs,
+        )
+        super().__init__(name, config)
+
+
+class StdioStatefulClient(StatefulClientBase):
+    """A client that keeps one process and speaks to it over its standard input and output."""
+
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        config = ServerConfig(
+            name=name,
+            transport="stdio",
+            command=command,
+            args=tuple(args or ()),
+            env=env or {},
+            cwd=cwd,
+        )
+        super().__init__(name, config)

@@ -1,0 +1,106 @@
+"""HttpStatelessClient: a new session for every call."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Unpack
+
+import anyio
+
+from pegboard.compat.agentscope.client import (
+    ClientOptions,
+    HttpTransport,
+    MCPClientBase,
+    http_config,
+    sdk_tools,
+    tool_named,
+)
+from pegboard.compat.agentscope.function import FunctionOptions, MCPToolFunction
+from pegboard.upstream.standalone import StandaloneClient
+
+__all__ = ["HttpStatelessClient"]
+
+
+class HttpStatelessClient(MCPClientBase):
+    """A client that shares nothing between two calls, and so needs neither connect nor close.
+
+    Args:
+        name: what the client is called.
+        transport: ``"streamable_http"`` or ``"sse"``.
+        url: where the server is.
+        headers: sent with every request.
+        timeout: how many seconds connecting and listing may take.
+        sse_read_timeout: how many seconds a call may take.
+        client_kwargs: see `ClientOptions`.
+
+    Raises:
+        ValueError: when there is no such transport, or the address is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transport: HttpTransport,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30,
+        sse_read_timeout: float = 300,
+        **client_kwargs: Unpack[ClientOptions],
+    ) -> None:
+        super().__init__(name)
+        self._config = http_config(
+            name,
+            transport,
+            url=url,
+            headers=headers,
+            seconds=(timeout, sse_read_timeout),
+            options=client_kwargs,
+        )
+        self._tools: list[Any] | None = None
+
+    @asynccontextmanager
+    async def get_client(self) -> AsyncGenerator[StandaloneClient]:
+        """Connect for as long as the context lasts.
+
+        Raises:
+            ServerUnavailableError: when the server cannot be reached.
+        """
+        client = StandaloneClient(self._config)
+        try:
+            await client.connect()
+            yield client
+        finally:
+            # Also for a cancelled caller; the goodbye has its own limit.
+            with anyio.CancelScope(shield=True):
+                await client.close()
+
+    async def list_tools(self, *, refresh: bool = False) -> list[Any]:
+        """Return the tools as the SDK's ``Tool`` objects; asked for once, unless to `refresh`.
+
+        Raises:
+            UpstreamError: when the server cannot be asked.
+        """
+        if self._tools is None or refresh:
+            async with self.get_client() as client:
+                self._tools = sdk_tools(await client.list_tools())
+        return list(self._tools)
+
+    async def get_callable_function(
+        self,
+        func_name: str,
+        wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
+        **options: Unpack[FunctionOptions],
+    ) -> MCPToolFunction:
+        """Return a tool as a function that opens a session of its own for each call.
+
+        Raises:
+            ValueError: when the server has no such tool.
+            UpstreamError: when the server cannot be asked.
+        """
+        tool = tool_named(func_name, await self.list_tools())
+        return MCPToolFunction(
+            self.name,
+            tool,
+            wrap_tool_result=wrap_tool_result,
+            client_gen=self.get_client,
+            **options,
+        )

@@ -1,0 +1,245 @@
+"""ExcelManus's MCP client: servers out of `mcp.json`, their tools in the host's registry."""
+
+import logging
+import threading
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any, Literal, TypedDict, cast
+
+import anyio
+import anyio.to_thread
+
+from pegboard.compat.excelmanus_client import MCPClientWrapper, in_background
+from pegboard.compat.excelmanus_client import make_tool_func as _make_tool_func
+from pegboard.compat.excelmanus_config import MCPConfigLoader, MCPServerConfig, mcp_config_schema
+from pegboard.compat.excelmanus_tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
+from pegboard.config import ServerConfig
+from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError
+from pegboard.model import ArgumentSchema, Tool
+from pegboard.model.names import nearest_names
+from pegboard.model.naming import mcp
+
+__all__ = [
+    "HostRegistry",
+    "MCPClientWrapper",
+    "MCPConfigLoader",
+    "MCPManager",
+    "MCPServerConfig",
+    "OpenAISchemaMode",
+    "ServerInfo",
+    "ServerStatus",
+    "ToolDef",
+    "ToolExecutionError",
+    "ToolRegistry",
+    "mcp_config_schema",
+]
+
+logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+
+ServerStatus = Literal["ready", "connect_failed", "discover_failed", "disconnected"]
+"""Where a server is: in use, never reached, reached but not listed, or lost and closed."""
+
+
+class ServerInfo(TypedDict):
+    """What `MCPManager.get_server_info` tells of a server."""
+
+    name: str
+    transport: str
+    status: ServerStatus
+    tool_count: int
+    last_error: str | None
+    init_ms: int | None
+
+
+class _Account:
+    """What became of one server."""
+
+    def __init__(self, transport: str) -> None:
+        self.transport = transport
+        self.failure: ServerStatus | None = None
+        self.error: str | None = None
+        self.init_ms: int | None = None
+
+
+class MCPManager:
+    """All servers of a host, and their tools in its registry.
+
+    Args:
+        workspace_root: where `mcp.json` is looked for.
+        servers: use these instead of a file.
+    """
+
+    def __init__(
+        self,
+        workspace_root: str = ".",
+        *,
+        servers: Iterable[MCPServerConfig | ServerConfig] | None = None,
+    ) -> None:
+        self._workspace_root = workspace_root
+        self._servers = None if servers is None else list(servers)
+        self._clients: dict[str, MCPClientWrapper] = {}
+        self._accounts: dict[str, _Account] = {}
+        self._origins: dict[str, tuple[str, str]] = {}
+        self._made: dict[str, ToolDef] = {}
+        self._turn = anyio.Lock()
+        self._connecting: anyio.CancelScope | None = None
+        self._registering = threading.Lock()
+
+    @property
+    def connected_servers(self) -> list[str]:
+        """The names of the servers that are connected now."""
+        return [name for name, client in list(self._clients.items()) if client.is_connected]
+
+    async def initialize(self, registry: HostRegistry) -> None:
+        """Connect to all servers at once and register their tools; never fails because of one.
+
+        Once more, it tries those again that failed or were lost, and leaves the others alone.
+        """
+        configs = await anyio.to_thread.run_sync(self._load)
+        await in_background(lambda: self._connect_all(configs))
+        with self._registering:
+            for config in configs:
+                client = self._clients.get(config.name)
+                if client is not None and client.is_connected:
+                    self._register(registry, config.name, client)
+
+    async def shutdown(self) -> None:
+        """Close all connections, whatever one of them does; `initialize` may follow again."""
+        await in_background(self._close_all)
+
+    def get_server_info(self) -> list[ServerInfo]:
+        """Return how each server is, those that failed included."""
+        return [self._info(name, account) for name, account in list(self._accounts.items())]
+
+    def origin(self, tool_name: str) -> tuple[str, str]:
+        """Return the server and the original name of a tool that was registered.
+
+        Raises:
+            ToolNotFoundError: when no remote tool has this name.
+        """
+        found = self._origins.get(tool_name)
+        if found is None:
+            raise ToolNotFoundError(tool_name, nearest=nearest_names(tool_name, self._origins))
+        return found
+
+    def _load(self) -> list[MCPServerConfig | ServerConfig]:
+        if self._servers is not None:
+            return self._servers
+        return [*MCPConfigLoader.load(workspace_root=self._workspace_root)]
+
+    async def _connect_all(self, configs: Iterable[MCPServerConfig | ServerConfig]) -> None:
+        async with self._turn, anyio.create_task_group() as group:
+            self._connecting = group.cancel_scope
+            # By name: two connections for one name would be one nobody closes.
+            for config in {config.name: config for config in configs}.values():
+                group.start_soon(self._connect_one, config)
+
+    async def _connect_one(self, config: MCPServerConfig | ServerConfig) -> None:
+        account = self._accounts.setdefault(config.name, _Account(config.transport))
+        client = self._clients.get(config.name)
+        if client is not None and client.is_connected:
+            return
+        began = monotonic()
+        stage: ServerStatus = "connect_failed"
+        try:
+            if client is None:
+                client = self._clients[config.name] = MCPClientWrapper(config)
+            await client.connect()
+            stage = "discover_failed"
+            tools = await client.discover_tools()
+        except Exception as error:  # noqa: BLE001 - one server must not cost the others
+            account.failure, account.error = stage, str(error)
+        else:
+            account.failure = account.error = None
+            account.init_ms = round((monotonic() - began) * 1000)
+            logger.info("mcp_connected: server=%r tools=%d", config.name, len(tools))
+            return
+        logger.error("mcp_%s: server=%r reason=%s", stage, config.name, account.error)
+        if client is not None:
+            await self._close(config.name, client)
+
+    def _register(self, registry: HostRegistry, server: str, client: MCPClientWrapper) -> None:
+        found: dict[str, ToolDef] = {}
+        origins: dict[str, tuple[str, str]] = {}
+        for tool in client.tools:
+            made = self._make_tool_def(server, client, tool)
+            if made is None:
+                continue
+            name, origin = made.name, (server, tool["name"])
+            there = registry.get_tool(name)
+            is_ours = self._origins.get(name, origin) == origin
+            if is_ours and there is None:
+                found[name] = self._made.get(name, made)
+                origins[name] = origin
+            elif not is_ours or there is not self._made.get(name):
+                reason = "mcp_tool_skipped: the name %r is taken; server=%r tool=%r"
+                logger.warning(reason, name, *origin)
+        try:
+            registry.register_tools(list(found.values()))
+        except Exception:
+            logger.exception("mcp_register_failed: server=%r", server)
+        else:
+            self._made.update(found)
+            self._origins.update(origins)
+
+    def _make_tool_def(
+        self, server_name: str, client: MCPClientWrapper, tool: dict[str, Any]
+    ) -> ToolDef | None:
+        """Return a definition of the protocol as one of the host; ``None`` if it is broken."""
+        try:
+            return _tool_def(server_name, client, tool)
+        except InvalidToolError as error:
+            problem = str(error)
+        logger.warning("mcp_tool_skipped: server=%r: %s", server_name, problem)
+        return None
+
+    async def _close_all(self) -> None:
+        # Whoever is still connecting would otherwise be connected after all was closed.
+        if self._connecting is not None:
+            self._connecting.cancel()
+        async with self._turn, anyio.create_task_group() as group:
+            for name, client in self._clients.items():
+                group.start_soon(self._close, name, client)
+
+    async def _close(self, name: str, client: MCPClientWrapper) -> None:
+        try:
+            await client.close()
+        except Exception:
+            logger.exception("mcp_close_failed: server=%r", name)
+
+    def _info(self, name: str, account: _Account) -> ServerInfo:
+        client = self._clients.get(name)
+        is_connected = client is not None and client.is_connected
+        count = sum(server == name for server, _ in list(self._origins.values()))
+        return ServerInfo(
+            name=name,
+            transport=account.transport,
+            status=account.failure or ("ready" if is_connected else "disconnected"),
+            tool_count=count,
+            last_error=account.error or (client.last_error if client is not None else None),
+            init_ms=account.init_ms,
+        )
+
+
+def _tool_def(server: str, client: MCPClientWrapper, tool: dict[str, Any]) -> ToolDef:
+    # It came over a wire, so it may be anything.
+    original = tool.get("name") if isinstance(tool, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(original, str) or not original:
+        raise InvalidToolError("A tool has no name.")
+    words = tool.get("description")
+    # Making one of ours checks the rest.
+    checked = Tool(
+        name=mcp(server, original),
+        description=f"[MCP:{server}] {words}" if words else f"[MCP:{server}]",
+        input_schema=cast("dict[str, Any]", tool.get("inputSchema")),
+    )
+    ArgumentSchema(checked.input_schema, tool=checked.name)
+    if checked.input_schema.get("type", "object") != "object":
+        raise InvalidToolError(f"The input schema of tool {original!r} is not that of an object.")
+    return ToolDef(
+        name=checked.name,
+        description=checked.description,
+        input_schema=tool["inputSchema"],
+        func=_make_tool_func(client, original, client.config.timeouts.call),
+        max_result_chars=client.config.max_result_chars,
+    )

@@ -1,0 +1,173 @@
+"""One server as ExcelManus sees it: a client, and the blocking functions that call its tools."""
+
+import asyncio  # noqa: TID251 - reaching the background loop from the host's is the matter here
+import logging
+import reprlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from pegboard.compat.excelmanus_config import MCPServerConfig
+from pegboard.config import ServerConfig, Timeouts
+from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
+from pegboard.registry.background import on_background_loop, run_in_background
+from pegboard.upstream.results import result_of
+from pegboard.upstream.standalone import StandaloneClient
+
+__all__ = ["MCPClientWrapper", "in_background", "make_tool_func"]
+
+logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+
+T = TypeVar("T")
+
+_PATIENCE = 30.0
+"""The least time to connect and to list; a longer `timeout` stands for these too."""
+
+
+class MCPClientWrapper:
+    """One server: connect, list, call, close, from any task, thread or event loop.
+
+    Besides the configuration of the document it takes a `ServerConfig`, for all the rest that
+    Pegboard can reach.
+    """
+
+    def __init__(self, config: MCPServerConfig | ServerConfig) -> None:
+        self.config: ServerConfig = _server_config(config)
+        """The configuration as the core has it."""
+        self._client = StandaloneClient(self.config)
+        self._tools: list[dict[str, Any]] = []
+        self._turn = anyio.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the server is there; false as soon as it has died."""
+        return self._client.is_connected
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the server was last not reached, or lost."""
+        return self._client.last_error
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """What `discover_tools` found when it was last asked."""
+        return self._tools
+
+    async def connect(self) -> None:
+        """Start the server, or reach it at its address; nothing happens if it is connected.
+
+        Raises:
+            ServerUnavailableError: when that fails, or takes too long.
+        """
+        await in_background(self._connect)
+
+    async def discover_tools(self) -> list[dict[str, Any]]:
+        """Ask for the definitions of all tools, all pages, in the form of the protocol.
+
+        Raises:
+            UpstreamError: when the server is not connected, or does not answer well.
+        """
+        self._tools = await self._client.list_tools()
+        return self._tools
+
+    async def call_tool(self, tool_name: str, arguments: dict[str, Any]) -> str:
+        """Call a tool by the name the server has for it; the whole result as text.
+
+        Raises:
+            ToolTimeoutError: when it took too long.
+            ToolExecutionError: when the tool reports a failure.
+            UpstreamError: when the server is lost, or answers with a protocol error.
+        """
+        server = self.config.name
+        if logger.isEnabledFor(logging.DEBUG):
+            summary = reprlib.repr(arguments)
+            logger.debug("mcp_call: server=%r tool=%r arguments=%s", server, tool_name, summary)
+        raw = await self._client.call_tool(tool_name, arguments)
+        try:
+            result = result_of(raw)
+        except (TypeError, ValueError) as error:
+            raise ProtocolError(
+                f"Server {server!r} answered with something that is no result: {error}",
+                server=server,
+                tool=tool_name,
+            ) from error
+        return result.raise_for_error().text()
+
+    async def close(self) -> None:
+        """End the connection, and the process if there is one; any number of times."""
+        await self._client.close()
+
+    async def _connect(self) -> None:
+        async with self._turn:
+            try:
+                # On the background loop, which nobody blocks: a host that waits in the very loop
+                # from which it connected would otherwise wait for ever.
+                await self._client.connect()
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._client.close()
+                raise
+
+
+def make_tool_func(
+    client: MCPClientWrapper, original_name: str, timeout: float
+) -> Callable[..., str]:
+    """Return a blocking function around an asynchronous call.
+
+    It works in any thread, whether or not an event loop runs in it. A call that takes too long, or
+    loses its server, gives a text that says so; a failure that the server reports is raised.
+    """
+
+    async def call(arguments: dict[str, Any]) -> str:
+        with anyio.fail_after(timeout):
+            return await client.call_tool(original_name, arguments)
+
+    def tool_func(**kwargs: Any) -> str:
+        try:
+            return run_in_background(lambda: call(kwargs), tool=original_name)
+        except TimeoutError:
+            late = ToolTimeoutError(original_name, seconds=timeout, remedy="raise its `timeout`")
+            kind, failure = "timeout", late
+        except ToolExecutionError as error:
+            kind, failure = "", error
+        except ProtocolError as error:
+            kind, failure = "", ToolExecutionError(str(error))
+            failure.__cause__ = error
+        except (UpstreamError, OSError) as error:
+            kind, failure = "connection", error
+        words = "mcp_call_failed: server=%r tool=%r reason=%s"
+        logger.error(words, client.config.name, original_name, failure)
+        if kind:
+            return f"Error ({kind}): {failure}"
+        raise failure
+
+    return tool_func
+
+
+async def in_background(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Do work on Pegboard's background loop and wait for it, from whichever loop."""
+    if on_background_loop():
+        return await work()
+    loop = await anyio.to_thread.run_sync(lambda: run_in_background(_current_loop, tool=""))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
+
+
+def _server_config(config: MCPServerConfig | ServerConfig) -> ServerConfig:
+    if isinstance(config, ServerConfig):
+        return config
+    patience = max(_PATIENCE, config.timeout)
+    return ServerConfig(
+        name=config.name,
+        transport=config.transport,
+        command=config.command,
+        args=tuple(config.args or ()),
+        env=config.env or {},
+        url=config.url,
+        timeouts=Timeouts(connect=patience, list=patience, call=config.timeout),
+    )
+
+
+async def _current_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()

@@ -1,0 +1,120 @@
+"""The host's side of the ExcelManus document: `ToolDef` and `ToolRegistry`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pegboard.model.truncation import truncate_text
+from pegboard.registry import Registry
+from pegboard.toolsets import OpenAIApi, Toolset
+
+__all__ = ["HostRegistry", "OpenAISchemaMode", "ToolDef", "ToolRegistry"]
+
+OpenAISchemaMode: TypeAlias = Literal["responses", "chat_completions"]
+"""Which of OpenAI's APIs the definitions are for."""
+
+_APIS: dict[OpenAISchemaMode, OpenAIApi] = {"responses": "responses", "chat_completions": "chat"}
+
+
+@dataclass
+class ToolDef:
+    """A tool of the host: what a model is told of it, and the function that does the work."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    func: Callable[..., Any]
+    max_result_chars: int = 0
+    """Where a text is cut, with a mark; 0 cuts nothing."""
+
+    def truncate_result(self, text: str) -> str:
+        """Return the text as `ToolRegistry.call_tool` gives it to a model."""
+        return truncate_text(text, self.max_result_chars) if self.max_result_chars > 0 else text
+
+
+class HostRegistry(Protocol):
+    """What `MCPManager` needs of a host's registry, ours or its own."""
+
+    def get_tool(self, tool_name: str, /) -> Any:
+        """Return the tool of that name, or ``None``."""
+        ...
+
+    def register_tools(self, tools: Iterable[ToolDef], /) -> object:
+        """Register tools whose names are free."""
+        ...
+
+
+class ToolRegistry:
+    """Built-in and remote tools by name; nobody can tell the ones from the others."""
+
+    def __init__(self) -> None:
+        self.registry: Registry = Registry(validation=None)
+        """The core registry underneath."""
+        self._view = Toolset(self.registry)
+        self._tools: dict[str, ToolDef] = {}
+
+    def register_tool(self, tool: ToolDef) -> None:
+        """Register one tool.
+
+        Raises:
+            ToolConflictError: when its name is taken.
+            InvalidToolError: when its definition is broken.
+        """
+        self.register_tools([tool])
+
+    register = register_tool
+
+    def register_tools(self, tools: Iterable[ToolDef]) -> None:
+        """Register all of them, or none if one is refused.
+
+        Raises:
+            ToolConflictError: when a name is taken.
+            InvalidToolError: when a definition is broken.
+        """
+        given = list(tools)
+        self.registry.register_many([_as_object(tool) for tool in given])
+        self._tools.update({tool.name: tool for tool in given})
+
+    def get_tool(self, tool_name: str) -> ToolDef | None:
+        """Return the tool of that name, or ``None``."""
+        return self._tools.get(tool_name)
+
+    def get_all_tools(self) -> list[ToolDef]:
+        """Return all tools, in the order they were registered."""
+        return list(self._tools.values())
+
+    def get_tool_names(self) -> list[str]:
+        """Return the names of all tools."""
+        return list(self._tools)
+
+    def get_openai_schemas(self, mode: OpenAISchemaMode = "responses") -> list[dict[str, Any]]:
+        """Return all tools as OpenAI takes them.
+
+        A name that OpenAI would refuse is changed; `call_tool` knows it under both names.
+        """
+        if mode not in _APIS:
+            raise ValueError(f"`mode` is 'responses' or 'chat_completions', not {mode!r}.")
+        return self._view.openai(api=_APIS[mode])
+
+    def call_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool; what it returns or raises comes back, long texts cut with a mark.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool; it is a `KeyError`.
+            ToolExecutionError: when a remote tool reports a failure.
+        """
+        return self._view.call_sync(tool_name, arguments).value()
+
+
+def _as_object(tool: ToolDef) -> SimpleNamespace:
+    def call(arguments: dict[str, Any]) -> Any:
+        value = tool.func(**arguments)
+        return tool.truncate_result(value) if isinstance(value, str) else value
+
+    return SimpleNamespace(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        call=call,
+    )

@@ -1,0 +1,45 @@
+"""Configuration: which servers there are, read from the files people already have."""
+
+from pegboard.config.file_schema import config_schema
+from pegboard.config.jsonc import Document, Member, Node, Place, parse_jsonc, read_jsonc
+from pegboard.config.locate import Location, Origin, locate_config, user_config_file
+from pegboard.config.mcp_json import LoadedConfig, load_servers
+from pegboard.config.problems import Problem, Severity
+from pegboard.config.servers import (
+    OAuthConfig,
+    Protocol,
+    ServerConfig,
+    Sharing,
+    Timeouts,
+    Transport,
+)
+from pegboard.config.variables import Expansion, Undefined, Variables
+from pegboard.config.write_entry import entry_of
+
+__all__ = [
+    "Document",
+    "Expansion",
+    "LoadedConfig",
+    "Location",
+    "Member",
+    "Node",
+    "OAuthConfig",
+    "Origin",
+    "Place",
+    "Problem",
+    "Protocol",
+    "ServerConfig",
+    "Severity",
+    "Sharing",
+    "Timeouts",
+    "Transport",
+    "Undefined",
+    "Variables",
+    "config_schema",
+    "entry_of",
+    "load_servers",
+    "locate_config",
+    "parse_jsonc",
+    "read_jsonc",
+    "user_config_file",
+]

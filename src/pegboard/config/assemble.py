@@ -1,0 +1,149 @@
+"""A checked entry put together to a ServerConfig: transport, paths, limits."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pegboard.config.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
+from pegboard.config.env_file import read_env_file
+from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport
+from pegboard.config.texts import check_texts
+from pegboard.errors import ConfigError
+
+__all__ = ["MOST_SECONDS", "assemble"]
+
+_TRANSPORTS: dict[str, Transport] = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "http": "streamable_http",
+    "streamablehttp": "streamable_http",
+    "websocket": "websocket",
+    "ws": "websocket",
+}
+# Cline and Roo write seconds and allow an hour at most; Claude Code and Gemini write milliseconds.
+MOST_SECONDS = 3600
+_AS_IT_IS = (
+    *("bearer_token", "protocol", "prefix", "category", "lazy", "stateless", "sharing"),
+    *("max_result_chars", "trust_hints"),
+)
+_LISTS = ("allow", "deny", "tags", "idempotent")
+
+
+def assemble(
+    name: str, entry: ServerEntry, *, folder: Path, home: str, secrets: frozenset[str]
+) -> ServerConfig:
+    """Make the server out of its entry.
+
+    Raises:
+        ConfigError: when the entry contradicts itself or lacks something.
+    """
+    if isinstance(entry.command, CommandEntry):
+        entry = _flattened(entry, entry.command)
+    assert not isinstance(entry.command, CommandEntry)
+    transport = _transport(name, entry)
+    options: dict[str, Any] = {
+        field: value for field in _AS_IT_IS if (value := getattr(entry, field)) is not None
+    }
+    options |= {
+        field: tuple(value) for field in _LISTS if (value := getattr(entry, field)) is not None
+    }
+    env = _texts(entry.env)
+    if entry.env_file and transport == "stdio":
+        env = read_env_file(folder / _at_home(entry.env_file, home)) | env
+    config = ServerConfig(
+        name=name,
+        transport=transport,
+        command=_at_home(entry.command, home) if entry.command else None,
+        args=tuple(_text(argument) for argument in entry.args or ()),
+        env=env,
+        cwd=_folder(_at_home(entry.cwd, home), folder) if entry.cwd else None,
+        url=entry.http_url or entry.url,
+        headers=_texts(entry.headers),
+        oauth=_oauth(entry.oauth),
+        timeouts=_timeouts(entry),
+        enabled=entry.enabled is not False and entry.disabled is not True,
+        secrets=secrets,
+        **options,
+    )
+    check_texts(config)
+    return config
+
+
+def _flattened(entry: ServerEntry, command: CommandEntry) -> ServerEntry:
+    return msgspec.structs.replace(
+        entry,
+        command=command.path,
+        args=entry.args or command.args,
+        env={**(command.env or {}), **(entry.env or {})},
+    )
+
+
+def _transport(name: str, entry: ServerEntry) -> Transport:
+    if entry.type is not None:
+        found = _TRANSPORTS.get(re.sub(r"[-_ ]", "", entry.type).lower())
+        if found is None:
+            raise ConfigError(
+                f"Server {name!r} has an unknown `type`; known are stdio, sse, http, "
+                "streamable_http and websocket."
+            )
+        return found
+    url = entry.http_url or entry.url
+    if entry.command and url:
+        raise ConfigError(
+            f"Server {name!r} has both a `command` and a `url`; remove one, or say by `type` "
+            "which is meant."
+        )
+    if entry.command:
+        return "stdio"
+    if not url:
+        raise ConfigError(f"Server {name!r} needs a `command` or a `url`.")
+    return "streamable_http" if entry.http_url else _transport_of(url)
+
+
+def _transport_of(url: str) -> Transport:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "streamable_http"
+    if parts.scheme in ("ws", "wss"):
+        return "websocket"
+    return "sse" if parts.path.rstrip("/").endswith("/sse") else "streamable_http"
+
+
+def _at_home(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith(("~/", "~\\")) else path
+
+
+def _folder(cwd: str, base: Path) -> str:
+    return cwd if Path(cwd).is_absolute() else str(base / cwd)
+
+
+def _texts(values: Mapping[str, Scalar | None] | None) -> dict[str, str]:
+    return {key: _text(value) for key, value in (values or {}).items() if value is not None}
+
+
+def _text(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _timeouts(entry: ServerEntry) -> Timeouts:
+    given = {} if entry.timeouts is None else msgspec.structs.asdict(entry.timeouts)
+    given = {field: value for field, value in given.items() if value is not None}
+    if entry.timeout is not None:
+        seconds = entry.timeout if entry.timeout <= MOST_SECONDS else entry.timeout / 1000
+        given.setdefault("call", seconds)
+    return Timeouts(**given)
+
+
+def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT001 - `true` is a value of the file
+    if not entry:
+        return None
+    if entry is True:
+        return OAuthConfig()
+    given = {key: it for key, it in msgspec.structs.asdict(entry).items() if it is not None}
+    scopes = given.pop("scopes", ())
+    return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)

@@ -1,0 +1,105 @@
+"""Where in a file its servers stand, in every client's dialect."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, cast
+
+from pegboard.config.interpret import RawEntry
+from pegboard.config.jsonc import Document, Node
+from pegboard.config.paths import value_at
+from pegboard.config.problems import Problem, Severity
+
+__all__ = ["SECTIONS", "Found", "find_entries"]
+
+SECTIONS: tuple[tuple[str, ...], ...] = (
+    ("mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("context_servers",),
+)
+"""Claude, Cursor and Windsurf; VS Code; the settings of VS Code; Zed."""
+
+_STARTS = ("command", "url", "serverUrl", "httpUrl")
+
+
+class Found(NamedTuple):
+    """The entries of a file, one for each name, and what is wrong around them."""
+
+    entries: tuple[RawEntry, ...]
+    problems: tuple[Problem, ...]
+
+
+def find_entries(content: object, document: Document | None = None) -> Found:
+    """Collect the entries of all sections; a document gives the problems their places."""
+    if not isinstance(content, Mapping):
+        return Found((), (Problem(message="The file must be an object with `mcpServers`."),))
+    root = None if document is None else document.root
+    sections = dict(_sections(cast("Mapping[str, object]", content)))
+    entries: dict[str, RawEntry] = {}
+    problems: list[Problem] = []
+    for path, section in sections.items():
+        node = None if root is None else root.find(path)
+        if not isinstance(section, Mapping):
+            message = f"`{'.'.join(path)}` must be an object of servers."
+            problems.append(_problem(message, document, node))
+            continue
+        for entry in _members(cast("Mapping[object, object]", section), node):
+            if entry.name in entries:
+                message = f"Server {entry.name!r} stands in two sections; the last one counts."
+                problems.append(_problem(message, document, entry.node, severity="warning"))
+            entries[entry.name] = entry
+    if content and not sections:
+        message = "No servers here: expected `mcpServers`, `servers` or `context_servers`."
+        problems.append(_problem(message, document, root, severity="warning"))
+    problems += _duplicates(document, entries)
+    return Found(tuple(entries.values()), tuple(problems))
+
+
+def _sections(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], object]]:
+    is_bare = True
+    for path in SECTIONS:
+        value = value_at(content, path)
+        if value is not None:
+            is_bare = False
+            yield path, value
+    if is_bare and any(value_at(it, (start,)) for it in content.values() for start in _STARTS):
+        # Servers with nothing around them, as people paste them.
+        yield (), {key: it for key, it in content.items() if isinstance(it, Mapping)}
+
+
+def _members(section: Mapping[object, object], node: Node | None) -> Iterator[RawEntry]:
+    nodes = {} if node is None else {member.key: member.node for member in node.members}
+    for name, value in section.items():
+        yield RawEntry(str(name), value, nodes.get(str(name)))
+
+
+def _duplicates(document: Document | None, entries: Mapping[str, RawEntry]) -> Iterator[Problem]:
+    if document is None:
+        return
+    for member in document.duplicates:
+        message = f"`{member.key[:80]}` stands here a second time; the last one counts."
+        place = document.place(member.start)
+        around = (
+            entry.name
+            for entry in entries.values()
+            if entry.node is not None and entry.node.start < member.start < entry.node.end
+        )
+        yield Problem(
+            message=message,
+            server=next(around, None),
+            line=place.line,
+            column=place.column,
+            severity="warning",
+        )
+
+
+def _problem(
+    message: str,
+    document: Document | None,
+    node: Node | None,
+    *,
+    severity: Severity = "error",
+) -> Problem:
+    if document is None or node is None:
+        return Problem(message=message, severity=severity)
+    line, column = document.place(node.start)
+    return Problem(message=message, line=line, column=column, severity=severity)

@@ -1,0 +1,190 @@
+"""The model of the file: one entry, in our own spelling and in those of all the clients."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from pegboard.config.servers import Protocol, Sharing
+
+__all__ = [
+    "IGNORED",
+    "SPELLINGS",
+    "CommandEntry",
+    "OAuthEntry",
+    "Scalar",
+    "ServerEntry",
+    "TimeoutsEntry",
+]
+
+Scalar = str | int | float | bool
+"""What people write where a string is meant: ``"PORT": 8080``."""
+_Seconds = Annotated[float, Meta(gt=0)]
+
+
+class TimeoutsEntry(msgspec.Struct, kw_only=True):
+    """How many seconds to wait for what."""
+
+    connect: Annotated[_Seconds | None, Meta(description="To start or reach the server.")] = None
+    list: Annotated[_Seconds | None, Meta(description="For all pages of a list.")] = None
+    call: Annotated[_Seconds | None, Meta(description="For one call of a tool.")] = None
+    idle: Annotated[
+        _Seconds | None, Meta(description="Stop the server after so long without a call.")
+    ] = None
+
+
+class OAuthEntry(msgspec.Struct, kw_only=True):
+    """How to obtain tokens from a server protected by OAuth 2.1."""
+
+    flow: Literal["authorization_code", "client_credentials"] | None = None
+    client_id: Annotated[
+        str | None, Meta(description="Left out, this client registers by itself.")
+    ] = None
+    client_secret: Annotated[
+        str | None, Meta(description='Write it as a variable: "${CLIENT_SECRET}".')
+    ] = None
+    scopes: Annotated[
+        list[str] | str | None, Meta(description="A list, or names separated by spaces.")
+    ] = None
+    redirect_port: Annotated[
+        Annotated[int, Meta(ge=0, le=65535)] | None,
+        Meta(description="The port on 127.0.0.1 for the browser's answer; 0 takes a free one."),
+    ] = None
+    login_timeout: Annotated[
+        _Seconds | None, Meta(description="How many seconds a person may take to log in.")
+    ] = None
+    storage: Annotated[
+        Literal["file", "keyring"] | None, Meta(description="Where tokens are kept.")
+    ] = None
+
+
+class CommandEntry(msgspec.Struct, kw_only=True):
+    """Zed's older form of a command."""
+
+    path: str
+    args: list[Scalar] | None = None
+    env: dict[str, Scalar | None] | None = None
+
+
+class ServerEntry(msgspec.Struct, kw_only=True):
+    """One server. Strings may hold `${VAR}`, `${VAR:-default}` and `${env:VAR}`."""
+
+    type: Annotated[
+        str | None,
+        Meta(
+            description="How the server is reached; left out, `command` and `url` tell.",
+            examples=["stdio", "http", "streamable_http", "sse", "websocket"],
+        ),
+    ] = None
+    command: Annotated[
+        str | CommandEntry | None, Meta(description="The program to start; `~` is your home.")
+    ] = None
+    args: Annotated[list[Scalar] | None, Meta(description="The program's arguments.")] = None
+    env: Annotated[
+        dict[str, Scalar | None] | None, Meta(description="Environment variables of the program.")
+    ] = None
+    env_file: Annotated[
+        str | None, Meta(description="A file of KEY=VALUE lines; `env` is stronger.")
+    ] = None
+    cwd: Annotated[
+        str | None,
+        Meta(description="Where the program runs, relative to the configuration file."),
+    ] = None
+    url: Annotated[str | None, Meta(description="The address of a remote server.")] = None
+    http_url: Annotated[
+        str | None, Meta(description="The address of a server that speaks streamable HTTP.")
+    ] = None
+    headers: Annotated[
+        dict[str, Scalar | None] | None, Meta(description="HTTP headers of every request.")
+    ] = None
+    bearer_token: Annotated[
+        str | None, Meta(description='Write it as a variable: "${GITHUB_TOKEN}".')
+    ] = None
+    oauth: Annotated[
+        bool | OAuthEntry | None, Meta(description="Log in by OAuth 2.1; `true` is enough.")
+    ] = None
+    timeouts: TimeoutsEntry | None = None
+    timeout: Annotated[
+        _Seconds | None,
+        Meta(
+            description="For one call: up to 3600 it is seconds, above that milliseconds, as "
+            "different clients have it. `timeouts.call` leaves no doubt, and wins."
+        ),
+    ] = None
+    protocol: Annotated[
+        Protocol | None, Meta(description="Which protocol era to speak; `auto` asks the server.")
+    ] = None
+    allow: Annotated[
+        list[str] | None, Meta(description="Glob patterns of the tools that may be used.")
+    ] = None
+    deny: Annotated[
+        list[str] | None, Meta(description="Glob patterns of tools that may not; the stronger.")
+    ] = None
+    prefix: Annotated[str | None, Meta(description="Put before the names of its tools.")] = None
+    tags: Annotated[list[str] | None, Meta(description="Tags of all its tools.")] = None
+    category: Annotated[str | None, Meta(description="The category of its tools.")] = None
+    enabled: Annotated[bool | None, Meta(description="`false` leaves the server alone.")] = None
+    disabled: Annotated[bool | None, Meta(description="`true` leaves the server alone.")] = None
+    lazy: Annotated[
+        bool | None, Meta(description="Start the server when a tool is first called.")
+    ] = None
+    stateless: Annotated[
+        bool | None, Meta(description="Share no session between calls (streamable HTTP only).")
+    ] = None
+    sharing: Annotated[
+        Sharing | None, Meta(description="Whether clients share one connection to the server.")
+    ] = None
+    max_result_chars: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Where the text of a result is cut; 5000 unless told."),
+    ] = None
+    idempotent: Annotated[
+        list[str] | None,
+        Meta(description="Glob patterns of tools that may be repeated after a lost connection."),
+    ] = None
+    trust_hints: Annotated[
+        bool | None, Meta(description="Believe the server which tools are safe to repeat.")
+    ] = None
+
+
+SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
+    ServerEntry: {
+        "transport": "type",
+        "transportType": "type",
+        "envFile": "env_file",
+        "serverUrl": "url",
+        "httpUrl": "http_url",
+        "bearerToken": "bearer_token",
+        "auth": "oauth",
+        "protocolMode": "protocol",
+        "includeTools": "allow",
+        "allowedTools": "allow",
+        "enabledTools": "allow",
+        "tools": "allow",
+        "excludeTools": "deny",
+        "disabledTools": "deny",
+        "isActive": "enabled",
+        "maxResultChars": "max_result_chars",
+        "idempotentTools": "idempotent",
+        "trustHints": "trust_hints",
+    },
+    OAuthEntry: {
+        "clientId": "client_id",
+        "CLIENT_ID": "client_id",
+        "clientSecret": "client_secret",
+        "CLIENT_SECRET": "client_secret",
+        "redirectPort": "redirect_port",
+        "callbackPort": "redirect_port",
+        "loginTimeout": "login_timeout",
+    },
+    TimeoutsEntry: {},
+    CommandEntry: {},
+}
+"""Other spellings of our fields, in the files of Claude, Cursor, VS Code, Windsurf, Zed, Gemini."""
+
+IGNORED = frozenset(
+    {"autoApprove", "auto_approve", "alwaysAllow", "always_allow", "trust", "name", "description"}
+    | {"source", "settings", "remote", "gallery", "version", "dev", "sandbox", "sandboxEnabled"}
+    | {"title", "displayName", "icon", "iconUrl", "extensionName", "alwaysLoad"}
+)
+"""Fields of other clients that mean nothing to us, and whose absence harms nobody."""

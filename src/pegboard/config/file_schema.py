@@ -1,0 +1,60 @@
+"""The JSON Schema of the configuration file, made from its model."""
+
+from typing import Any
+
+import msgspec
+
+from pegboard.config.entry import SPELLINGS, ServerEntry
+
+__all__ = ["config_schema"]
+
+_DIALECTS: dict[tuple[str, ...], str] = {
+    ("mcpServers",): "Servers by name, as Claude, Cursor, Windsurf and Gemini have them.",
+    ("servers",): "Servers by name, as VS Code has them.",
+    ("mcp", "servers"): "Servers by name, in the settings of VS Code.",
+    ("context_servers",): "Servers by name, as Zed has them.",
+}
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of an ``mcp.json``, for editors and validators.
+
+    Fields that nobody knows are allowed: other clients have their own.
+    """
+    (reference,), definitions = msgspec.json.schema_components([ServerEntry])
+    for kind, spellings in SPELLINGS.items():
+        _spell(kind.__name__, definitions[kind.__name__]["properties"], spellings)
+    root: dict[str, Any] = {}
+    for path, description in _DIALECTS.items():
+        *outer, name = path
+        inside = root
+        for key in outer:
+            inside = inside.setdefault(key, {"type": "object", "properties": {}})["properties"]
+        inside[name] = {
+            "description": description,
+            "type": "object",
+            "additionalProperties": reference,
+        }
+    root["inputs"] = {
+        "description": "What VS Code asks for; here `${input:ID}` is the environment variable ID.",
+        "type": "array",
+        "items": {"type": "object", "properties": {"id": {"type": "string"}}},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "MCP servers",
+        "type": "object",
+        "properties": root,
+        "$defs": definitions,
+    }
+
+
+def _spell(kind: str, properties: dict[str, Any], spellings: dict[str, str]) -> None:
+    for schema in properties.values():
+        # `null` means that a field is left out; it is not a value worth suggesting.
+        schema.pop("default", None)
+    for spelling, field in spellings.items():
+        properties[spelling] = {
+            "description": f"The same as `{field}`.",
+            "$ref": f"#/$defs/{kind}/properties/{field}",
+        }

@@ -1,0 +1,300 @@
+"""One entry of a configuration file, understood as a ServerConfig."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
+
+import msgspec
+
+from pegboard.config.assemble import MOST_SECONDS, assemble
+from pegboard.config.entry import (
+    IGNORED,
+    SPELLINGS,
+    CommandEntry,
+    OAuthEntry,
+    ServerEntry,
+    TimeoutsEntry,
+)
+from pegboard.config.jsonc import Document, Node
+from pegboard.config.paths import FieldPath, shown_path
+from pegboard.config.plain_secrets import plain_secrets
+from pegboard.config.problems import Problem, Severity
+from pegboard.config.servers import ServerConfig
+from pegboard.config.variables import Variables
+from pegboard.errors import ConfigError
+from pegboard.model.names import nearest_names
+
+__all__ = ["RawEntry", "Reading", "Surroundings", "interpret"]
+
+_TYPES = {
+    kind: {field.name: field.type for field in msgspec.structs.fields(kind)} for kind in SPELLINGS
+}
+_NESTED: dict[str, type[msgspec.Struct]] = {
+    "command": CommandEntry,
+    "oauth": OAuthEntry,
+    "timeouts": TimeoutsEntry,
+}
+_STEP = re.compile(r"`\$(?:\.(\w+)|\[(\d+)\])")
+_BARE_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
+# An entry is shallow: `command.env.KEY` is as deep as strings that matter can be.
+_DEEPEST_STRING = 3
+
+
+class RawEntry(NamedTuple):
+    """An entry as it stands in the file; without ``node`` there is no file."""
+
+    name: str
+    value: object
+    node: Node | None = None
+
+
+class Surroundings(NamedTuple):
+    """What an entry is read with."""
+
+    variables: Variables
+    folder: Path
+    """Relative paths begin here."""
+    document: Document | None = None
+
+
+class Reading(NamedTuple):
+    """What became of an entry; without ``config`` it could not be used."""
+
+    config: ServerConfig | None
+    problems: tuple[Problem, ...]
+
+
+def interpret(entry: RawEntry, surroundings: Surroundings) -> Reading:
+    """Read one entry; whatever is wrong with it is in the problems."""
+    reader = _Reader(entry, surroundings)
+    config = reader.read()
+    return Reading(config, tuple(reader.problems))
+
+
+class _Reader:
+    def __init__(self, entry: RawEntry, surroundings: Surroundings) -> None:
+        self.entry = entry
+        self.surroundings = surroundings
+        self.variables = surroundings.variables
+        self.problems: list[Problem] = []
+        self.failed = False
+        self.secrets: set[str] = set()
+        self.keys: dict[str, str] = {}
+        self.is_off = False
+
+    def read(self) -> ServerConfig | None:
+        raw = self.entry.value
+        if not isinstance(raw, Mapping):
+            self.report(f"Server {self.entry.name!r} must be an object.")
+            return None
+        entry = cast("Mapping[object, object]", raw)
+        fields = self.renamed(entry, ServerEntry, ())
+        self.is_off = fields.get("disabled") is True or fields.get("enabled") is False
+        for secret in plain_secrets(self.entry.name, fields):
+            self.report(secret.advice(self.entry.name), secret.path, "warning")
+        fields = self.all_expanded(fields)
+        if self.failed:
+            return None
+        checked = self.checked(fields)
+        if checked is None or self.is_an_extension(entry, checked):
+            return None
+        self.doubt_the_unit(checked)
+        return self.assembled(checked)
+
+    def assembled(self, entry: ServerEntry) -> ServerConfig | None:
+        try:
+            return assemble(
+                self.entry.name,
+                entry,
+                folder=self.surroundings.folder,
+                home=self.variables.home,
+                secrets=frozenset(self.secrets),
+            )
+        except ConfigError as error:
+            self.report(self.without_secrets(str(error)))
+        return None
+
+    def renamed(
+        self, value: Mapping[Any, object], kind: type[msgspec.Struct], path: FieldPath
+    ) -> dict[str, object]:
+        """Give every field our own name, and say which ones we do not know."""
+        known = _TYPES[kind]
+        found: dict[str, object] = {}
+        for key, item in value.items():
+            field = SPELLINGS[kind].get(key, key) if isinstance(key, str) else None
+            if field not in known:
+                self.unknown(key, kind, path)
+            elif item is not None:
+                if field in found:
+                    self.report(
+                        f"`{key}` means the same as another field of server "
+                        f"{self.entry.name!r}; the last one counts.",
+                        (*path, key),
+                        "warning",
+                    )
+                found[field] = item
+                if not path:
+                    self.keys[field] = key
+        return found
+
+    def unknown(self, key: object, kind: type[msgspec.Struct], path: FieldPath) -> None:
+        if not isinstance(key, str) or key in IGNORED or key.startswith(("_", "$", "//", "#")):
+            return
+        near = nearest_names(key, [*_TYPES[kind], *SPELLINGS[kind]], limit=1)
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        self.report(
+            f"Server {self.entry.name!r} has a field `{shown_path((*path, key))}` that nobody "
+            f"reads.{hint}",
+            (*path, key),
+            "warning",
+        )
+
+    def all_expanded(self, fields: dict[str, object]) -> dict[str, object]:
+        if "env" in fields:
+            # First of all: an argument may name a variable that only the program is given.
+            fields["env"] = env = self.expanded(fields["env"], ("env",))
+            if isinstance(env, dict):
+                members = cast("dict[str, object]", env).items()
+                own = {key: value for key, value in members if isinstance(value, str)}
+                self.variables = msgspec.structs.replace(self.variables, own=own)
+        return {
+            field: value if field == "env" else self.expanded(value, (field,))
+            for field, value in fields.items()
+        }
+
+    def expanded(self, value: object, path: FieldPath) -> object:
+        if isinstance(value, str):
+            return self.expanded_text(value, path) if "$" in value else value
+        if len(path) > _DEEPEST_STRING:
+            return value
+        if isinstance(value, Mapping):
+            members = cast("Mapping[str, object]", value)
+            return {key: self.expanded(item, (*path, key)) for key, item in members.items()}
+        if isinstance(value, list | tuple):
+            items = cast("list[object]", value)
+            return [self.expanded(item, (*path, index)) for index, item in enumerate(items)]
+        return value
+
+    def expanded_text(self, text: str, path: FieldPath) -> str:
+        if _BARE_VARIABLE.fullmatch(text):
+            self.report(
+                f"Server {self.entry.name!r} has in `{shown_path(path)}` what looks like a "
+                "variable; only the form `${NAME}` is replaced.",
+                path,
+                "warning",
+            )
+        try:
+            expansion = self.variables.expand(text)
+        except ConfigError as error:
+            self.report(f"Server {self.entry.name!r}, `{shown_path(path)}`: {error}", path)
+            return text
+        self.secrets |= expansion.secrets
+        return expansion.text
+
+    def checked(self, fields: dict[str, object]) -> ServerEntry | None:
+        for field, kind in _NESTED.items():
+            nested = fields.get(field)
+            if isinstance(nested, dict):
+                members = cast("dict[str, object]", nested)
+                fields[field] = self.renamed(members, kind, (self.keys[field],))
+        try:
+            return msgspec.convert(fields, ServerEntry)
+        except (msgspec.ValidationError, RecursionError):
+            # That one tells of the first fault only.
+            for field, value in fields.items():
+                self.check(field, value)
+        if not self.failed:
+            self.report(f"Server {self.entry.name!r} cannot be read.")
+        return None
+
+    def check(self, field: str, value: object) -> None:
+        try:
+            msgspec.convert(value, _TYPES[ServerEntry][field])
+        except msgspec.ValidationError as error:
+            told = str(error)
+        except RecursionError:
+            told = "it is nested too deeply"
+        else:
+            return
+        path = _culprit(value, told)
+        kind = _TYPES[_NESTED.get(field, ServerEntry)].get(str(path[0]) if path else field)
+        shown = shown_path((self.keys[field], *path))
+        self.report(
+            f"Server {self.entry.name!r} has a bad `{shown}`: {_in_words(kind, told)}.",
+            (field, *path),
+        )
+
+    def is_an_extension(self, raw: Mapping[object, object], entry: ServerEntry) -> bool:
+        """Tell whether only Zed can start this; that is no fault of the file."""
+        if entry.type or entry.command or entry.url or entry.http_url:
+            return False
+        if "settings" not in raw and raw.get("source") != "extension":
+            return False
+        self.report(
+            f"Server {self.entry.name!r} is an extension that only Zed can start; it is skipped. "
+            "Give it a `command` or a `url`.",
+            (),
+            "warning",
+        )
+        return True
+
+    def doubt_the_unit(self, entry: ServerEntry) -> None:
+        is_clear = entry.timeouts is not None and entry.timeouts.call is not None
+        if not is_clear and 1000 <= (entry.timeout or 0) <= MOST_SECONDS:
+            self.report(
+                f"The `timeout` of server {self.entry.name!r} is read as seconds. Write "
+                '`"timeouts": {"call": …}`, in seconds, to leave no doubt.',
+                ("timeout",),
+                "warning",
+            )
+
+    def report(self, message: str, path: FieldPath = (), severity: Severity = "error") -> None:
+        # A server that is switched off may be unfinished.
+        kind: Severity = "warning" if self.is_off else severity
+        self.failed = self.failed or severity == "error"
+        line, column = self.place(path)
+        self.problems.append(
+            Problem(
+                message=message, server=self.entry.name, line=line, column=column, severity=kind
+            )
+        )
+
+    def place(self, path: FieldPath) -> tuple[int | None, int | None]:
+        document, node = self.surroundings.document, self.entry.node
+        if document is None or node is None:
+            return None, None
+        if path:
+            path = (self.keys.get(str(path[0]), path[0]), *path[1:])
+        while (found := node.find(path)) is None:
+            path = path[:-1]
+        return document.place(found.start)
+
+    def without_secrets(self, text: str) -> str:
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+
+def _in_words(kind: Any, told: str) -> str:
+    if told.startswith("Invalid enum value"):
+        # The original message quotes the value.
+        return f"expected one of {', '.join(map(repr, _choices(kind)))}"
+    told = told.replace(" | null", "").partition(" - at ")[0]
+    return told[:1].lower() + told[1:]
+
+
+def _choices(kind: Any) -> list[str]:
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [choice for it in get_args(kind) for choice in _choices(it)]
+
+
+def _culprit(value: object, told: str) -> FieldPath:
+    found = _STEP.search(told)
+    if found is not None:
+        return (found[1] or int(found[2]),)
+    if "$[...]" in told and isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        return tuple(key for key, it in members.items() if isinstance(it, list | dict))[:1]
+    return ()

@@ -1,0 +1,232 @@
+"""A parser for JSON with comments and trailing commas that knows where everything stands."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+from pegboard.errors import ConfigError
+
+__all__ = ["Document", "Member", "Node", "Place", "parse_jsonc", "read_jsonc"]
+
+MAX_BYTES = 10_000_000
+MAX_DEPTH = 100
+
+_SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*+", re.DOTALL)
+_NO_SPACE = frozenset('",:{}[]')
+_PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*)"')
+_SCALAR = re.compile(r"(-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?)|true|false|null")
+_WORDS = {"true": True, "false": False, "null": None}
+_decode_string = json.JSONDecoder().raw_decode
+
+
+class Place(NamedTuple):
+    """Where something stands in a text; both numbers begin with 1, columns count characters."""
+
+    line: int
+    column: int
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A value and the offsets of its first character and of what follows its last one."""
+
+    value: Any
+    start: int
+    end: int
+    members: tuple["Member", ...] = ()
+    """Of an object, in the order of the text; a key that is repeated is there each time."""
+    items: tuple["Node", ...] = ()
+    """Of an array."""
+
+    def find(self, path: Sequence[str | int]) -> "Node | None":
+        """Return the node a path of keys and indexes leads to, if there is one."""
+        node: Node | None = self
+        for step in path:
+            if node is None:
+                break
+            if isinstance(step, int):
+                node = node.items[step] if step < len(node.items) else None
+            else:
+                node = next((it.node for it in reversed(node.members) if it.key == step), None)
+        return node
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A key and its value in an object, with the offsets of the key."""
+
+    key: str
+    start: int
+    end: int
+    node: Node
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A parsed text."""
+
+    text: str
+    root: Node
+    duplicates: tuple[Member, ...]
+    """Members whose key stood in the same object before; the last one counts."""
+    newlines: Sequence[int]
+
+    def __repr__(self) -> str:
+        # The text may hold secrets.
+        return f"Document({len(self.text)} characters)"
+
+    def place(self, offset: int) -> Place:
+        """Return the line and column of an offset."""
+        return _place(self.newlines, offset)
+
+
+def read_jsonc(path: Path) -> Document:
+    """Read and parse a file.
+
+    Raises:
+        ConfigError: when it cannot be read, is larger than 10 MB, or is not JSON.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
+    return parse_jsonc(content, path=str(path))
+
+
+def parse_jsonc(content: str | bytes, *, path: str | None = None) -> Document:
+    """Parse JSON, with comments and trailing commas allowed; ``path`` is for messages only.
+
+    Raises:
+        ConfigError: with line, column and what was expected there.
+    """
+    if len(content) > MAX_BYTES:
+        raise ConfigError("The file is larger than 10 MB, which no list of servers is.", path=path)
+    return _Parser(_decode(content, path), path).document()
+
+
+def _decode(content: str | bytes, path: str | None) -> str:
+    if isinstance(content, str):
+        return content.removeprefix("\ufeff")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+    raise ConfigError("The file is not UTF-8; save it in that encoding.", path=path, line=line)
+
+
+def _place(newlines: Sequence[int], offset: int) -> Place:
+    line = bisect_right(newlines, offset - 1)
+    return Place(line + 1, offset - (newlines[line - 1] if line else -1))
+
+
+class _Parser:
+    def __init__(self, text: str, path: str | None) -> None:
+        self.text = text
+        self.path = path
+        self.newlines = [found.start() for found in re.finditer("\n", text)]
+        self.duplicates: list[Member] = []
+
+    def document(self) -> Document:
+        root = self.value(self.skip(0), 0)
+        end = self.skip(root.end)
+        if end < len(self.text):
+            self.refuse("the end of the file", end)
+        return Document(self.text, root, tuple(self.duplicates), self.newlines)
+
+    def skip(self, index: int) -> int:
+        if self.text[index : index + 1] in _NO_SPACE:
+            return index
+        found = _SPACE.match(self.text, index)
+        return index if found is None else found.end()
+
+    def value(self, index: int, depth: int) -> Node:
+        first = self.text[index : index + 1]
+        if first == '"':
+            return self.string(index)
+        if first in ("{", "["):
+            if depth == MAX_DEPTH:
+                self.refuse(f"at most {MAX_DEPTH} levels of nesting", index)
+            return self.object(index, depth) if first == "{" else self.array(index, depth)
+        return self.scalar(index)
+
+    def object(self, start: int, depth: int) -> Node:
+        values: dict[str, Any] = {}
+        members: list[Member] = []
+        index = self.skip(start + 1)
+        while (first := self.text[index : index + 1]) != "}":
+            if first != '"':
+                self.refuse('a key in double quotes, or "}"', index)
+            key = self.string(index)
+            colon = self.skip(key.end)
+            if self.text[colon : colon + 1] != ":":
+                self.refuse('":" after the key', colon)
+            node = self.value(self.skip(colon + 1), depth + 1)
+            member = Member(key.value, key.start, key.end, node)
+            if key.value in values:
+                self.duplicates.append(member)
+            values[key.value] = node.value
+            members.append(member)
+            index = self.next_item(node.end, "}")
+        return Node(values, start, index + 1, tuple(members))
+
+    def array(self, start: int, depth: int) -> Node:
+        items: list[Node] = []
+        index = self.skip(start + 1)
+        while self.text[index : index + 1] != "]":
+            node = self.value(index, depth + 1)
+            items.append(node)
+            index = self.next_item(node.end, "]")
+        return Node([it.value for it in items], start, index + 1, (), tuple(items))
+
+    def next_item(self, end: int, closing: str) -> int:
+        index = self.skip(end)
+        following = self.text[index : index + 1]
+        if following == ",":
+            return self.skip(index + 1)
+        if following != closing:
+            self.refuse(f'"," or "{closing}"', index)
+        return index
+
+    def string(self, start: int) -> Node:
+        plain = _PLAIN_STRING.match(self.text, start)
+        if plain is not None:
+            return Node(plain[1], start, plain.end())
+        try:
+            value, end = _decode_string(self.text, start)
+        except json.JSONDecodeError as error:
+            place, unclosed = error.pos, error.msg.startswith("Unterminated")
+        else:
+            return Node(value, start, end)
+        # Not raised from the error above: that one holds the whole text.
+        what = "a closing quote for" if unclosed else "a valid escape or character in"
+        return self.refuse(f"{what} this string", place)
+
+    def scalar(self, start: int) -> Node:
+        found = _SCALAR.match(self.text, start)
+        if found is None:
+            self.refuse("a value", start)
+        if found[1] is None:
+            return Node(_WORDS[found[0]], start, found.end())
+        try:
+            value = float(found[1]) if found[2] or found[3] else int(found[1])
+        except ValueError:
+            # Python refuses to convert more than a few thousand digits.
+            value = None
+        if value is None:
+            self.refuse("a number of reasonable length", start)
+        return Node(value, start, found.end())
+
+    def refuse(self, expected: str, index: int) -> NoReturn:
+        # What stands there is not quoted: it may be part of a secret.
+        hint = ""
+        if index >= len(self.text):
+            hint = " The file ends here."
+        elif self.text.startswith("/*", index):
+            hint = " This comment is never closed."
+        elif self.text[index] in "'\u201c\u201d":
+            hint = ' Strings need plain double quotes: ".'
+        place = _place(self.newlines, index)
+        raise ConfigError(f"Expected {expected}.{hint}", path=self.path, **place._asdict())

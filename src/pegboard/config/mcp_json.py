@@ -1,0 +1,130 @@
+"""Read the servers of an `mcp.json`, in whichever client's dialect it is written."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pegboard.config.dialects import find_entries
+from pegboard.config.interpret import Surroundings, interpret
+from pegboard.config.jsonc import Document, read_jsonc
+from pegboard.config.locate import Origin, locate_config
+from pegboard.config.problems import Problem
+from pegboard.config.servers import ServerConfig
+from pegboard.config.variables import Undefined, Variables
+from pegboard.errors import ConfigError
+from pegboard.model.frozen import FrozenDict
+
+__all__ = ["LoadedConfig", "load_servers"]
+
+
+class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers of a configuration, and what is wrong with it."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    path: Path | None = None
+    """The file that was read."""
+    origin: Origin = "none"
+    """Which rule of the search order chose it."""
+    others: tuple[Path, ...] = ()
+    """Files that exist and would have been read if this one did not."""
+
+
+def load_servers(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    strict: bool = False,
+    environ: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
+    undefined: Undefined = "error",
+) -> LoadedConfig:
+    """Read servers from a file, from what was parsed already, or from where files usually are.
+
+    Entries that cannot be used are left out and reported in ``problems``.
+
+    Args:
+        source: a path or a mapping; ``None`` looks for ``PEGBOARD_CONFIG``, ``./mcp.json``,
+            ``./.pegboard/mcp.json`` and the user's own file, and takes the first.
+        strict: raise for the first bad entry.
+        environ: where variables are looked up, instead of the environment of this process.
+        inputs: answers to VS Code's ``${input:ID}``.
+        undefined: what to do with a variable that is not defined.
+
+    Raises:
+        ConfigError: when the file does not exist, cannot be read or is not JSON; when ``strict``,
+            also for a bad entry. It has the line and column.
+    """
+    environ = os.environ if environ is None else environ
+    file = _open(source, environ)
+    surroundings = Surroundings(
+        Variables(
+            environ=environ,
+            inputs=inputs or FrozenDict(),
+            workspace=str(_workspace(file.folder)),
+            home=environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home()),
+            undefined=undefined,
+        ),
+        file.folder,
+        file.document,
+    )
+    loaded = _load(file, surroundings)
+    errors = [problem for problem in loaded.problems if problem.severity == "error"]
+    if strict and errors:
+        raise _first(errors, file.path)
+    return loaded
+
+
+class _File(NamedTuple):
+    content: object
+    folder: Path
+    document: Document | None = None
+    path: Path | None = None
+    origin: Origin = "none"
+    others: tuple[Path, ...] = ()
+
+
+def _open(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None, environ: Mapping[str, str]
+) -> _File:
+    if isinstance(source, Mapping):
+        return _File(source, Path.cwd(), origin="explicit")
+    found = locate_config(source, environ=environ)
+    if found.path is None:
+        return _File({}, Path.cwd())
+    document = read_jsonc(found.path)
+    content: object = document.root.value
+    return _File(content, found.path.parent, document, found.path, found.origin, found.others)
+
+
+def _workspace(folder: Path) -> Path:
+    # `.vscode/mcp.json` and its like belong to the folder around them.
+    return folder.parent if folder.name.startswith(".") else folder
+
+
+def _load(file: _File, surroundings: Surroundings) -> LoadedConfig:
+    entries, around = find_entries(file.content, file.document)
+    readings = [interpret(entry, surroundings) for entry in entries]
+    problems = [*around, *(problem for reading in readings for problem in reading.problems)]
+    # In the order of the file; without one, in the order they were found.
+    problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
+    return LoadedConfig(
+        servers=tuple(it.config for it in readings if it.config is not None),
+        problems=tuple(problems),
+        path=file.path,
+        origin=file.origin,
+        others=file.others,
+    )
+
+
+def _first(errors: list[Problem], path: Path | None) -> ConfigError:
+    first = errors[0]
+    more = f" (Problems in all: {len(errors)}.)" if len(errors) > 1 else ""
+    return ConfigError(
+        first.message + more,
+        path=None if path is None else str(path),
+        line=first.line,
+        column=first.column,
+    )

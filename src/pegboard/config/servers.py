@@ -1,0 +1,191 @@
+"""ServerConfig: one upstream server as a value."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from pegboard.config.secret_words import argument_secrets, url_secrets
+from pegboard.errors import ConfigError
+from pegboard.model.frozen import FrozenDict, freeze
+
+__all__ = ["HIDDEN", "OAuthConfig", "Protocol", "ServerConfig", "Sharing", "Timeouts", "Transport"]
+
+Transport = Literal["stdio", "sse", "streamable_http", "websocket", "memory"]
+"""How a server is reached; ``memory`` is a server object of this process."""
+Protocol = Literal["auto", "legacy", "2026-07-28"]
+"""Which protocol era to speak; ``auto`` asks the server once and remembers the answer."""
+Sharing = Literal["shared", "per_client"]
+"""Whether the clients of a gateway share one connection to the server."""
+
+HIDDEN = "***"
+"""What is shown instead of a secret."""
+_SHORTEST_SECRET = 6
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many seconds to wait for what."""
+
+    connect: float = 30.0
+    """For the process to start, or the address to answer, and for the handshake."""
+    list: float = 30.0
+    """For all pages of a list."""
+    call: float = 60.0
+    """For one call of a tool."""
+    idle: float | None = None
+    """After so long without a call the server is stopped; ``None`` never stops it."""
+
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if value is None and field == "idle":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+                raise ConfigError(
+                    f"The {field} timeout is a positive number of seconds, not {value!r}."
+                )
+
+
+class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to obtain tokens for a server that is protected by OAuth 2.1."""
+
+    flow: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_id: str | None = None
+    """``None`` registers this client with the server's authorization server by itself."""
+    client_secret: str | None = None
+    scopes: tuple[str, ...] = ()
+    redirect_port: int = 0
+    """The port on 127.0.0.1 for the browser's answer; 0 takes a free one."""
+    login_timeout: float = 120.0
+    """How long a person may take to log in, in seconds."""
+    storage: Literal["file", "keyring"] = "file"
+    """Where tokens are kept: a private file in the user's data directory, or the OS keyring."""
+
+    def __repr__(self) -> str:
+        secret = HIDDEN if self.client_secret else None
+        return f"OAuthConfig(flow={self.flow!r}, client_id={self.client_id!r}, secret={secret})"
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """Everything there is to know about one server. Values are final: variables are expanded."""
+
+    name: str
+    transport: Transport
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    bearer_token: str | None = None
+    oauth: OAuthConfig | None = None
+    server: Any = None
+    """The server object of a ``memory`` transport."""
+    timeouts: Timeouts = Timeouts()
+    protocol: Protocol = "auto"
+    allow: tuple[str, ...] = ("*",)
+    """Glob patterns of the server's own tool names that may be used."""
+    deny: tuple[str, ...] = ()
+    """Glob patterns of those that may not; stronger than ``allow``."""
+    prefix: str | None = None
+    """Exposed names become this prefix and the tool's own name."""
+    tags: tuple[str, ...] = ()
+    category: str | None = None
+    enabled: bool = True
+    lazy: bool = False
+    """Start the server when one of its tools is first called."""
+    stateless: bool = False
+    """Share no session between calls (HTTP only)."""
+    sharing: Sharing = "shared"
+    max_result_chars: int = 5000
+    """Where a rendering of a result as text is cut, with a mark."""
+    idempotent: tuple[str, ...] = ()
+    """Glob patterns of tools that may be repeated although they may have run already."""
+    trust_hints: bool = False
+    """Take the server's own word that a tool is read-only or idempotent."""
+    secrets: frozenset[str] = frozenset()
+    """Texts that must never be shown, besides the values of ``env`` and ``headers``."""
+
+    def __post_init__(self) -> None:
+        fix = msgspec.structs.force_setattr
+        for field in ("args", "allow", "deny", "tags", "idempotent"):
+            texts = getattr(self, field)
+            if isinstance(texts, str):
+                raise ConfigError(f"`{field}` of server {self.name!r} takes a list of texts.")
+            fix(self, field, tuple(texts))
+        fix(self, "env", freeze(self.env))
+        fix(self, "headers", freeze(self.headers))
+        if not self.name or not self.name.isprintable():
+            raise ConfigError("A server needs a printable name.")
+        needs = {"stdio": "command", "memory": "server"}.get(self.transport, "url")
+        if self.transport not in get_args(Transport):
+            raise ConfigError(
+                f"The transport of server {self.name!r} is {self.transport!r}; known "
+                f"are {', '.join(get_args(Transport))}."
+            )
+        if not getattr(self, needs):
+            raise ConfigError(
+                f"Server {self.name!r} has transport {self.transport!r}, so it needs a `{needs}`."
+            )
+        if needs == "url":
+            self._check_address()
+        if self.stateless and self.transport != "streamable_http":
+            raise ConfigError(
+                f"Server {self.name!r} is `stateless`, which only streamable HTTP can be."
+            )
+
+    def __repr__(self) -> str:
+        return f"ServerConfig({self.name!r}, {self.transport!r}, {self.target!r})"
+
+    @property
+    def target(self) -> str:
+        """What the server is, in one line that may be shown to anybody."""
+        if self.transport == "stdio":
+            return self.redact(" ".join((self.command or "", *self.args)))
+        if self.transport == "memory":
+            return type(self.server).__name__
+        return self.redact(_without_credentials(self.url or ""))
+
+    def redact(self, text: str) -> str:
+        """Return the text with every secret of this server hidden."""
+        for secret in self._hidden:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    @cached_property
+    def _hidden(self) -> list[str]:
+        found = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
+        found |= {suspect.value for _, suspect in argument_secrets(self.args)}
+        # "Bearer abc" is shown by others as "abc".
+        found |= {part for value in found for part in value.split()}
+        found |= {*self.env.values()}
+        if self.oauth is not None and self.oauth.client_secret:
+            found.add(self.oauth.client_secret)
+        if self.url:
+            found |= {suspect.value for suspect in url_secrets(self.url)}
+            found |= {pair.partition("=")[2] for pair in self.url.partition("?")[2].split("&")}
+        # The longest first: one secret may be part of another.
+        long_enough = {it for it in found if len(it) >= _SHORTEST_SECRET}
+        return sorted(long_enough, key=len, reverse=True)
+
+    def _check_address(self) -> None:
+        schemes = ("ws", "wss") if self.transport == "websocket" else ("http", "https")
+        try:
+            parts = urlsplit(self.url or "")
+            is_usable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_usable = False
+        # The address is not shown: it may hold a secret.
+        if not is_usable or not (self.url or "").isprintable():
+            raise ConfigError(
+                f"The `url` of server {self.name!r} must be an address that begins with "
+                f"{schemes[0]}:// or {schemes[1]}://."
+            )
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, place, parts.path, "", ""))

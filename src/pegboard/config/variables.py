@@ -1,0 +1,142 @@
+"""Variables in a configuration file: `${VAR}` and its relatives."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from pegboard.errors import ConfigError
+from pegboard.model.frozen import FrozenDict
+
+__all__ = ["Expansion", "Undefined", "Variables", "input_variable"]
+
+Undefined = Literal["error", "keep", "empty"]
+"""What becomes of a variable that nobody defined: refuse, leave it as written, or nothing."""
+
+SHORTEST_SECRET = 6
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Hiding what these hold would make every path and message unreadable.
+_HARMLESS = frozenset(
+    {"HOME", "USERPROFILE", "PWD", "PATH", "TMPDIR", "TMP", "TEMP", "USER", "USERNAME", "LOGNAME"}
+    | {"SHELL", "LANG", "HOSTNAME", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}
+)
+
+
+class Expansion(NamedTuple):
+    """A text with its variables replaced, and the secrets that came with them."""
+
+    text: str
+    secrets: frozenset[str] = frozenset()
+
+
+class Variables(msgspec.Struct, frozen=True, kw_only=True):
+    """What variables stand for."""
+
+    environ: Mapping[str, str]
+    own: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    """Variables of the server itself, stronger than ``environ``."""
+    inputs: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    """Answers to VS Code's ``${input:ID}``."""
+    workspace: str = "."
+    home: str = "~"
+    undefined: Undefined = "error"
+
+    def __repr__(self) -> str:
+        return f"Variables(workspace={self.workspace!r}, undefined={self.undefined!r})"
+
+    def expand(self, text: str) -> Expansion:
+        """Replace every variable in a text; ``$${`` stands for a plain ``${``.
+
+        Raises:
+            ConfigError: naming the variable that is not defined.
+        """
+        if "${" not in text:
+            return Expansion(text)
+        secrets: set[str] = set()
+
+        def replaced(found: re.Match[str]) -> str:
+            if found[0] == "$${":
+                return "${"
+            value, is_secret = self._look_up(found[0], found[1])
+            if is_secret and len(value) >= SHORTEST_SECRET:
+                secrets.add(value)
+            return value
+
+        return Expansion(_REFERENCE.sub(replaced, text), frozenset(secrets))
+
+    def _look_up(self, reference: str, body: str | None) -> tuple[str, bool]:
+        if body is None:
+            return self._missing(
+                reference,
+                "A `${` has no `}`, or another variable inside; write `$${` for a plain `${`.",
+            )
+        named, has_default, default = body.partition(":-")
+        place = self._place(named)
+        if place is not None:
+            return place, False
+        if named.startswith("input:"):
+            return self._input(reference, named.removeprefix("input:"))
+        name = named.removeprefix("env:")
+        # As in a shell, `:-` also replaces what is defined but empty.
+        if has_default and not self._value(name):
+            return default, False
+        return self._environment(reference, name)
+
+    def _environment(self, reference: str, name: str) -> tuple[str, bool]:
+        if not _NAME.fullmatch(name):
+            return self._missing(
+                reference, "A `${…}` is not a variable we know; write `$${` for a plain `${`."
+            )
+        value = self._value(name)
+        if value is None:
+            return self._missing(
+                reference,
+                f"The environment variable {name} is not set. Set it, or give a default: "
+                f"`${{{name}:-default}}`.",
+            )
+        return value, name not in _HARMLESS and value not in (self.home, self.workspace)
+
+    def _value(self, name: str) -> str | None:
+        return self.own.get(name, self.environ.get(name))
+
+    def _input(self, reference: str, identity: str) -> tuple[str, bool]:
+        variable = input_variable(identity)
+        value = self.inputs.get(identity, self.environ.get(variable))
+        if value is not None:
+            return value, True
+        return self._missing(
+            reference,
+            f"The input {_shown(identity)!r} has no value. Set the environment variable "
+            f"{variable}, or pass it in `inputs`.",
+        )
+
+    def _missing(self, reference: str, problem: str) -> tuple[str, bool]:
+        if self.undefined == "error":
+            raise ConfigError(problem)
+        return (reference if self.undefined == "keep" else ""), False
+
+    def _place(self, name: str) -> str | None:
+        match name:
+            case "workspaceFolder":
+                return self.workspace
+            case "workspaceFolderBasename":
+                return Path(self.workspace).name
+            case "userHome":
+                return self.home
+            case "pathSeparator" | "/":
+                return os.sep
+            case _:
+                return None
+
+
+def input_variable(identity: str) -> str:
+    """Return the environment variable that answers VS Code's ``${input:ID}``."""
+    return re.sub(r"[^A-Z0-9]", "_", identity.upper())
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= 80 else f"{name[:80]}…"

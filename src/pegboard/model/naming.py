@@ -1,0 +1,276 @@
+"""Exposed names of tools: from (server, tool) to a legal name, and back by table."""
+
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Literal, TypeAlias, get_args
+
+from pegboard.errors import InvalidToolError, ToolConflictError, ToolNotFoundError
+from pegboard.model.forks import start_anew_in_children
+from pegboard.model.names import nearest_names
+
+__all__ = [
+    "Identity",
+    "NameTable",
+    "Naming",
+    "NamingOption",
+    "OnConflict",
+    "double_underscore",
+    "legal_name",
+    "mcp",
+    "naming_of",
+    "plain",
+    "prefixed",
+]
+
+logger: logging.Logger = logging.getLogger("pegboard.naming")
+
+MAX_LENGTH = 64
+_HASH_LENGTH = 8
+_LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_FIELD = re.compile(r"\{(server|tool)\}")
+
+Identity: TypeAlias = tuple[str, str]
+"""What a tool is, whatever it is called: the name of its server, and its name there."""
+
+Naming: TypeAlias = Callable[[str, str], str]
+"""Says what a tool of a server should be called; need not be legal or unique."""
+
+NamingOption: TypeAlias = Naming | str
+"""A naming policy, its name, or a template such as ``"{server}__{tool}"``."""
+
+OnConflict: TypeAlias = Literal["raise", "skip", "override", "rename"]
+"""What to do when a name is taken: refuse, leave the newcomer out, replace the other, or give the
+newcomer another name."""
+
+
+def mcp(server: str, tool: str) -> str:
+    """Name a tool ``mcp_{server}_{tool}``, with ``_`` for each ``-`` of the server."""
+    return f"mcp_{server.replace('-', '_')}_{tool}"
+
+
+def double_underscore(server: str, tool: str) -> str:
+    """Name a tool ``{server}__{tool}``."""
+    return f"{server}__{tool}"
+
+
+def plain(server: str, tool: str) -> str:
+    """Name a tool as its server does."""
+    return tool
+
+
+def prefixed(prefix: str) -> Naming:
+    """Return the policy that puts a fixed prefix before the tool's own name."""
+
+    def name(server: str, tool: str) -> str:
+        return prefix + tool
+
+    return name
+
+
+_BY_NAME: Mapping[str, Naming] = {
+    "mcp": mcp,
+    "double_underscore": double_underscore,
+    "plain": plain,
+}
+
+
+def naming_of(option: NamingOption) -> Naming:
+    """Return the policy that is meant: one by name, one by template, or the one given.
+
+    Raises:
+        ValueError: when there is no policy of that name.
+    """
+    if not isinstance(option, str):
+        return option
+    if "{tool}" in option:
+        return _template(option)
+    try:
+        return _BY_NAME[option]
+    except KeyError:
+        known = ", ".join(repr(name) for name in _BY_NAME)
+        raise ValueError(
+            f"No naming policy is called {option!r}; known are {known}, "
+            "and templates that contain `{tool}`."
+        ) from None
+
+
+def legal_name(name: str, identity: Identity) -> str:
+    """Return the name if every provider takes it; else the nearest one, with a hash.
+
+    The hash is that of the identity, so names that differ only in what had to be changed or cut
+    stay apart, and each comes out the same in every run.
+    """
+    return name if _LEGAL.fullmatch(name) else _with_hash(name, identity)
+
+
+class NameTable:
+    """Gives each identity one legal name, and finds the identity by that name.
+
+    A name stays with its identity until it is released. Safe to use from any number of threads.
+
+    Args:
+        naming: what tools should be called.
+        on_conflict: what to do when two identities want the same name.
+        taken: tells whether a name belongs to somebody outside of the table.
+    """
+
+    def __init__(
+        self,
+        naming: NamingOption = "mcp",
+        *,
+        on_conflict: OnConflict = "rename",
+        taken: Callable[[str], bool] | None = None,
+    ) -> None:
+        if on_conflict not in get_args(OnConflict):
+            raise ValueError(
+                f"`on_conflict` is one of {get_args(OnConflict)}, not {on_conflict!r}."
+            )
+        self._naming = naming_of(naming)
+        self._on_conflict: OnConflict = on_conflict
+        self._taken = taken
+        self._names: dict[Identity, str] = {}
+        self._origins: dict[str, Identity] = {}
+        self._nameless: dict[Identity, str] = {}
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Make a new lock: the thread that held it is not in a forked child."""
+        # Re-entrant, because a naming policy or `taken` may look into the table.
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, exposed: object) -> bool:
+        return exposed in self._origins
+
+    def assign(self, server: str, tool: str, *, wanted: str | None = None) -> str | None:
+        """Return the name of a tool, the one it has or a new one; ``None`` if it was left out.
+
+        Args:
+            server: the server it comes from.
+            tool: its name there.
+            wanted: a name from an earlier run, taken if it is legal and free.
+
+        Raises:
+            ToolConflictError: when the name is taken and conflicts are to be raised.
+            InvalidToolError: when the naming policy gives something that is not a string.
+        """
+        identity = (server, tool)
+        with self._lock:
+            held = self._names.get(identity)
+            if held is not None:
+                return held
+            if wanted is not None and _LEGAL.fullmatch(wanted) and self._is_free(wanted):
+                return self._give(wanted, identity)
+            name = legal_name(self._policy_name(server, tool), identity)
+            if self._is_free(name):
+                return self._give(name, identity)
+            return self._settle(name, identity)
+
+    def origin(self, exposed: str) -> Identity:
+        """Return the server and the original name of the tool that has this name.
+
+        Raises:
+            ToolNotFoundError: when no tool has it.
+        """
+        identity = self._origins.get(exposed)
+        if identity is None:
+            raise ToolNotFoundError(exposed, nearest=nearest_names(exposed, list(self._origins)))
+        return identity
+
+    def exposed(self, server: str, tool: str) -> str | None:
+        """Return the name a tool has, or ``None`` if it has none."""
+        return self._names.get((server, tool))
+
+    def release(self, server: str, tool: str) -> str | None:
+        """Forget a tool and return the name that is free now, if it had one."""
+        with self._lock:
+            self._nameless.pop((server, tool), None)
+            name = self._names.pop((server, tool), None)
+            if name is not None:
+                del self._origins[name]
+            return name
+
+    def assigned(self) -> dict[Identity, str]:
+        """Return every identity that has a name, to be remembered for the next run."""
+        return dict(self._names)
+
+    def nameless(self) -> dict[Identity, str]:
+        """Return every identity that was left out or overridden, and the name it lost."""
+        return dict(self._nameless)
+
+    def _policy_name(self, server: str, tool: str) -> str:
+        name: object = self._naming(server, tool)
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidToolError(
+                f"The naming policy gave {type(name).__name__!r} for tool {tool!r} of server "
+                f"{server!r}; it must give a string."
+            )
+        return name
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._origins and not (self._taken is not None and self._taken(name))
+
+    def _give(self, name: str, identity: Identity) -> str:
+        self._names[identity] = name
+        self._origins[name] = identity
+        self._nameless.pop(identity, None)
+        return name
+
+    def _settle(self, name: str, identity: Identity) -> str | None:
+        match self._on_conflict:
+            case "raise":
+                raise ToolConflictError(name)
+            case "rename":
+                return self._give(self._free_name(name, identity), identity)
+            case "skip":
+                return self._leave_out(name, identity)
+            case "override":
+                return self._override(name, identity)
+
+    def _leave_out(self, name: str, identity: Identity) -> None:
+        if identity not in self._nameless:
+            logger.warning("tool_skipped: the name %r is taken; server=%r tool=%r", name, *identity)
+        self._nameless[identity] = name
+
+    def _override(self, name: str, identity: Identity) -> str | None:
+        # Whoever was overridden does not come back while the other is there: two servers that are
+        # listed in turn would take the name from each other for ever.
+        if self._nameless.get(identity) == name:
+            return None
+        loser = self._origins.get(name)
+        if loser is not None:
+            del self._names[loser]
+            self._nameless[loser] = name
+            logger.warning("tool_overridden: lost the name %r; server=%r tool=%r", name, *loser)
+        return self._give(name, identity)
+
+    def _free_name(self, name: str, identity: Identity) -> str:
+        for attempt in count():
+            free = _with_hash(name, identity, attempt)
+            if self._is_free(free):
+                return free
+        raise AssertionError("Counting never ends.")
+
+
+def _template(text: str) -> Naming:
+    # Not `str.format`, which would look into attributes and choke on other braces.
+    def name(server: str, tool: str) -> str:
+        return _FIELD.sub(lambda field: server if field[1] == "server" else tool, text)
+
+    return name
+
+
+def _with_hash(name: str, identity: Identity, attempt: int = 0) -> str:
+    words = "\0".join(identity) + (f"\0{attempt}" if attempt else "")
+    # Any string can be a name on a wire, half a surrogate pair included.
+    digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+    kept = _ILLEGAL.sub("_", name[: MAX_LENGTH - _HASH_LENGTH - 1])
+    return f"{kept}_{digest}"

@@ -1,0 +1,110 @@
+"""Memory: what servers offered when last seen, so that they need not be started to ask."""
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import platformdirs
+
+from pegboard.config import ServerConfig
+from pegboard.upstream.connection import Negotiated
+
+__all__ = ["CatalogMemory", "FileMemory", "NoMemory", "Remembered", "memory_key"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a server between runs."""
+
+    negotiated: Negotiated
+    tools: tuple[Mapping[str, Any], ...]
+    """The definitions as the server sent them."""
+    names: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    """Exposed names by original names, so that they stay the same."""
+
+
+class CatalogMemory(Protocol):
+    """Keeps what servers offered. Called in a thread; what it raises is logged, no more."""
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+        """Return what is known under these keys; unknown ones are simply missing."""
+        ...
+
+    def save(self, key: str, remembered: Remembered) -> None:
+        """Keep what a server offers now."""
+        ...
+
+
+class NoMemory:
+    """Forgets everything."""
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+        """Return nothing."""
+        return {}
+
+    def save(self, key: str, remembered: Remembered) -> None:
+        """Keep nothing."""
+
+
+class FileMemory:
+    """One small file per server, in the user's cache directory unless told otherwise."""
+
+    def __init__(self, directory: str | Path | None = None) -> None:
+        self._directory = Path(directory) if directory else _default_directory()
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+        """Return what is known under these keys; what cannot be read counts as unknown."""
+        found: dict[str, Remembered] = {}
+        for key in keys:
+            try:
+                data = self._path(key).read_bytes()
+                found[key] = _decoder.decode(data)
+            except FileNotFoundError:
+                continue
+            except (OSError, msgspec.DecodeError) as error:
+                logger.warning("memory_unreadable", extra={"reason": str(error)})
+        return found
+
+    def save(self, key: str, remembered: Remembered) -> None:
+        """Write a file of its own and put it in place in one step."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._directory, prefix=".writing-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_encoder.encode(remembered))
+            Path(name).replace(self._path(key))
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _path(self, key: str) -> Path:
+        return self._directory / f"{key}.json"
+
+
+def memory_key(config: ServerConfig) -> str:
+    """Return a key that changes with whatever may change the tools, and shows no secret."""
+    identity = (
+        config.name,
+        config.transport,
+        config.command,
+        config.args,
+        dict(config.env),
+        config.cwd,
+        config.url,
+        dict(config.headers),
+    )
+    return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]
+
+
+def _default_directory() -> Path:
+    return Path(platformdirs.user_cache_dir("pegboard", appauthor=False)) / "catalog-1"
+
+
+_decoder = msgspec.json.Decoder(Remembered)
+_encoder = msgspec.json.Encoder()

@@ -1,0 +1,123 @@
+"""Nursery: a task group with a task of its own, so that any task may open and close it."""
+
+import asyncio  # noqa: TID251 - a task that no caller's task group owns is the matter of this file
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+
+import anyio
+
+from pegboard.errors import NotConnectedError, WouldDeadlockError
+from pegboard.policies.concurrency import blocked_threads
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+__all__ = ["Nursery"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+
+class Nursery:
+    """Holds the tasks that own connections; knows the event loop they live on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._group: TaskGroup | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._ready = anyio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """True while tasks can be started."""
+        return self._group is not None and self._loop is not None and not self._loop.is_closed()
+
+    async def open(self) -> None:
+        """Start the task, unless it runs or is being started."""
+        loop = asyncio.get_running_loop()
+        if self.is_open:
+            return
+        if self._task is None or self._loop is not loop or self._task.done():
+            self._loop = loop
+            self._thread = threading.get_ident()
+            self._ready = anyio.Event()
+            # A context of its own: what the opener had in his would otherwise live as long as we.
+            self._task = loop.create_task(
+                self._run(self._ready), name=f"pegboard {self._name}", context=contextvars.Context()
+            )
+        await self._ready.wait()
+
+    def start_soon(self, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        """Start work that nobody waits for; what it raises is logged."""
+        assert self._group is not None
+        self._group.start_soon(_contained, work, *args)
+
+    async def close(self) -> None:
+        """Cancel everything and wait for its end; from any task or loop, any number of times."""
+        task, loop = self._task, self._loop
+        if task is None or loop is None or loop.is_closed():
+            self._group = self._task = None
+            return
+        await self.at_home(self._end)
+
+    async def at_home(self, work: Callable[[], Awaitable[T]], *, tool: str = "") -> T:
+        """Run work on the loop that the tasks live on, wherever the caller is.
+
+        Raises:
+            NotConnectedError: when that loop is gone.
+            WouldDeadlockError: when that loop is blocked by the caller's own blocking call.
+        """
+        loop = self._loop
+        if loop is asyncio.get_running_loop():
+            return await work()
+        if loop is None or loop.is_closed():
+            raise NotConnectedError(
+                "The event loop on which the connections were opened is closed. Open them again.",
+                server=self._name,
+                tool=tool,
+            )
+        if self._thread in blocked_threads.get():
+            raise WouldDeadlockError(tool)
+        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), loop)
+        return await asyncio.wrap_future(future)
+
+    def is_home(self) -> bool:
+        """Tell whether the caller is on the loop that the tasks live on."""
+        return self._loop is asyncio.get_running_loop()
+
+    async def _run(self, ready: anyio.Event) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                ready.set()
+                await anyio.sleep_forever()
+        finally:
+            self._group = None
+            ready.set()
+
+    async def _end(self) -> None:
+        task, group = self._task, self._group
+        if group is not None:
+            group.cancel_scope.cancel()
+        if task is not None and task is not asyncio.current_task():
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task])
+        self._task = None
+
+
+async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> None:
+    try:
+        await work(*args)
+    except Exception:
+        logger.exception("task_failed")
+
+
+async def _as_coroutine(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()

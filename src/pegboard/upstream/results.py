@@ -1,0 +1,35 @@
+"""Results as servers send them, read into ToolResults."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from pegboard.model import Content, Other, ToolResult
+
+__all__ = ["result_of"]
+
+
+def result_of(raw: Mapping[str, Any]) -> ToolResult:
+    """Return the answer to `tools/call` as a ToolResult that keeps everything.
+
+    Raises:
+        TypeError, ValueError: when it is no such answer.
+    """
+    structured = raw.get("structuredContent")
+    return ToolResult(
+        content=tuple(_block(block) for block in raw.get("content") or ()),
+        structured_content=structured,
+        is_error=bool(raw.get("isError")),
+        meta=raw.get("_meta") or {},
+        wire=raw,
+    )
+
+
+def _block(block: object) -> Content:
+    try:
+        return msgspec.convert(block, Content)
+    except msgspec.ValidationError:
+        if isinstance(block, dict):
+            return Other(block=cast("dict[str, Any]", block))
+        raise ValueError(f"A content block is an object, not {type(block).__name__!r}.") from None

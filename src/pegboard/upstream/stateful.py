@@ -1,0 +1,452 @@
+"""StatefulConnection: one long session, opened, watched and closed by one task."""
+
+import copy
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from pegboard.config import ServerConfig
+from pegboard.errors import (
+    AuthenticationError,
+    CircuitOpenError,
+    ConfigError,
+    ConnectionLostError,
+    NotConnectedError,
+    PegboardError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+)
+from pegboard.upstream.backoff import Backoff
+from pegboard.upstream.connection import (
+    ListChanged,
+    Negotiated,
+    OnProgress,
+    Questions,
+    ServerBusyError,
+    ServerState,
+    Session,
+    SessionLostError,
+)
+from pegboard.upstream.nursery import Nursery
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = ["StatefulConnection", "Surroundings", "session_opener"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+CLOSE_LIMIT = 10.0
+"""The longest a goodbye may take: more than the ladder from a closed stdin to SIGKILL needs."""
+SLOW_START = 2.0
+"""A server that takes longer no longer counts as starting, so that it does not delay the others."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What connections share: where their tasks live, and how many may start at once."""
+
+    nursery: Nursery
+    starts: anyio.CapacityLimiter
+    pool: Callable[[], Any]
+    """Gives the shared `HttpPool`; a function, because making one imports the SDK."""
+    questions: Questions = Questions()
+
+
+class _Life:
+    """One session from the wish to have it until its process or socket is gone."""
+
+    def __init__(self, previous: "_Life | None") -> None:
+        self.previous = previous
+        self.settled = anyio.Event()
+        self.error: PegboardError | None = None
+        self.over = anyio.Event()
+        self.ended = anyio.Event()
+        self.scope = anyio.CancelScope()
+        self.lost_because: str | None = None
+
+
+class StatefulConnection:
+    """Connects when first needed, notices when the server is lost, and connects again.
+
+    Callers only call: a task of its own opens each session, publishes it, waits, and closes it.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        surroundings: Surroundings,
+        *,
+        legacy: bool = False,
+        on_ready: Callable[[Session], Awaitable[None]] | None = None,
+        on_changed: Callable[[ListChanged], None] | None = None,
+    ) -> None:
+        self.config: ServerConfig = config
+        self.state: ServerState = ServerState.COLD
+        self.negotiated: Negotiated | None = None
+        self.last_error: str | None = None
+        self.startup_seconds: float | None = None
+        self.starts: int = 0
+        self._around = surroundings
+        self._legacy = legacy
+        self._on_ready = on_ready
+        self._on_changed = on_changed or _ignore
+        self._headers: dict[str, str] = {}
+        self._backoff = Backoff()
+        self._session: Session | None = None
+        self._life: _Life | None = None
+        self.in_flight: int = 0
+        """How many requests are under way."""
+        self._last_used = 0.0
+
+    async def open(self, *, tool: str = "") -> None:
+        """Connect now, or wait for whoever is connecting.
+
+        Raises:
+            ServerUnavailableError: when that failed, saying why.
+        """
+        await self.session(tool=tool)
+
+    async def close(self) -> None:
+        """Disconnect and stay so until the next `open` or request; any number of times."""
+        life, self._life = self._life, None
+        self._session = None
+        self.state = ServerState.CLOSED
+        if life is None:
+            return
+        life.over.set()
+        if not life.settled.is_set():
+            life.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await life.ended.wait()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        tool: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
+        """Connect if need be, send one request and return its raw result.
+
+        What certainly did not reach the server is sent once more over a new session.
+
+        Raises:
+            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+        """
+        session = self._session or await self.session(tool=tool)
+        self.in_flight += 1
+        try:
+            try:
+                return await session.request(method, params, tool=tool, on_progress=on_progress)
+            except ServerUnavailableError as error:
+                if not self._lose_unreached(session, error):
+                    raise
+            session = await self.session(tool=tool)
+            return await session.request(method, params, tool=tool, on_progress=on_progress)
+        except ConnectionLostError as error:
+            # Over HTTP one broken exchange says nothing about the session.
+            if self.config.transport != "streamable_http":
+                self._lose(session, self.last_error or str(error))
+            raise
+        finally:
+            self.in_flight -= 1
+            self._last_used = monotonic()
+
+    async def list_all(self, method: str) -> list[dict[str, Any]]:
+        """Connect if need be, and return the items of all pages of a list.
+
+        Raises:
+            UpstreamError: whatever went wrong.
+        """
+        session = self._session or await self.session()
+        return await session.list_all(method)
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Send these besides the configured headers from now on, without connecting again.
+
+        Raises:
+            ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
+        """
+        if self.config.transport not in ("sse", "streamable_http"):
+            raise ConfigError(f"Server {self.config.name!r} is not behind HTTP; it has no headers.")
+        if self._session is not None and self._session.set_headers is not None:
+            self._session.set_headers(headers)
+        self._headers = dict(headers)
+
+    def recall(self, negotiated: Negotiated) -> None:
+        """Start from what an earlier run found out, so that a legacy server is not probed again."""
+        self.negotiated = negotiated
+        self._legacy = negotiated.era == "legacy"
+
+    def blame(self, reason: str) -> None:
+        """Note what went wrong with a server that is connected all the same."""
+        self.last_error = reason
+
+    def answered(self) -> None:
+        """Note that the server did what it was asked: earlier failures are forgiven."""
+        if self._backoff.failures:
+            self._backoff.succeeded()
+
+    async def session(self, *, tool: str = "") -> Session:
+        """Return the open session; open one, together with everybody else who needs it.
+
+        Raises:
+            ServerUnavailableError: when the server could not be reached.
+            CircuitOpenError: when it failed so often that it is not even tried.
+            NotConnectedError: when the hub it belongs to is closed.
+        """
+        while (session := self._session) is None:
+            life = self._life
+            if life is None or life.over.is_set():
+                self._refuse_while_tripped(tool)
+                life = self._begin(tool)
+            await life.settled.wait()
+            if life.error is not None:
+                # A copy for each caller: they may all add to its traceback.
+                error = copy.copy(life.error)
+                error.tool = tool
+                raise error
+        return session
+
+    def _refuse_while_tripped(self, tool: str) -> None:
+        if not self._backoff.is_open:
+            return
+        pause = self._backoff.pause
+        raise CircuitOpenError(
+            f"Server {self.config.name!r} failed {self._backoff.failures} times in a row and is "
+            f"left alone for another {pause:.0f} s. The last reason: {self.last_error}",
+            server=self.config.name,
+            tool=tool,
+            retry_in=pause,
+        )
+
+    def _begin(self, tool: str = "") -> _Life:
+        if not self._around.nursery.is_open:
+            raise NotConnectedError(
+                f"Server {self.config.name!r} is closed; open its hub again.",
+                server=self.config.name,
+                tool=tool,
+            )
+        life = self._life = _Life(self._life)
+        self.state = ServerState.STARTING
+        self._around.nursery.start_soon(self._live, life)
+        return life
+
+    async def _live(self, life: _Life) -> None:
+        try:
+            previous, life.previous = life.previous, None
+            if previous is not None:
+                # Two processes of one server might fight for a port or a lock file.
+                await previous.ended.wait()
+            failure = await self._hold_open(life, await session_opener())
+            if failure is not None:
+                self._fail(life, failure)
+        except Exception as error:
+            logger.exception("connection_failed", extra={"server": self.config.name})
+            self._fail(life, _as_unavailable(error, life, self.config))
+        finally:
+            if not life.settled.is_set():
+                self._settle(life, self._closed_error())
+            life.over.set()
+            life.ended.set()
+        if life is self._life and self._tries_by_itself(life):
+            await self._try_again(life)
+
+    async def _hold_open(
+        self, life: _Life, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
+    ) -> PegboardError | None:
+        """Open a session, publish it, wait until it is over and close it; return what failed."""
+        starting = _Slot(self._around.starts)
+        try:
+            with life.scope:
+                await starting.take()
+                self._around.nursery.start_soon(self._watch_start, life, starting)
+                began = monotonic()
+                async with opener(
+                    self.current_config(),
+                    pool=self._around.pool(),
+                    legacy=self._legacy,
+                    questions=self._around.questions,
+                    on_lost=partial(self._lost, life),
+                    on_changed=self._on_changed,
+                ) as session:
+                    starting.give_back()
+                    self.startup_seconds = monotonic() - began
+                    self._publish(life, session)
+                    await self._until_over(life, session)
+                    life.scope.deadline = anyio.current_time() + CLOSE_LIMIT
+        except PegboardError as error:
+            return None if life.settled.is_set() else _as_unavailable(error, life, self.config)
+        finally:
+            starting.give_back()
+        return None
+
+    def current_config(self) -> ServerConfig:
+        """Return the configuration with the headers that were set meanwhile."""
+        if not self._headers:
+            return self.config
+        return msgspec.structs.replace(
+            self.config, headers={**self.config.headers, **self._headers}
+        )
+
+    async def _watch_start(self, life: _Life, starting: "_Slot") -> None:
+        """End a start that takes too long; whoever waits is told before the process is stopped."""
+        limit = self.config.timeouts.connect
+        if self.config.oauth is not None:
+            # A person may have to log in first.
+            limit += self.config.oauth.login_timeout
+        with anyio.move_on_after(min(limit, SLOW_START)):
+            await life.settled.wait()
+        starting.give_back()
+        with anyio.move_on_after(limit - SLOW_START):
+            await life.settled.wait()
+        if not life.settled.is_set():
+            error = ServerTimeoutError(
+                f"Server {self.config.name!r} was not ready within {limit:g} s. Raise its "
+                "`timeouts.connect` if it needs longer.",
+                server=self.config.name,
+            )
+            self._fail(life, error)
+            life.scope.cancel()
+
+    async def _until_over(self, life: _Life, session: Session) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._greet, session)
+            while not life.over.is_set():
+                with anyio.move_on_after(self._idle_left()):
+                    await life.over.wait()
+                if not life.over.is_set() and self._idle_left() <= 0:
+                    self._session = None
+                    self.state = ServerState.COLD
+                    life.over.set()
+            group.cancel_scope.cancel()
+
+    async def _greet(self, session: Session) -> None:
+        try:
+            if self._on_ready is not None:
+                await self._on_ready(session)
+            await session.watch()
+        except Exception:
+            logger.exception("greeting_failed", extra={"server": self.config.name})
+
+    def _idle_left(self) -> float:
+        idle = self.config.timeouts.idle
+        if idle is None:
+            return math.inf
+        return idle if self.in_flight else self._last_used + idle - monotonic()
+
+    def _tries_by_itself(self, life: _Life) -> bool:
+        if self.config.lazy or self.state == ServerState.COLD:
+            return False
+        # Nobody but a person can help, and a login window every minute helps nobody.
+        return not isinstance(life.error, AuthenticationError)
+
+    async def _try_again(self, life: _Life) -> None:
+        await anyio.sleep(self._backoff.pause)
+        if self._life is life:
+            self._begin()
+
+    def _publish(self, life: _Life, session: Session) -> None:
+        self.negotiated = session.negotiated
+        self._legacy = session.negotiated.era == "legacy"
+        self.starts += 1
+        self._last_used = monotonic()
+        if not life.over.is_set():
+            self._session = session
+            self.state = ServerState.READY
+        self._settle(life, None)
+
+    def _settle(self, life: _Life, error: PegboardError | None) -> None:
+        life.error = error
+        life.settled.set()
+
+    def _lose_unreached(self, session: Session, error: ServerUnavailableError) -> bool:
+        """Give up a session that a request did not get through; tell whether a new one may help."""
+        if isinstance(error, ServerBusyError) or not error.transient:
+            return False
+        self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
+        return True
+
+    def _lost(self, life: _Life, reason: str) -> None:
+        life.lost_because = self.config.redact(reason)
+        if life is self._life and self._session is not None:
+            self._lose(self._session, reason)
+
+    def _lose(self, session: Session, reason: str, *, failed: bool = True) -> None:
+        """Withdraw a session before anybody else gets it, then let its task close it."""
+        if session is not self._session or self._life is None:
+            return
+        self._session = None
+        if failed:
+            self.last_error = self.config.redact(reason)
+            self._backoff.failed()
+        self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
+        self._life.over.set()
+        logger.warning("server_lost", extra={"server": self.config.name, "reason": reason})
+
+    def _fail(self, life: _Life, error: PegboardError) -> None:
+        # Once is enough, however often the background tries.
+        level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
+        context = {"server": self.config.name, "reason": str(error)}
+        logger.log(level, "connect_failed", extra=context)
+        self.last_error = str(error)
+        # What was remembered of the server may be what kept us out.
+        self._legacy = False
+        self._backoff.failed()
+        if life is self._life:
+            self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
+        life.over.set()
+        self._settle(life, error)
+
+    def _closed_error(self) -> NotConnectedError:
+        return NotConnectedError(
+            f"Server {self.config.name!r} was closed.", server=self.config.name
+        )
+
+
+class _Slot:
+    """One of the few places for servers that are starting."""
+
+    def __init__(self, starts: anyio.CapacityLimiter) -> None:
+        self._starts = starts
+        self._held = False
+
+    async def take(self) -> None:
+        await self._starts.acquire_on_behalf_of(self)
+        self._held = True
+
+    def give_back(self) -> None:
+        if self._held:
+            self._held = False
+            self._starts.release_on_behalf_of(self)
+
+
+def _ignore(_: ListChanged) -> None:
+    pass
+
+
+def _as_unavailable(error: Exception, life: _Life, config: ServerConfig) -> PegboardError:
+    if isinstance(error, ServerUnavailableError):
+        return error
+    reason = life.lost_because or config.redact(str(error))
+    unavailable = ServerUnavailableError(
+        f"Server {config.name!r} could not be started: {reason}", server=config.name
+    )
+    unavailable.__cause__ = error
+    return unavailable
+
+
+async def session_opener() -> "Callable[..., AbstractAsyncContextManager[Session]]":
+    """Return what opens a session, importing the SDK in a thread if nobody has yet."""
+    # The SDK takes a second to import, and a hub with a warm catalogue may never need it.
+    module = await anyio.to_thread.run_sync(import_module, "pegboard.upstream.session")
+    return module.open_session

@@ -1,0 +1,149 @@
+"""StatelessConnection: no session is shared between calls."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+
+from pegboard.config import ServerConfig
+from pegboard.errors import ServerTimeoutError
+from pegboard.upstream.connection import ListChanged, Negotiated, OnProgress, ServerState, Session
+from pegboard.upstream.stateful import StatefulConnection, Surroundings, session_opener
+
+__all__ = ["StatelessConnection"]
+
+
+class StatelessConnection:
+    """Gives every request a session of its own, unless the server keeps none anyway.
+
+    A server of the modern era has no sessions at all, and some legacy ones do not give any out:
+    to those, each request is one exchange over shared HTTP connections, and costs no more than a
+    stateful call. Where the server insists on a session, each request opens and ends one.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        surroundings: Surroundings,
+        *,
+        legacy: bool = False,
+        on_ready: Callable[[Session], Awaitable[None]] | None = None,
+        on_changed: Callable[[ListChanged], None] | None = None,
+    ) -> None:
+        self.config: ServerConfig = config
+        self._around = surroundings
+        self._first = StatefulConnection(
+            config, surroundings, legacy=legacy, on_ready=on_ready, on_changed=on_changed
+        )
+
+    @property
+    def state(self) -> ServerState:
+        """Where the server is in its life."""
+        return self._first.state
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """What the server said of itself."""
+        return self._first.negotiated
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the server was last not reached."""
+        return self._first.last_error
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """How long the first exchange took."""
+        return self._first.startup_seconds
+
+    @property
+    def starts(self) -> int:
+        """How often it was connected to."""
+        return self._first.starts
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way over the shared connection."""
+        return self._first.in_flight
+
+    async def open(self, *, tool: str = "") -> None:
+        """Find out which era the server speaks, and whether it keeps sessions.
+
+        Raises:
+            ServerUnavailableError: when it cannot be reached.
+        """
+        await self._first.open(tool=tool)
+
+    async def close(self) -> None:
+        """Forget the server; any number of times."""
+        await self._first.close()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        tool: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
+        """Send one request in a session of its own and return its raw result.
+
+        Raises:
+            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+        """
+        session = await self._first.session(tool=tool)
+        if not session.keeps_session:
+            return await self._first.request(method, params, tool=tool, on_progress=on_progress)
+        limit = self.config.timeouts.connect
+        opener = await session_opener()
+        with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
+            async with opener(
+                self._first.current_config(),
+                pool=self._around.pool(),
+                legacy=session.negotiated.era == "legacy",
+                questions=self._around.questions,
+                on_lost=_ignore,
+                on_changed=_ignore,
+            ) as own:
+                scope.deadline = float("inf")
+                try:
+                    return await own.request(method, params, tool=tool, on_progress=on_progress)
+                finally:
+                    scope.deadline = anyio.current_time() + limit
+        raise ServerTimeoutError(
+            f"Server {self.config.name!r} did not answer within {limit:g} s.",
+            server=self.config.name,
+            tool=tool,
+        )
+
+    async def list_all(self, method: str) -> list[dict[str, Any]]:
+        """Return the items of all pages of a list.
+
+        Raises:
+            UpstreamError: whatever went wrong.
+        """
+        return await self._first.list_all(method)
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Send these besides the configured headers from now on.
+
+        Raises:
+            ConfigError: when one is not legal, or reserved.
+        """
+        self._first.set_headers(headers)
+
+    def recall(self, negotiated: Negotiated) -> None:
+        """Start from what an earlier run found out."""
+        self._first.recall(negotiated)
+
+    def blame(self, reason: str) -> None:
+        """Note what went wrong with a server that is connected all the same."""
+        self._first.blame(reason)
+
+    def answered(self) -> None:
+        """Note that the server did what it was asked."""
+        self._first.answered()
+
+
+def _ignore(_: object) -> None:
+    pass

@@ -1,0 +1,98 @@
+"""The stdio transport: the streams of a session over the pipes of a server process."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from mcp.client._transport import TransportStreams
+
+from pegboard.config.servers import ServerConfig
+from pegboard.upstream.incoming import Incoming
+from pegboard.upstream.outgoing import NOT_SENT, Outgoing
+from pegboard.upstream.process import GRACE, ServerProcess, background, spawn
+
+__all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""How long one message of a server may be."""
+_LAST_MOMENT = 0.25
+
+
+@asynccontextmanager
+async def stdio_transport(
+    config: ServerConfig,
+    *,
+    on_lost: Callable[[str], None],
+    max_line_bytes: int = MAX_LINE_BYTES,
+    grace: float = GRACE,
+) -> AsyncGenerator[TransportStreams]:
+    """Start the server and give the two streams that `mcp.Client` wants; leaving stops it.
+
+    ``on_lost`` is told once, in words, when the server goes away by itself.
+
+    Raises:
+        ServerUnavailableError: when the server cannot be started.
+    """
+    async with spawn(config, grace=grace) as process, background() as tasks:
+        loss = _Loss(process)
+        incoming = Incoming(
+            config, process.stdout, lose=loss.declare, max_line_bytes=max_line_bytes
+        )
+        outgoing = Outgoing(
+            process.stdin, incoming=incoming, gone=process.exited, lose=loss.declare
+        )
+
+        async def tell_when_lost() -> None:
+            reason = await loss.reason(incoming)
+            try:
+                on_lost(reason)
+            except Exception:
+                logger.exception("on_lost_failed", extra={"server": config.name})
+            incoming.end()
+            outgoing.end()
+
+        tasks.start_soon(tell_when_lost)
+        try:
+            yield incoming, outgoing
+        finally:
+            # First, so that the end we make ourselves is not taken for a loss.
+            tasks.cancel_scope.cancel()
+            incoming.end()
+            outgoing.end()
+
+
+class _Loss:
+    """Whether the server is lost, and why."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+        self._declared = anyio.Event()
+        self._reason: str | None = None
+
+    def declare(self, reason: str | None) -> None:
+        """Say that a pipe ended; without a reason, the end of the process may be one."""
+        if not self._declared.is_set():
+            self._reason = reason
+            self._declared.set()
+
+    async def reason(self, incoming: Incoming) -> str:
+        """Wait for the loss and say why, in words."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch_exit)
+            await self._declared.wait()
+            tasks.cancel_scope.cancel()
+        if self._reason is not None:
+            return self._reason
+        # A process that dies closes its pipes a moment before one can know how it died.
+        with anyio.move_on_after(_LAST_MOMENT):
+            await self._process.exited.wait()
+        incoming.read_what_is_left()
+        words = self._process.describe_exit()
+        return words if self._process.exited.is_set() else f"closed its pipes, but {words}"
+
+    async def _watch_exit(self) -> None:
+        await self._process.exited.wait()
+        self.declare(None)

@@ -1,0 +1,154 @@
+"""Supervisor: owns all servers of a hub, from the first start to the last stop."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from pegboard.config import ServerConfig
+from pegboard.errors import PegboardError, ServerNotFoundError
+from pegboard.upstream.connection import Questions
+from pegboard.upstream.memory import Remembered
+from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.server import Board, UpstreamServer
+from pegboard.upstream.stateful import Surroundings
+
+if TYPE_CHECKING:
+    from pegboard.upstream.http import OnLogin
+
+__all__ = ["Supervisor"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+
+class Supervisor:
+    """Starts, stops and replaces servers. One that fails never takes another with it."""
+
+    def __init__(
+        self,
+        board: Board,
+        *,
+        max_starts: int = 8,
+        questions: Questions,
+        on_login: "OnLogin | None" = None,
+    ) -> None:
+        self._board = board
+        self._on_login = on_login
+        self._max_starts = max_starts
+        self._questions = questions
+        self._nursery = Nursery("hub")
+        self._surroundings: Surroundings | None = None
+        self._pool: Any = None
+        self.servers: dict[str, UpstreamServer] = {}
+
+    @property
+    def nursery(self) -> Nursery:
+        """Where the servers live."""
+        return self._nursery
+
+    async def open(self, configs: Iterable[ServerConfig]) -> None:
+        """Put what is remembered on the board, start whoever has to be, and wait for those.
+
+        A server that cannot be started is no error here; its status says why.
+        """
+        for server in self.servers.values():
+            # From an earlier opening, perhaps on an event loop that is gone.
+            server.feed.clear()
+        self.servers = {}
+        self._pool = None
+        await self._nursery.open()
+        self._surroundings = Surroundings(
+            nursery=self._nursery,
+            starts=anyio.CapacityLimiter(self._max_starts),
+            pool=self._http_pool,
+            questions=self._questions,
+        )
+        await self.replace(configs)
+
+    async def close(self) -> None:
+        """Stop all servers at once; from any task or loop, any number of times."""
+        if self._nursery.is_open:
+            await self._nursery.at_home(self._stop_all)
+        await self._nursery.close()
+
+    async def replace(self, configs: Iterable[ServerConfig]) -> None:
+        """Have exactly these servers: stop the others, start the new ones, leave the rest alone."""
+        wanted = {config.name: config for config in configs}
+        leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
+        for server in leaving:
+            del self.servers[server.config.name]
+            server.feed.clear()
+        fresh = [self._make(it) for name, it in wanted.items() if name not in self.servers]
+        # In the order of the configuration, whoever was there before.
+        known = {**self.servers, **{it.config.name: it for it in fresh}}
+        self.servers = {name: known[name] for name in wanted}
+        memories = await anyio.to_thread.run_sync(self._recall, [it.key for it in fresh])
+        async with anyio.create_task_group() as group:
+            for server in leaving:
+                group.start_soon(server.stop)
+            for server in fresh:
+                if server.key in memories:
+                    server.recall(memories[server.key])
+                if server.config.enabled and not (server.config.lazy and server.is_known):
+                    group.start_soon(_start, server)
+
+    def find(self, name: str) -> UpstreamServer:
+        """Return a server by name.
+
+        Raises:
+            ServerNotFoundError: when there is none of that name.
+        """
+        try:
+            return self.servers[name]
+        except (KeyError, TypeError):
+            raise ServerNotFoundError(name, known=list(self.servers)) from None
+
+    def raise_conflict(self) -> None:
+        """Raise the first conflict of names, if conflicts are to be raised."""
+        for server in self.servers.values():
+            if server.feed.conflict is not None:
+                raise server.feed.conflict
+
+    def _make(self, config: ServerConfig) -> UpstreamServer:
+        assert self._surroundings is not None
+        return UpstreamServer(config, self._surroundings, self._board)
+
+    def _recall(self, keys: list[str]) -> Mapping[str, Remembered]:
+        try:
+            return self._board.memory.load(keys)
+        except Exception:
+            logger.exception("memory_failed")
+            return {}
+
+    def _http_pool(self) -> Any:
+        if self._pool is None:
+            module = import_module("pegboard.upstream.http")
+            self._pool = module.HttpPool(on_login=self._on_login)
+        return self._pool
+
+    async def _stop_all(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for server in self.servers.values():
+                    group.start_soon(_stop, server)
+            if self._pool is not None:
+                pool, self._pool = self._pool, None
+                await pool.close()
+
+
+async def _start(server: UpstreamServer) -> None:
+    try:
+        await server.start()
+    except PegboardError:
+        # Logged where it happened, and shown in the server's status.
+        return
+
+
+async def _stop(server: UpstreamServer) -> None:
+    try:
+        await server.stop()
+    except Exception:
+        logger.exception("stop_failed", extra={"server": server.config.name})

@@ -1,0 +1,74 @@
+"""Transport: open what a ServerConfig asks for."""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from mcp.client.stdio import StdioServerParameters
+
+from pegboard.config import ServerConfig
+from pegboard.upstream.http import HttpPool, http_transport, sse_transport
+from pegboard.upstream.stdio import stdio_transport
+
+__all__ = ["OpenTransport", "open_transport"]
+
+
+class OpenTransport(msgspec.Struct, frozen=True):
+    """What the SDK's client takes, and how to learn whether the server keeps a session."""
+
+    transport: Any
+    keeps_session: Callable[[], bool] = lambda: True
+    set_headers: Callable[[Mapping[str, str]], None] | None = None
+    """Sends other headers from now on; ``None`` where there are no headers."""
+
+
+def open_transport(
+    config: ServerConfig, *, pool: HttpPool, on_lost: Callable[[str], None]
+) -> OpenTransport:
+    """Return the transport of a server; nothing is opened before it is entered."""
+    match config.transport:
+        case "memory":
+            return OpenTransport(config.server)
+        case "stdio":
+            return OpenTransport(_stdio(config, on_lost))
+        case "websocket":
+            # Only few need it, and it needs an extra.
+            from pegboard.upstream.websocket import websocket_transport  # noqa: PLC0415
+
+            return OpenTransport(websocket_transport(config, on_lost=on_lost))
+        case "sse" | "streamable_http":
+            client = pool.client_for(config, _login(config, pool))
+            if config.transport == "sse":
+                streams = sse_transport(config, pool, on_lost=on_lost, client=client)
+                return OpenTransport(streams, set_headers=client.set_runtime_headers)
+            return OpenTransport(
+                http_transport(config, pool, client=client),
+                lambda: client.session_id is not None,
+                client.set_runtime_headers,
+            )
+
+
+def _login(config: ServerConfig, pool: HttpPool) -> Any:
+    if config.oauth is None:
+        return None
+    if config.name not in pool.logins:
+        # Only few need it, and it brings cryptography along.
+        from pegboard.upstream.oauth import oauth_provider  # noqa: PLC0415
+
+        show = None if pool.on_login is None else partial(pool.on_login, config.name)
+        pool.logins[config.name] = oauth_provider(config, on_login=show)
+    return pool.logins[config.name]
+
+
+def _stdio(config: ServerConfig, on_lost: Callable[[str], None]) -> Any:
+    if sys.platform == "win32":
+        # The SDK knows job objects; our process groups and guardian are POSIX.
+        return StdioServerParameters(
+            command=config.command or "",
+            args=list(config.args),
+            env=dict(config.env),
+            cwd=config.cwd,
+        )
+    return stdio_transport(config, on_lost=on_lost)

@@ -1,0 +1,724 @@
+"""AgentScope's clients, functions and Toolkit, on servers in memory and on stdio."""
+# pyright: reportPrivateUsage=false
+
+import inspect
+import logging
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+import pegboard.compat.agentscope as agentscope
+from pegboard.compat.agentscope import (
+    HttpStatefulClient,
+    HttpStatelessClient,
+    MCPClientBase,
+    MCPToolFunction,
+    StatefulClientBase,
+    StdIOStatefulClient,
+    StdioStatefulClient,
+    TextBlock,
+    Toolkit,
+    ToolResponse,
+    ToolUseBlock,
+    _extract_json_schema_from_mcp_tool,
+)
+from pegboard.config import ServerConfig
+from pegboard.errors import (
+    ConnectionLostError,
+    InvalidArgumentsError,
+    NotConnectedError,
+    ToolDisabledError,
+    ToolTimeoutError,
+)
+from pegboard.policies import Validation
+
+SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
+TEXT = types.TextContent(text="hello")
+IMAGE = types.ImageContent(data="QUJD", mime_type="image/png")
+AUDIO = types.AudioContent(data="REVG", mime_type="audio/wav")
+IMAGE_BLOCK = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+}
+AUDIO_BLOCK = {
+    "type": "audio",
+    "source": {"type": "base64", "media_type": "audio/wav", "data": "REVG"},
+}
+
+
+def text_block(text: str) -> TextBlock:
+    return TextBlock(type="text", text=text)
+
+
+def build_server() -> MCPServer:
+    server = MCPServer("shop", log_level="CRITICAL")
+
+    @server.tool()
+    def price(item: str, currency: str = "EUR") -> str:
+        """Tell what an item costs."""
+        return f"{item}: 3 {currency}"
+
+    @server.tool(structured_output=False)
+    def picture() -> list[Any]:
+        """Show everything there is."""
+        return [TEXT, IMAGE, AUDIO]
+
+    @server.tool()
+    def fail() -> str:
+        raise ToolError("out of stock")
+
+    return server
+
+
+def client_of(server: Any, name: str = "shop") -> StatefulClientBase:
+    return StatefulClientBase(name, ServerConfig(name=name, transport="memory", server=server))
+
+
+def echo_client() -> StdioStatefulClient:
+    return StdioStatefulClient("echo", sys.executable, [SERVER])
+
+
+@asynccontextmanager
+async def shop(**options: Any) -> AsyncGenerator[Toolkit]:
+    toolkit = Toolkit()
+    client = client_of(build_server())
+    await toolkit.register_mcp_client(client, **options)
+    yield toolkit
+    await client.close()
+
+
+def use(name: str, **arguments: Any) -> ToolUseBlock:
+    return ToolUseBlock(type="tool_use", id="7", name=name, input=arguments)
+
+
+async def responses(toolkit: Toolkit, name: str, **arguments: Any) -> list[ToolResponse]:
+    return [it async for it in await toolkit.call_tool_function(use(name, **arguments))]
+
+
+async def content(toolkit: Toolkit, name: str, **arguments: Any) -> Any:
+    (response,) = await responses(toolkit, name, **arguments)
+    return response.content
+
+
+def names(toolkit: Toolkit) -> list[str]:
+    return [schema["function"]["name"] for schema in toolkit.get_json_schemas()]
+
+
+class Session:
+    """Answers every call with the same result, and remembers what it was asked."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        self.calls: list[Any] = []
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        self.calls.append((name, arguments))
+        return self.result
+
+
+@pytest.mark.covers("R-AS-6", "R-AS-14", "R-AS-21", "R-AS-31")
+def test_all_clients_are_there_and_derive_from_the_bases() -> None:
+    for name in agentscope.__all__:
+        assert getattr(agentscope, name) is not None
+    assert inspect.isabstract(MCPClientBase)
+    assert "get_callable_function" in MCPClientBase.__abstractmethods__
+    assert StdIOStatefulClient is StdioStatefulClient
+    for stateful in (HttpStatefulClient, StdioStatefulClient):
+        assert issubclass(stateful, StatefulClientBase)
+    for client in (StatefulClientBase, HttpStatelessClient):
+        assert issubclass(client, MCPClientBase)
+    for session in ("start_session", "close_session", "reset_session"):
+        assert callable(getattr(StatefulClientBase, session))
+
+
+@pytest.mark.covers("R-AS-7", "R-AS-9")
+def test_the_signatures_are_those_of_the_document() -> None:
+    for client in (HttpStatelessClient, HttpStatefulClient):
+        parameters = list(inspect.signature(client).parameters.values())
+        assert [(it.name, it.default) for it in parameters[:-1]] == [
+            ("name", inspect.Parameter.empty),
+            ("transport", inspect.Parameter.empty),
+            ("url", inspect.Parameter.empty),
+            ("headers", None),
+            ("timeout", 30),
+            ("sse_read_timeout", 300),
+        ]
+        assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+        function = inspect.signature(client.get_callable_function)
+        assert list(function.parameters)[1:3] == ["func_name", "wrap_tool_result"]
+        assert function.parameters["wrap_tool_result"].default is True
+
+
+@pytest.mark.covers("R-AS-10")
+@pytest.mark.parametrize("kind", [HttpStatelessClient, HttpStatefulClient])
+@pytest.mark.parametrize("transport", ["stdio", "websocket", "", None])
+def test_other_transports_are_rejected(kind: Any, transport: Any) -> None:
+    with pytest.raises(ValueError, match="streamable_http"):
+        kind("remote", transport, "http://127.0.0.1:1/mcp")
+
+
+@pytest.mark.covers("R-AS-30")
+def test_headers_time_limits_and_credentials_are_set_per_client() -> None:
+    client = HttpStatelessClient(
+        "remote",
+        "sse",
+        "https://example.com/sse",
+        headers={"x-team": "a"},
+        timeout=3,
+        sse_read_timeout=4,
+        bearer_token="secret-token",
+    )
+    limits = client._config.timeouts
+    assert (limits.connect, limits.list, limits.call) == (3, 3, 4)
+    assert client._config.headers == {"x-team": "a"}
+    assert client._config.bearer_token == "secret-token"
+    with pytest.raises(TypeError, match="bearer_token"):
+        HttpStatelessClient("a", "sse", "https://example.com", nonsense=1)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.covers("R-AS-3", "R-AS-22", "R-AS-32")
+def test_text_images_and_sounds_become_message_blocks() -> None:
+    blocks = MCPClientBase._convert_mcp_content_to_as_blocks([TEXT, IMAGE, AUDIO])
+    assert blocks == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
+
+
+@pytest.mark.covers("R-AS-23", "R-AS-32")
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"type": "video", "data": "QUJD"},
+        {"type": "text"},
+        SimpleNamespace(type="hologram"),
+        types.EmbeddedResource(
+            resource=types.BlobResourceContents(uri="a:b", mime_type="font/otf", blob="QUJD")
+        ),
+        "just a string",
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_not_supported_is_reported_and_the_rest_is_kept(
+    strange: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocks = MCPClientBase._convert_mcp_content_to_as_blocks([TEXT, strange, IMAGE])
+    assert blocks == [text_block("hello"), IMAGE_BLOCK]
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+
+
+@pytest.mark.covers("X-AS-8")
+def test_links_and_embedded_resources_become_what_they_hold() -> None:
+    found = [
+        types.ResourceLink(name="log", uri="file:///log"),
+        types.EmbeddedResource(resource=types.TextResourceContents(uri="a:b", text="inside")),
+        types.EmbeddedResource(
+            resource=types.BlobResourceContents(uri="a:b", mime_type="image/png", blob="QUJD")
+        ),
+        types.EmbeddedResource(
+            resource=types.BlobResourceContents(uri="a:b", mime_type="audio/wav", blob="REVG")
+        ),
+    ]
+    link, inside, *media = MCPClientBase._convert_mcp_content_to_as_blocks(found)
+    assert link["type"] == "text"
+    assert "file:///log" in link["text"]
+    assert inside == text_block("inside")
+    assert media == [IMAGE_BLOCK, AUDIO_BLOCK]
+
+
+@pytest.mark.covers("R-AS-22")
+@given(st.lists(st.text()))
+def test_every_text_survives(texts: list[str]) -> None:
+    wire = [{"type": "text", "text": text} for text in texts]
+    assert MCPClientBase._convert_mcp_content_to_as_blocks(wire) == wire
+
+
+@pytest.mark.covers("R-AS-24", "X-AS-5")
+def test_the_whole_schema_of_a_tool_is_kept_whichever_sdk_it_comes_from() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"anyOf": [{}, {"type": "null"}]}},
+        "required": ["a"],
+        "$defs": {"A": {"type": "string"}},
+    }
+    expected = {
+        "type": "function",
+        "function": {"name": "t", "description": "T.", "parameters": schema},
+    }
+    new = types.Tool(name="t", description="T.", input_schema=schema)
+    old = SimpleNamespace(name="t", description="T.", inputSchema=schema)
+    for tool in (new, old):
+        assert _extract_json_schema_from_mcp_tool(tool) == expected
+    bare = types.Tool(name="t", input_schema={"type": "object"})
+    assert _extract_json_schema_from_mcp_tool(bare)["function"] == {
+        "name": "t",
+        "description": "",
+        "parameters": {"type": "object", "properties": {}, "required": []},
+    }
+
+
+TOOL = types.Tool(name="echo", description="Echo.", input_schema={"type": "object"})
+
+
+@pytest.mark.covers("R-AS-17", "R-AS-18", "R-AS-32")
+async def test_a_function_uses_the_session_it_is_given() -> None:
+    session = Session(types.CallToolResult(content=[TEXT]))
+    function = MCPToolFunction("one", TOOL, session=session)
+    assert (function.name, function.description) == ("echo", "Echo.")
+    assert function.json_schema == _extract_json_schema_from_mcp_tool(TOOL)
+    response = await function(self=1, name="ü")
+    assert response.content == [text_block("hello")]
+    assert session.calls == [("echo", {"self": 1, "name": "ü"})]
+
+
+@pytest.mark.covers("R-AS-18", "R-AS-20")
+@pytest.mark.parametrize("result", [{"content": []}, None])
+async def test_a_function_opens_a_client_for_each_call_and_closes_it(result: Any) -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def client_gen() -> AsyncGenerator[Any]:
+        events.append("open")
+        try:
+            yield Session(result) if result else None
+        finally:
+            events.append("closed")
+
+    function = MCPToolFunction("one", TOOL, client_gen=client_gen)
+    for _ in range(2):
+        if result:
+            await function()
+        else:
+            with pytest.raises(AttributeError):
+                await function()
+    assert events == ["open", "closed"] * 2
+
+
+@pytest.mark.covers("R-AS-18")
+def test_a_function_needs_either_a_session_or_a_way_to_get_one() -> None:
+    with pytest.raises(ValueError, match="client_gen"):
+        MCPToolFunction("one", TOOL)
+    with pytest.raises(ValueError, match="not both"):
+        MCPToolFunction("one", TOOL, session=Session(None), client_gen=lambda: None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="on_progress"):
+        MCPToolFunction("one", TOOL, session=Session(None), nonsense=1)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.covers("R-AS-18", "R-AS-19")
+async def test_a_session_of_the_sdk_will_do() -> None:
+    async with Client(build_server()) as session:
+        _, picture, _ = (await session.list_tools()).tools
+        wrapped = MCPToolFunction("shop", picture, session=session)
+        assert (await wrapped()).content == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
+        raw = MCPToolFunction("shop", picture, session=session, wrap_tool_result=False)
+        assert isinstance(await raw(), types.CallToolResult)
+
+
+@pytest.mark.covers("R-AS-19", "R-AS-29")
+async def test_results_are_wrapped_or_the_sdks_own() -> None:
+    client = client_of(build_server())
+    wrapped = await client.get_callable_function("price")
+    response = await wrapped(item="pen")
+    assert isinstance(response, ToolResponse)
+    assert response.content == [text_block("pen: 3 EUR")]
+    assert response.structured_content == {"result": "pen: 3 EUR"}
+    raw = await client.get_callable_function("price", wrap_tool_result=False)
+    result = await raw(item="pen")
+    assert isinstance(result, types.CallToolResult)
+    assert result.structured_content == {"result": "pen: 3 EUR"}
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-23", "X-AS-8")
+async def test_an_answer_is_wrapped_with_what_is_known_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wire: dict[str, Any] = {
+        "content": [{"type": "video"}, IMAGE.model_dump(by_alias=True)],
+        "structuredContent": {"frames": 3, "titel": "grün"},
+        "isError": True,
+        "_meta": {"trace": 1},
+    }
+    response = await MCPToolFunction("one", TOOL, session=Session(wire))()
+    assert response.content == [IMAGE_BLOCK, text_block('{"frames":3,"titel":"grün"}')]
+    assert response.is_error
+    assert response.structured_content == {"frames": 3, "titel": "grün"}
+    assert response.metadata == {"trace": 1}
+    assert "video" in caplog.text
+
+
+async def test_an_answer_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="'NoneType'"):
+        await MCPToolFunction("one", TOOL, session=Session(None))()
+
+
+@pytest.mark.covers("X-AS-1", "R-AS-30")
+async def test_a_function_can_have_a_time_limit_of_its_own() -> None:
+    client = echo_client()
+    slow = await client.get_callable_function("slow", execution_timeout=0.01)
+    with pytest.raises(ToolTimeoutError, match="execution_timeout"):
+        await slow(seconds=60)
+    echo = await client.get_callable_function("echo")
+    assert (await echo(text="still there")).content == [text_block("still there")]
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-8", "R-AS-25", "R-AS-32")
+async def test_an_unknown_tool_is_a_value_error() -> None:
+    client = client_of(build_server())
+    with pytest.raises(ValueError, match="'price'"):
+        await client.get_callable_function("prise")
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-1", "R-AS-2", "R-AS-16", "R-AS-20", "R-AS-29")
+async def test_a_process_keeps_its_state_between_calls_and_ends_with_the_session() -> None:
+    steps: list[Any] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total, message))
+
+    client = echo_client()
+    assert not client.is_connected
+    pid = await client.get_callable_function("pid")
+    assert client.is_connected
+    first = (await pid()).content
+    assert (await pid()).content == first
+    progress = await client.get_callable_function("progress", on_progress=on_progress)
+    await progress(n=2)
+    assert steps == [(1, 2, "step 1"), (2, 2, "step 2")]
+    await client.reset_session()
+    assert (await pid()).content != first
+    await client.close()
+    assert not client.is_connected
+
+
+@pytest.mark.covers("R-AS-14", "R-AS-15", "X-AS-11")
+async def test_sessions_start_and_end_by_either_name_in_any_order() -> None:
+    client = client_of(build_server())
+    await client.close_session()
+    with pytest.raises(NotConnectedError):
+        await client.list_tools()
+    await client.start_session()
+    await client.connect()
+    with pytest.raises(RuntimeError, match="already"):
+        await client.connect(strict=True)
+    assert len(await client.list_tools()) == 3
+    price = await client.get_callable_function("price")
+    await client.close()
+    await client.close_session()
+    # Whoever closed it on purpose does not want it back because of a late call.
+    with pytest.raises(NotConnectedError):
+        await price(item="pen")
+    await client.start_session()
+    assert (await price(item="pen")).content == [text_block("pen: 3 EUR")]
+    await client.close()
+
+
+@pytest.mark.covers("X-AS-11")
+async def test_clients_are_closed_in_the_order_they_were_opened_and_by_other_tasks() -> None:
+    clients = [client_of(build_server(), f"shop {number}") for number in range(3)]
+    async with anyio.create_task_group() as group:
+        for client in clients:
+            group.start_soon(client.connect)
+    async with anyio.create_task_group() as group:
+        for client in clients:
+            group.start_soon(client.close)
+    assert not any(client.is_connected for client in clients)
+
+
+@pytest.mark.covers("R-AS-5", "R-AS-30")
+async def test_a_server_lost_in_mid_call_is_an_error_and_reset_begins_anew() -> None:
+    client = echo_client()
+    crash = await client.get_callable_function("crash")
+    with pytest.raises(ConnectionLostError):
+        await crash()
+    with pytest.raises(NotConnectedError, match="gone"):
+        await crash()
+    await client.reset_session()
+    echo = await client.get_callable_function("echo")
+    assert (await echo(text="back")).content == [text_block("back")]
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-5")
+async def test_a_server_that_cannot_be_started_is_an_error_and_can_be_tried_again() -> None:
+    client = StdioStatefulClient("gone", "no-such-program-anywhere")
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            await client.list_tools()
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-1", "R-AS-26")
+async def test_registering_a_client_registers_its_tools() -> None:
+    async with shop() as toolkit:
+        assert names(toolkit) == ["price", "picture", "fail"]
+        price = toolkit.get_json_schemas()[0]["function"]
+        assert price["description"] == "Tell what an item costs."
+        assert price["parameters"]["required"] == ["item"]
+        assert await content(toolkit, "picture") == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
+
+
+@pytest.mark.covers("R-AS-27", "R-AS-25")
+async def test_removing_a_client_removes_its_tools_and_no_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def local() -> str:
+        return "here"
+
+    async with shop() as toolkit:
+        toolkit.register_tool_function(local)
+        other = client_of(build_server(), "other")
+        await toolkit.register_mcp_client(other, namesake_strategy="rename")
+        picture = await other.get_callable_function("picture")
+        toolkit.register_tool_function(picture, func_name="another")
+        assert len(names(toolkit)) == 8
+        await toolkit.remove_mcp_servers(other)
+        assert names(toolkit) == ["price", "picture", "fail", "local"]
+        await toolkit.remove_mcp_clients(client_names=["shop"])
+        assert names(toolkit) == ["local"]
+        assert caplog.records == []
+        await toolkit.remove_mcp_servers("shop")
+        toolkit.remove_tool_function("price")
+        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+        toolkit.remove_tool_function("local")
+        assert names(toolkit) == []
+        await other.close()
+
+
+@pytest.mark.covers("R-AS-28")
+async def test_an_agent_calls_local_and_remote_tools_in_the_same_way() -> None:
+    def local_price(item: str) -> ToolResponse:
+        """Tell what an item costs."""
+        return ToolResponse([text_block(f"{item}: 3 EUR")])
+
+    async def plain_price(item: str) -> str:
+        return f"{item}: 3 EUR"
+
+    async with shop() as toolkit:
+        toolkit.register_tool_function(local_price)
+        toolkit.register_tool_function(plain_price)
+        for name in ("price", "local_price", "plain_price"):
+            (response,) = await responses(toolkit, name, item="pen")
+            assert isinstance(response, ToolResponse)
+            assert response.content == [text_block("pen: 3 EUR")]
+
+
+@pytest.mark.covers("R-AS-28", "R-AS-29")
+async def test_tools_that_yield_are_streamed() -> None:
+    closed: list[str] = []
+
+    async def count(to: int) -> AsyncIterator[ToolResponse]:
+        try:
+            for number in range(to):
+                yield ToolResponse([text_block(str(number))], stream=True)
+        finally:
+            closed.append("count")
+
+    def plain(to: int) -> Iterator[str]:
+        yield from (str(number) for number in range(to))
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(count, postprocess_func=lambda _, it: it)
+    toolkit.register_tool_function(plain)
+    for name in ("count", "plain"):
+        chunks = await responses(toolkit, name, to=3)
+        assert [chunk.content for chunk in chunks] == [[text_block(it)] for it in "012"]
+    closed.clear()
+    stream = await toolkit.call_tool_function(use("count", to=3))
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert closed == ["count"]
+
+
+@pytest.mark.covers("X-AS-8")
+async def test_a_failure_that_a_tool_reports_is_marked() -> None:
+    async with shop() as toolkit:
+        (response,) = await responses(toolkit, "fail")
+        assert response.is_error
+        assert "out of stock" in response.content[0]["text"]  # pyright: ignore[reportGeneralTypeIssues]
+
+
+@pytest.mark.covers("R-AS-8", "R-AS-5")
+async def test_unknown_tools_and_tools_that_raise_reach_the_caller() -> None:
+    def divide(a: int) -> float:
+        return 1 / a
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(divide)
+    with pytest.raises(ValueError, match="'divide'"):
+        await toolkit.call_tool_function(use("devide"))
+    with pytest.raises(ZeroDivisionError):
+        await toolkit.call_tool_function(use("divide", a=0))
+
+
+@pytest.mark.covers("X-AS-2", "R-AS-25")
+async def test_tools_are_enabled_or_disabled_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    async with shop(enable_funcs=["price"]) as toolkit:
+        assert names(toolkit) == ["price"]
+    async with shop(disable_funcs=["price"]) as toolkit:
+        assert names(toolkit) == ["picture", "fail"]
+    with pytest.raises(ValueError, match="'price'"):
+        async with shop(enable_funcs=["price", "fail"], disable_funcs=["price"]):
+            pass
+    with pytest.raises(TypeError, match="lists"):
+        async with shop(enable_funcs="price"):
+            pass
+    with pytest.raises(TypeError, match="enable_funcs"):
+        async with shop(enabled=["price"]):
+            pass
+    assert caplog.records == []
+    async with shop(enable_funcs=["price", "prize"]) as toolkit:
+        assert names(toolkit) == ["price"]
+    assert "'prize'" in caplog.text
+
+
+@pytest.mark.covers("X-AS-2")
+async def test_a_taken_name_is_settled_as_asked_and_otherwise_refused_with_all_its_batch() -> None:
+    def price() -> str:
+        return "priceless"
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(price)
+    client = client_of(build_server())
+    with pytest.raises(ValueError, match="'price'"):
+        await toolkit.register_mcp_client(client)
+    assert names(toolkit) == ["price"]
+    await toolkit.register_mcp_client(client, enable_funcs=["price"], namesake_strategy="skip")
+    assert await content(toolkit, "price") == [text_block("priceless")]
+    await toolkit.register_mcp_client(client, enable_funcs=["price"], namesake_strategy="rename")
+    assert names(toolkit) == ["price", "price_2"]
+    assert await content(toolkit, "price_2", item="pen") == [text_block("pen: 3 EUR")]
+    await toolkit.register_mcp_client(client, enable_funcs=["price"], namesake_strategy="override")
+    assert await content(toolkit, "price", item="pen") == [text_block("pen: 3 EUR")]
+    await client.close()
+
+
+@pytest.mark.covers("X-AS-2")
+async def test_preset_arguments_are_hidden_from_the_model_and_cannot_be_changed_by_it() -> None:
+    async with shop(preset_kwargs_mapping={"price": {"currency": "USD"}}) as toolkit:
+        parameters = toolkit.get_json_schemas()[0]["function"]["parameters"]
+        assert list(parameters["properties"]) == ["item"]
+        assert await content(toolkit, "price", item="pen", currency="EUR") == [
+            text_block("pen: 3 USD")
+        ]
+
+
+@pytest.mark.covers("X-AS-2")
+async def test_local_functions_can_have_preset_arguments_of_any_type() -> None:
+    def query(database: object, sql: str, limit: int = 3) -> str:
+        """Ask the database."""
+        return f"{database}: {sql} ({limit})"
+
+    toolkit = Toolkit()
+    preset = {"database": Path("shop.db")}
+    toolkit.register_tool_function(query, preset_kwargs=preset, func_description="Ask.")
+    (schema,) = toolkit.get_json_schemas()
+    assert schema["function"]["description"] == "Ask."
+    assert list(schema["function"]["parameters"]["properties"]) == ["sql", "limit"]
+    assert await content(toolkit, "query", sql="x", limit=1) == [text_block("shop.db: x (1)")]
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        toolkit.register_tool_function(query, preset_kwargs={"nonsense": 1})
+
+
+@pytest.mark.covers("X-AS-2")
+async def test_responses_are_postprocessed_by_functions_of_either_kind() -> None:
+    seen: list[ToolUseBlock] = []
+
+    async def louder(asked: ToolUseBlock, response: ToolResponse) -> ToolResponse:
+        seen.append(asked)
+        return ToolResponse([text_block("LOUD"), *response.content])
+
+    def silent(asked: ToolUseBlock, response: ToolResponse) -> None:
+        response.content.append(text_block("quiet"))
+
+    async with shop(postprocess_func=louder) as toolkit:
+        assert (await content(toolkit, "price", item="pen"))[0] == text_block("LOUD")
+        assert seen == [use("price", item="pen")]
+    async with shop(postprocess_func=silent) as toolkit:
+        assert (await content(toolkit, "price", item="pen"))[-1] == text_block("quiet")
+
+
+@pytest.mark.covers("X-AS-1")
+async def test_registered_tools_can_have_a_time_limit() -> None:
+    async def hang() -> str:
+        await anyio.sleep_forever()
+        return "never"
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(hang, execution_timeout=0.01)
+    with pytest.raises(ToolTimeoutError):
+        await toolkit.call_tool_function(use("hang"))
+
+
+async def test_tools_of_a_group_are_there_while_it_is_active() -> None:
+    toolkit = Toolkit()
+    client = client_of(build_server())
+    with pytest.raises(ValueError, match="'shopping'"):
+        await toolkit.register_mcp_client(client, "shopping")
+    toolkit.create_tool_group("shopping", "Buy things.")
+    with pytest.raises(ValueError, match="exists"):
+        toolkit.create_tool_group("shopping")
+    await toolkit.register_mcp_client(client, "shopping")
+    assert names(toolkit) == []
+    with pytest.raises(ToolDisabledError):
+        await toolkit.call_tool_function(use("price", item="pen"))
+    toolkit.update_tool_groups(["shopping"], active=True)
+    assert await content(toolkit, "price", item="pen") == [text_block("pen: 3 EUR")]
+    toolkit.update_tool_groups(["shopping", "basic"], active=False)
+    assert names(toolkit) == []
+    toolkit.clear()
+    assert len(toolkit.registry) == 0
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-4")
+async def test_nothing_is_checked_or_repeated_unless_asked_for() -> None:
+    session = Session({"content": []})
+    function = MCPToolFunction("one", TOOL, session=session)
+    schema = {"function": {"name": "echo", "parameters": {"required": ["text"]}}}
+    lax, strict = Toolkit(), Toolkit(validation=Validation())
+    for toolkit in (lax, strict):
+        toolkit.register_tool_function(function, json_schema=schema)
+    await content(lax, "echo")
+    with pytest.raises(InvalidArgumentsError):
+        await strict.call_tool_function(use("echo"))
+    assert session.calls == [("echo", {})]
+
+
+async def test_one_tool_with_a_broken_schema_does_not_cost_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Odd(StatefulClientBase):
+        async def list_tools(self) -> list[Any]:
+            good, *_ = await super().list_tools()
+            return [good, types.Tool(name="picture", input_schema={"type": "nonsense"})]
+
+    client = Odd("odd", ServerConfig(name="odd", transport="memory", server=build_server()))
+    toolkit = Toolkit()
+    await toolkit.register_mcp_client(client)
+    assert names(toolkit) == ["price"]
+    assert "picture" in caplog.text
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-33")
+def test_the_notes_describe_the_usual_flow_and_its_pitfalls() -> None:
+    notes = Path(agentscope.__file__).parents[1] / "README.md"
+    text = notes.read_text("utf-8")
+    for word in ("register_mcp_client", "list_tools", "pitfalls"):
+        assert word in text
+    assert text.count("\n") <= 60

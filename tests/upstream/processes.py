@@ -1,0 +1,74 @@
+"""What tests of processes share: sample servers, and who is alive or a zombie."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from pegboard.config.servers import ServerConfig
+
+LIGHT = str(Path(__file__).parent / "servers" / "light_server.py")
+ECHO = str(Path(__file__).parent / "servers" / "echo_server.py")
+
+
+def new_marker() -> str:
+    return f"TEST_MARKER={uuid4().hex}"
+
+
+def server(command: str, *args: str, marker: str = "TEST_MARKER=") -> ServerConfig:
+    """A server whose whole family can be found by the marker."""
+    name, _, value = marker.partition("=")
+    return ServerConfig(
+        name="sample", transport="stdio", command=command, args=args, env={name: value}
+    )
+
+
+def shell(script: str, *, marker: str = "TEST_MARKER=") -> ServerConfig:
+    return server("sh", "-c", script, marker=marker)
+
+
+def python(script: str, *, marker: str = "TEST_MARKER=") -> ServerConfig:
+    return server(sys.executable, "-c", script, marker=marker)
+
+
+def light(marker: str = "TEST_MARKER=") -> ServerConfig:
+    return server(sys.executable, LIGHT, marker=marker)
+
+
+def alive(marker: str) -> list[int]:
+    """The processes that have the marker in their environment and are no zombies."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if marker.encode() in variables:
+                found.append(int(entry.name))
+    return found
+
+
+def zombies() -> list[int]:
+    """Our children that ended but were not waited for."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if state == "Z" and int(parent) == os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 5) -> None:
+    """Wait for something that tells nobody when it happens."""
+    with anyio.fail_after(seconds):
+        while not await anyio.to_thread.run_sync(condition):  # noqa: ASYNC110 - as the name says
+            await anyio.sleep(0.01)

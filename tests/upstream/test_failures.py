@@ -1,0 +1,184 @@
+"""Failures over HTTP: each is told as what it is, in one line, without secrets."""
+
+import json
+
+import httpx2
+import pytest
+from anyio.abc import SocketStream
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import JSONRPCError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from pegboard.upstream.failures import failure_of, failure_of_answer
+from pegboard.upstream.http import HttpPool
+from tests.upstream.http_clients import (
+    failure_from,
+    post,
+)
+from tests.upstream.http_servers import (
+    answer,
+    config_for,
+    read_request,
+    serving,
+    serving_raw,
+)
+
+SAID = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "No such tool."}}
+
+
+NO_SESSION = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": -32000, "message": "Bad Request: No valid session ID provided"},
+}
+
+
+@pytest.mark.covers("R-AS-30")
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "expected"),
+    [
+        (401, b"", {"www-authenticate": 'Bearer error="invalid_token"'}, "unauthorized"),
+        (401, json.dumps(SAID).encode(), {}, "unauthorized"),
+        (403, b"<html>", {}, "unauthorized"),
+        (404, b"not here", {}, "http_error"),
+        (404, b"forgotten", {"mcp-session-id": "1"}, "session_lost"),
+        (404, json.dumps(SAID).encode(), {"mcp-session-id": "1"}, "session_lost"),
+        (400, json.dumps(NO_SESSION).encode(), {"mcp-session-id": "1"}, "session_lost"),
+        (429, b"", {"retry-after": "7"}, "busy"),
+        (429, b"", {}, "busy"),
+        (503, b"", {"retry-after": "7"}, "busy"),
+        (503, b"", {}, "http_error"),
+        (500, b"\xff" * 5000, {}, "http_error"),
+        (500, b'{"jsonrpc":"2.0"}', {}, "http_error"),
+        (500, b"[" * 60_000, {}, "http_error"),
+        (502, b"x" * 1_000_000, {}, "http_error"),
+    ],
+)
+async def test_an_error_status_becomes_the_kind_of_failure_it_is(
+    status: int, body: bytes, headers: dict[str, str], expected: str
+) -> None:
+    async def endpoint(request: Request) -> Response:
+        return Response(body, status, headers=headers)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
+    async with serving(app) as origin, HttpPool() as pool:
+        client = pool.client_for(config_for(origin))
+        session = {k: v for k, v in headers.items() if k == "mcp-session-id"}
+        failure = failure_from(await post(client, origin + "/mcp", **session))
+        assert (failure.kind, failure.status) == (expected, status)
+        assert failure.challenge == headers.get("www-authenticate")
+        assert failure.retry_after == (7 if "retry-after" in headers else None)
+        assert len(failure.message) < 300
+
+
+async def test_an_error_that_the_server_words_itself_passes_unchanged() -> None:
+    async def endpoint(request: Request) -> Response:
+        return JSONResponse(SAID, 400)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
+    async with serving(app) as origin, HttpPool() as pool:
+        response = await post(pool.client_for(config_for(origin)), origin + "/mcp")
+        assert (response.status_code, response.json()) == (400, SAID)
+
+
+async def test_no_server_can_claim_that_a_request_was_not_sent() -> None:
+    claim = {"pegboard": "not_sent", "proof": "0" * 32}
+    forged = {**SAID, "error": {"code": -32000, "message": "x", "data": claim}}
+
+    async def endpoint(request: Request) -> Response:
+        return JSONResponse(forged, 400)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
+    async with serving(app) as origin, HttpPool() as pool:
+        response = await post(pool.client_for(config_for(origin)), origin + "/mcp")
+        assert failure_of(JSONRPCError.model_validate(response.json()).error) is None
+
+
+async def test_secrets_that_a_server_repeats_are_hidden() -> None:
+    async def endpoint(request: Request) -> Response:
+        sent = (request.headers["authorization"], request.headers.get("x-key", ""))
+        padding = "." * int(request.headers.get("x-padding", "0"))
+        return PlainTextResponse(f"bad token \x1b[31m{padding}" + " ".join(sent), 500)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
+    async with serving(app) as origin, HttpPool() as pool:
+        client = pool.client_for(config_for(origin, bearer_token="very-secret-token"))
+        response = await post(client, origin + "/mcp")
+        assert b"bad token" in response.content
+        assert b"very-secret-token" not in response.content
+        assert "very-secret-token" not in repr(client)
+        client.set_runtime_headers({"Authorization": "Bearer newer-token", "X-Key": "newer-key"})
+        response = await post(client, origin + "/mcp")
+        assert b"bad token" in response.content
+        assert b"newer" not in response.content
+        assert "\x1b" not in failure_from(response).message
+        client.set_runtime_headers({"X-Padding": "170"})
+        response = await post(client, origin + "/mcp")
+        assert b"very-" not in response.content
+
+
+async def test_a_json_answer_that_is_cut_may_have_run() -> None:
+    async def handle(stream: SocketStream) -> None:
+        await read_request(stream)
+        kind = "application/json"
+        await stream.send(answer("200 OK", b'{"jsonrpc', content_type=kind, content_length="900"))
+
+    async with serving_raw(handle) as origin, HttpPool() as pool:
+        failure = failure_from(await post(pool.client_for(config_for(origin)), origin))
+        assert failure.kind == "lost"
+
+
+async def test_an_answer_that_is_no_http_may_have_run() -> None:
+    async def handle(stream: SocketStream) -> None:
+        await read_request(stream)
+        await stream.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+    async with serving_raw(handle) as origin, HttpPool() as pool:
+        failure = failure_from(await post(pool.client_for(config_for(origin)), origin))
+        assert failure.kind == "lost"
+
+
+async def test_a_failed_tls_handshake_was_not_sent() -> None:
+    async def handle(stream: SocketStream) -> None:
+        await stream.receive()
+        await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with serving_raw(handle) as origin, HttpPool() as pool:
+        url = origin.replace("http:", "https:")
+        failure = failure_from(await post(pool.client_for(config_for(url)), url))
+        assert failure.kind == "not_sent"
+
+
+async def test_an_answer_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pegboard.upstream.http.LARGEST_ANSWER", 1000)
+
+    async def endpoint(request: Request) -> Response:
+        return JSONResponse("x" * 2000)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
+    async with serving(app) as origin, HttpPool() as pool:
+        failure = failure_from(await post(pool.client_for(config_for(origin)), origin + "/mcp"))
+        assert (failure.kind, failure.status) == ("http_error", 200)
+
+
+@given(header=st.text(st.characters(codec="ascii"), max_size=40) | st.floats().map(str))
+def test_whatever_a_server_says_we_know_how_long_to_wait(header: str) -> None:
+    answer = httpx2.Response(429, headers=[(b"retry-after", header.encode())])
+    failure = failure_of_answer(answer, b"", had_session=False)
+    assert failure is not None
+    assert failure.retry_after is None or 0 <= failure.retry_after <= 86_400
+
+
+@given(body=st.binary(max_size=300), status=st.integers(400, 599), had_session=st.booleans())
+def test_whatever_a_server_answers_is_told_in_one_printable_line(
+    body: bytes, status: int, had_session: bool
+) -> None:
+    answer = httpx2.Response(status, headers={"www-authenticate": "Bearer"})
+    failure = failure_of_answer(answer, body, had_session=had_session)
+    assert failure is not None
+    assert failure.message.isprintable()
+    assert failure_of(failure.error) == failure

@@ -1,0 +1,85 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard import ServerConfig, ServerState
+from pegboard.upstream import FileMemory, Negotiated, NoMemory, Remembered
+from pegboard.upstream.memory import memory_key
+from tests.upstream.board_servers import Bench, hub_of, memory, until
+
+CONFIG = ServerConfig(name="a", transport="stdio", command="run", env={"TOKEN": "hunter2-hunter2"})
+LEGACY = Negotiated(era="legacy", version="2025-11-25", capabilities={"tools": {}})
+SOME = Remembered(
+    negotiated=LEGACY, tools=({"name": "t", "inputSchema": {}},), names={"t": "mcp_a_t"}
+)
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    FileMemory(tmp_path / "new folder").save("key", SOME)
+    assert FileMemory(tmp_path / "new folder").load(["key", "other"]) == {"key": SOME}
+    assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["key.json"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"tools": 3}', b"\xff\xfe"])
+def test_a_damaged_file_counts_as_unknown(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "key.json").write_bytes(damage)
+    assert FileMemory(tmp_path).load(["key"]) == {}
+
+
+def test_nothing_is_remembered_without_a_memory() -> None:
+    NoMemory().save("key", SOME)
+    assert NoMemory().load(["key"]) == {}
+
+
+def test_the_key_changes_with_the_server_and_shows_no_secret() -> None:
+    key = memory_key(CONFIG)
+    assert key == memory_key(msgspec.structs.replace(CONFIG, lazy=True))
+    assert key != memory_key(msgspec.structs.replace(CONFIG, args=("--all",)))
+    assert key != memory_key(msgspec.structs.replace(CONFIG, env={"TOKEN": "another-secret"}))
+    assert "hunter2" not in key
+
+
+@given(st.text(min_size=1).filter(str.isprintable))
+def test_any_name_makes_a_key_that_can_be_a_file_name(name: str) -> None:
+    key = memory_key(ServerConfig(name=name, transport="stdio", command="run"))
+    assert key.isalnum()
+
+
+async def test_a_memory_that_fails_costs_a_start_and_nothing_else() -> None:
+    class Broken:
+        def load(self, keys: Any) -> Any:
+            raise OSError("no disk")
+
+        def save(self, key: str, remembered: Remembered) -> None:
+            raise OSError("no disk")
+
+    async with hub_of(memory("calc", Bench(one=lambda _: "1")), memory=Broken()) as hub:
+        assert (await hub.call("mcp_calc_one")).text() == "1"
+
+
+async def test_exposed_names_stay_what_they_were_in_the_last_run(tmp_path: Path) -> None:
+    remembered = FileMemory(tmp_path)
+    first = memory("a-b", Bench(c=lambda _: "1"), lazy=True)
+    second = memory("a", Bench(b_c=lambda _: "2"), lazy=True)
+    async with hub_of(first, memory=remembered), hub_of(first, second, memory=remembered) as hub:
+        names = {hub.origin(name): name for name in hub.registry}
+    async with hub_of(second, first, memory=remembered) as hub:
+        assert {hub.origin(name): name for name in hub.registry} == names
+
+
+async def test_a_legacy_server_is_not_probed_again(tmp_path: Path) -> None:
+    remembered = FileMemory(tmp_path)
+    bench = Bench(one=lambda _: "1")
+    legacy = memory("calc", bench, protocol="legacy", lazy=True)
+    async with hub_of(legacy, memory=remembered):
+        pass
+    auto = msgspec.structs.replace(legacy, protocol="auto")
+    async with hub_of(auto, memory=remembered) as hub:
+        assert (hub.servers["calc"].state, hub.servers["calc"].era) == (ServerState.COLD, "legacy")
+        await hub.call("mcp_calc_one")
+        await until(lambda: hub.servers["calc"].state == ServerState.READY)
+        assert hub.servers["calc"].era == "legacy"

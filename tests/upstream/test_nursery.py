@@ -1,0 +1,111 @@
+import asyncio  # noqa: TID251 - a second event loop is the matter
+import logging
+import threading
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from pegboard import NotConnectedError
+from pegboard.upstream.nursery import Nursery
+
+
+async def test_any_task_may_open_and_close_it_any_number_of_times() -> None:
+    nursery = Nursery("test")
+    async with anyio.create_task_group() as group:
+        group.start_soon(nursery.open)
+    await nursery.open()
+    assert nursery.is_open
+    async with anyio.create_task_group() as group:
+        group.start_soon(nursery.close)
+        group.start_soon(nursery.close)
+    await nursery.close()
+    assert not nursery.is_open
+    await nursery.open()
+    assert nursery.is_open
+    await nursery.close()
+
+
+async def test_closing_waits_until_everything_has_ended() -> None:
+    nursery = Nursery("test")
+    await nursery.open()
+    started, ended = anyio.Event(), False
+
+    async def work() -> None:
+        nonlocal ended
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+            ended = True
+
+    nursery.start_soon(work)
+    await started.wait()
+    await nursery.close()
+    assert ended
+
+
+async def test_one_failing_task_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    nursery = Nursery("test")
+    await nursery.open()
+    done = anyio.Event()
+
+    async def fail() -> None:
+        raise ValueError("mine alone")
+
+    async def work() -> None:
+        await anyio.lowlevel.checkpoint()
+        done.set()
+
+    with caplog.at_level(logging.ERROR):
+        nursery.start_soon(fail)
+        nursery.start_soon(work)
+        with anyio.fail_after(5):
+            await done.wait()
+    assert nursery.is_open
+    assert [record.message for record in caplog.records] == ["task_failed"]
+    await nursery.close()
+
+
+async def test_work_from_another_loop_is_done_at_home() -> None:
+    nursery = Nursery("test")
+    await nursery.open()
+
+    async def where() -> int:
+        return threading.get_ident()
+
+    async def ask_from_afar() -> int:
+        assert not nursery.is_home()
+        return await nursery.at_home(where)
+
+    assert nursery.is_home()
+    home = await anyio.to_thread.run_sync(lambda: asyncio.run(ask_from_afar()))
+    assert home == threading.get_ident()
+    await nursery.close()
+
+
+def test_a_closed_loop_is_an_error_in_words() -> None:
+    nursery = Nursery("test")
+    asyncio.run(nursery.open())
+
+    async def nothing() -> None:
+        return None
+
+    async def use() -> None:
+        with pytest.raises(NotConnectedError, match="event loop"):
+            await nursery.at_home(nothing)
+        await nursery.close()
+
+    asyncio.run(use())
+
+
+async def test_opening_at_the_same_time_starts_one_task() -> None:
+    nursery = Nursery("only one")
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(nursery.open)
+    tasks = [task.get_name() for task in asyncio.all_tasks()]
+    assert tasks.count("pegboard only one") == 1
+    await nursery.close()

@@ -1,0 +1,196 @@
+"""Token storages: private, never torn, and no worse than a new login when damaged."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+
+from pegboard.config.servers import OAuthConfig
+from pegboard.errors import ConfigError
+from pegboard.upstream.tokens import (
+    FileTokenStorage,
+    KeyringTokenStorage,
+    LoginStorage,
+    token_key,
+    token_storage_for,
+)
+from tests.upstream.http_servers import config_for
+
+TOKENS = OAuthToken(access_token="very-secret", refresh_token="more-secret", expires_in=60)
+CLIENT = OAuthClientInformationFull(client_id="ours", client_secret="our-secret")
+RESOURCE = ProtectedResourceMetadata.model_validate(
+    {"resource": "https://a.example/mcp", "authorization_servers": ["https://b.example"]}
+)
+SERVER = OAuthMetadata.model_validate(
+    {
+        "issuer": "https://b.example",
+        "authorization_endpoint": "https://b.example/authorize",
+        "token_endpoint": "https://b.example/token",
+    }
+)
+
+
+def entries(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
+class FakeKeyring(ModuleType):
+    """The two functions of `keyring` that are used, in memory."""
+
+    def __init__(self) -> None:
+        super().__init__("keyring")
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get((service, name))
+
+    def set_password(self, service: str, name: str, password: str) -> None:
+        self.kept[service, name] = password
+
+
+@pytest.fixture(params=["file", "keyring"])
+def storage(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> LoginStorage:
+    if request.param == "file":
+        return FileTokenStorage(tmp_path / "tokens" / "a.json")
+    monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
+    return KeyringTokenStorage("a")
+
+
+async def test_what_is_kept_is_found_again(storage: LoginStorage) -> None:
+    assert await storage.get_tokens() is None
+    assert await storage.get_client_info() is None
+    assert await storage.get_servers() == (None, None)
+    await storage.set_client_info(CLIENT)
+    await storage.set_tokens(TOKENS)
+    await storage.set_servers(RESOURCE, SERVER)
+    assert await storage.get_tokens() == TOKENS
+    assert await storage.get_client_info() == CLIENT
+    assert await storage.get_servers() == (RESOURCE, SERVER)
+    assert (await storage.get_expiry() or 0) > 0
+
+
+async def test_forgetting_the_tokens_keeps_the_registration(storage: LoginStorage) -> None:
+    await storage.set_client_info(CLIENT)
+    await storage.set_tokens(TOKENS)
+    await storage.forget_tokens()
+    assert await storage.get_tokens() is None
+    assert await storage.get_expiry() is None
+    assert await storage.get_client_info() == CLIENT
+
+
+async def test_changes_at_the_same_time_do_not_undo_each_other(storage: LoginStorage) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(storage.set_client_info, CLIENT)
+        group.start_soon(storage.set_tokens, TOKENS)
+        group.start_soon(storage.set_servers, RESOURCE, SERVER)
+    assert await storage.get_tokens() == TOKENS
+    assert await storage.get_client_info() == CLIENT
+    assert await storage.get_servers() == (RESOURCE, SERVER)
+
+
+async def test_no_secret_is_shown(storage: LoginStorage) -> None:
+    await storage.set_tokens(TOKENS)
+    assert "secret" not in f"{storage!r} {storage}".replace("test_no_secret_is_shown", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "tokens" / "a.json"
+    await FileTokenStorage(path).set_tokens(TOKENS)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.chmod(0o644)
+    await FileTokenStorage(path).set_tokens(TOKENS)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert entries(path.parent) == ["a.json"]
+
+
+@given(
+    content=st.binary(max_size=200) | st.recursive(st.none(), st.lists).map(repr).map(str.encode)
+)
+def test_a_damaged_file_counts_as_no_login(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "a.json"
+    path.write_bytes(content)
+
+    async def read_and_write() -> None:
+        storage = FileTokenStorage(path)
+        assert await storage.get_tokens() is None
+        assert await storage.get_client_info() is None
+        await storage.set_tokens(TOKENS)
+        assert await storage.get_tokens() == TOKENS
+
+    anyio.run(read_and_write)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 100_000, '{"tokens": 5}', '{"tokens": {"access_token": []}}', '{"expires_at": "x"}'],
+)
+async def test_a_file_of_another_shape_counts_as_no_login(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content, "utf-8")
+    assert await FileTokenStorage(path).get_tokens() is None
+
+
+async def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.mkdir()
+    with pytest.raises(OSError):
+        await FileTokenStorage(path).set_tokens(TOKENS)
+    assert entries(tmp_path) == ["a.json"]
+
+
+async def test_two_writers_never_leave_half_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+
+    async def write(name: str) -> None:
+        storage = FileTokenStorage(path)
+        for _ in range(20):
+            await storage.set_tokens(OAuthToken(access_token=name * 1000))
+            assert json.loads(path.read_text("utf-8"))["tokens"]["access_token"][0] in "ab"
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write, "a")
+        group.start_soon(write, "b")
+
+
+def test_each_server_client_and_choice_of_scopes_has_a_key_of_its_own() -> None:
+    configs = [
+        config_for("https://a.example"),
+        config_for("https://b.example"),
+        config_for("https://a.example", oauth=OAuthConfig(client_id="x")),
+        config_for("https://a.example", oauth=OAuthConfig(scopes=("x",))),
+        config_for("https://a.example", oauth=OAuthConfig(scopes=("x", "y"))),
+    ]
+    assert len({token_key(config) for config in configs}) == 5
+    swapped = config_for("https://a.example", oauth=OAuthConfig(scopes=("y", "x")))
+    assert token_key(swapped) == token_key(configs[-1])
+
+
+def test_the_configuration_chooses_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
+    assert isinstance(token_storage_for(config_for("https://a.example")), FileTokenStorage)
+    kept = token_storage_for(config_for("https://a.example", oauth=OAuthConfig(storage="keyring")))
+    assert isinstance(kept, KeyringTokenStorage)
+
+
+def test_the_error_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(ConfigError, match=r"pegboard\[keyring\]"):
+        KeyringTokenStorage("a")
