@@ -7,8 +7,8 @@ import sys
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from pegboard.upstream.guard import guardian
-from pegboard.upstream.process import ServerProcess, spawn
+from pegboard.upstream.stdio.guardian import guardian
+from pegboard.upstream.stdio.process import ServerProcess, spawn
 from tests.upstream.processes import alive, light, shell, until
 
 HARD_TO_END = {

@@ -13,7 +13,12 @@ from starlette.applications import Starlette
 
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.failures import Failure, failure_of
-from pegboard.upstream.http import HttpPool, UpstreamHttpClient, http_transport, sse_transport
+from pegboard.upstream.http.client import (
+    HttpPool,
+    UpstreamHttpClient,
+    http_transport,
+    sse_transport,
+)
 from tests.upstream.http_servers import (
     Gate,
     build_server,

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from pegboard.upstream.failures import failure_of, failure_of_answer
-from pegboard.upstream.http import HttpPool
+from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     failure_from,
     post,
@@ -154,7 +154,7 @@ async def test_a_failed_tls_handshake_was_not_sent() -> None:
 
 
 async def test_an_answer_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.upstream.http.LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("pegboard.upstream.http.client.LARGEST_ANSWER", 1000)
 
     async def endpoint(request: Request) -> Response:
         return JSONResponse("x" * 2000)

@@ -16,8 +16,8 @@ import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pegboard.upstream.guard import SCRIPT, Guardian, guardian
-from pegboard.upstream.process import spawn
+from pegboard.upstream.stdio.guardian import SCRIPT, Guardian, guardian
+from pegboard.upstream.stdio.process import spawn
 from tests.upstream.processes import alive, new_marker, shell, until, zombies
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

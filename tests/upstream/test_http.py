@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pegboard.upstream.failures import failure_of
-from pegboard.upstream.http import HttpPool
+from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     app_of,
     connected,
@@ -274,7 +274,7 @@ async def test_a_redirect_within_the_origin_is_followed(transport: Any) -> None:
 async def test_a_server_that_ignores_the_goodbye_does_not_hold_us_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.upstream.http._SECONDS_FOR_GOODBYE", 0.1)
+    monkeypatch.setattr("pegboard.upstream.http.client._SECONDS_FOR_GOODBYE", 0.1)
     app, path = app_of("streamable_http")
     asked = anyio.Event()
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pegboard.errors import ConfigError
-from pegboard.upstream.http import HttpPool
+from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     post,
 )

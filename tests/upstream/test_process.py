@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.guard import guardian
-from pegboard.upstream.launch import launch
-from pegboard.upstream.process import ServerProcess, spawn
+from pegboard.upstream.stdio.guardian import guardian
+from pegboard.upstream.stdio.launch import launch
+from pegboard.upstream.stdio.process import ServerProcess, spawn
 from tests.upstream.processes import (
     alive,
     light,

@@ -6,7 +6,7 @@ from anyio.abc import SocketStream
 from mcp import MCPError
 
 from pegboard.upstream.failures import failure_of
-from pegboard.upstream.http import HttpPool
+from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     app_of,
     connected,

@@ -18,7 +18,7 @@ from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCRequest, JSONRPCRe
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.stdio import NOT_SENT, stdio_transport
+from pegboard.upstream.stdio.transport import NOT_SENT, stdio_transport
 from tests.upstream.processes import (
     ECHO,
     alive,

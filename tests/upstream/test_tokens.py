@@ -19,7 +19,7 @@ from mcp.shared.auth import (
 
 from pegboard.config.servers import OAuthConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.tokens import (
+from pegboard.upstream.oauth.tokens import (
     FileTokenStorage,
     KeyringTokenStorage,
     LoginStorage,

@@ -22,7 +22,7 @@ from pegboard.upstream.connection import (
     Question,
     Questions,
 )
-from pegboard.upstream.http import HttpPool
+from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.translate import error_of
 from pegboard.upstream.transport import OpenTransport, open_transport
 

@@ -152,5 +152,5 @@ class StandaloneClient:
 
     def _http_pool(self) -> Any:
         if self._pool is None:
-            self._pool = import_module("pegboard.upstream.http").HttpPool()
+            self._pool = import_module("pegboard.upstream.http.client").HttpPool()
         return self._pool

@@ -17,7 +17,7 @@ from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.stateful import Surroundings
 
 if TYPE_CHECKING:
-    from pegboard.upstream.http import OnLogin
+    from pegboard.upstream.http.client import OnLogin
 
 __all__ = ["Supervisor"]
 
@@ -125,7 +125,7 @@ class Supervisor:
 
     def _http_pool(self) -> Any:
         if self._pool is None:
-            module = import_module("pegboard.upstream.http")
+            module = import_module("pegboard.upstream.http.client")
             self._pool = module.HttpPool(on_login=self._on_login)
         return self._pool
 

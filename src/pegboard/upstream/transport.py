@@ -9,8 +9,8 @@ import msgspec
 from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
-from pegboard.upstream.http import HttpPool, http_transport, sse_transport
-from pegboard.upstream.stdio import stdio_transport
+from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
+from pegboard.upstream.stdio.transport import stdio_transport
 
 __all__ = ["OpenTransport", "open_transport"]
 
@@ -55,7 +55,7 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
         return None
     if config.name not in pool.logins:
         # Only few need it, and it brings cryptography along.
-        from pegboard.upstream.oauth import oauth_provider  # noqa: PLC0415
+        from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
         pool.logins[config.name] = oauth_provider(config, on_login=show)

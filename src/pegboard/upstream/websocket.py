@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.upstream.failures import Failure, failure_of_answer
-from pegboard.upstream.http_connections import is_loopback
-from pegboard.upstream.http_headers import configured_headers
+from pegboard.upstream.http.connections import is_loopback
+from pegboard.upstream.http.headers import configured_headers
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, jsonrpc_message_adapter
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.lines import Lines, LineTooLongError
+from pegboard.upstream.stdio.lines import Lines, LineTooLongError
 
 __all__ = ["Incoming"]
 

@@ -9,7 +9,7 @@ from mcp.client.auth import OAuthClientProvider
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import AuthenticationError
-from pegboard.upstream.tokens import LoginStorage
+from pegboard.upstream.oauth.tokens import LoginStorage
 
 __all__ = ["Login"]
 

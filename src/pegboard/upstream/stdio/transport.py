@@ -8,9 +8,9 @@ import anyio
 from mcp.client._transport import TransportStreams
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.incoming import Incoming
-from pegboard.upstream.outgoing import NOT_SENT, Outgoing
-from pegboard.upstream.process import GRACE, ServerProcess, background, spawn
+from pegboard.upstream.stdio.incoming import Incoming
+from pegboard.upstream.stdio.outgoing import NOT_SENT, Outgoing
+from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
 
 __all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
 

@@ -18,7 +18,7 @@ from pegboard.upstream.failures import (
     failure_of_answer,
     failure_of_exception,
 )
-from pegboard.upstream.http_bodies import (
+from pegboard.upstream.http.bodies import (
     EndsQuietly,
     is_event_stream,
     lift_read_limit,
@@ -26,9 +26,9 @@ from pegboard.upstream.http_bodies import (
     whole_body,
     with_body,
 )
-from pegboard.upstream.http_connections import SharedConnections
-from pegboard.upstream.http_headers import checked_headers, configured_headers
-from pegboard.upstream.sse import sse_streams
+from pegboard.upstream.http.connections import SharedConnections
+from pegboard.upstream.http.headers import checked_headers, configured_headers
+from pegboard.upstream.http.sse import sse_streams
 
 __all__ = [
     "LARGEST_ANSWER",

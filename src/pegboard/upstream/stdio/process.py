@@ -15,9 +15,9 @@ import anyio.abc
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.guard import guardian
-from pegboard.upstream.launch import launch
-from pegboard.upstream.strays import group_lives, kill_strays, next_mark
+from pegboard.upstream.stdio.guardian import guardian
+from pegboard.upstream.stdio.launch import launch
+from pegboard.upstream.stdio.strays import group_lives, kill_strays, next_mark
 
 __all__ = ["GRACE", "ServerProcess", "background", "spawn"]
 

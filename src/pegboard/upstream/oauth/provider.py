@@ -24,9 +24,9 @@ from pydantic import AnyUrl
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.login import Login
-from pegboard.upstream.loopback import CALLBACK_PATH, browser_answers
-from pegboard.upstream.tokens import token_storage_for
+from pegboard.upstream.oauth.login import Login
+from pegboard.upstream.oauth.loopback import CALLBACK_PATH, browser_answers
+from pegboard.upstream.oauth.tokens import token_storage_for
 
 __all__ = ["oauth_provider", "open_in_browser"]
 

@@ -9,7 +9,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest
 
 from pegboard.upstream.failures import Failure
-from pegboard.upstream.incoming import Incoming
+from pegboard.upstream.stdio.incoming import Incoming
 
 __all__ = ["NOT_SENT", "Outgoing"]
 

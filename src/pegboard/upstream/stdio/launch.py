@@ -16,8 +16,8 @@ import anyio
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.command import cannot_start, environment_for, find_command
-from pegboard.upstream.guard import guardian
+from pegboard.upstream.stdio.command import cannot_start, environment_for, find_command
+from pegboard.upstream.stdio.guardian import guardian
 
 __all__ = ["launch"]
 

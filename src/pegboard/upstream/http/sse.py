@@ -29,7 +29,7 @@ from pegboard.upstream.failures import (
     failure_of_answer,
     failure_of_exception,
 )
-from pegboard.upstream.http_bodies import start_of_body
+from pegboard.upstream.http.bodies import start_of_body
 
 __all__ = ["sse_streams"]
 

@@ -1,0 +1,1 @@
+"""Servers behind HTTP: one pool of connections, and failures that stay with one request."""

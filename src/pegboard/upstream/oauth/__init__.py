@@ -1,0 +1,1 @@
+"""Logging in to servers that are protected by OAuth 2.1."""

@@ -1,0 +1,1 @@
+"""Servers that are processes: started, talked to over their pipes, and never left behind."""
