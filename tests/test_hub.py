@@ -494,3 +494,13 @@ async def test_results_are_whole_and_cut_only_for_show() -> None:
         assert shown == "x" * 10 + "… [truncated: 10 of 30 characters shown]"
         assert hub.render("mcp_calc_short", await hub.call("mcp_calc_short")) == "x"
         assert hub.render("local", await hub.call("local")) == "y" * 30
+
+
+async def test_a_disabled_server_is_neither_started_nor_on_the_board(tmp_path: Path) -> None:
+    bench = Bench(echo=echo)
+    remembered = FileMemory(tmp_path)
+    async with hub_of(memory("calc", bench), memory=remembered):
+        pass
+    async with hub_of(memory("calc", bench, enabled=False), memory=remembered) as hub:
+        assert hub.servers["calc"].state == ServerState.DISABLED
+        assert len(hub.registry) == 0

@@ -151,7 +151,7 @@ class Hub:
 
     async def close(self) -> None:
         """Stop all servers; from any task, any number of times. `start` opens the hub again."""
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # every wait in it has a limit
             await self._supervisor.close()
 
     async def reload(self) -> None:

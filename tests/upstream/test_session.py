@@ -8,9 +8,17 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
-from pegboard import Other, ProtocolError, ServerConfig, ServerTimeoutError, Text
+from pegboard import (
+    Other,
+    ProtocolError,
+    ServerConfig,
+    ServerState,
+    ServerTimeoutError,
+    Text,
+    UpstreamError,
+)
 from pegboard.upstream.results import result_of
-from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory
+from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(
     message="Which city?",
@@ -158,3 +166,32 @@ async def test_an_error_answer_is_an_error_with_its_code(code: int) -> None:
         with pytest.raises(ProtocolError, match="out of paper") as caught:
             await hub.call("mcp_printer_go")
         assert (caught.value.rpc_code, caught.value.data) == (code, {"tray": 2})
+
+
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+async def test_a_callback_may_close_the_hub_it_is_called_by(protocol: Any) -> None:
+    async def close(server: str, params: Mapping[str, Any]) -> None:
+        await hub.close()
+
+    on_call = push_question if protocol == "legacy" else return_question
+    config = ServerConfig(
+        name="asking", transport="memory", server=one_tool(on_call), protocol=protocol
+    )
+    hub = hub_of(config, elicitation=close)
+    await hub.start()
+    with anyio.fail_after(5):
+        with pytest.raises(UpstreamError):
+            await hub.call("mcp_asking_go")
+        await until(lambda: hub.servers["asking"].state == ServerState.CLOSED)
+        await hub.close()
+
+
+async def test_a_callback_may_call_the_hub_again() -> None:
+    async def ask_back(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        said = (await hub.call("mcp_other_say")).text()
+        return {"action": "accept", "content": {"city": said}}
+
+    config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
+    hub = hub_of(config, memory("other", Bench(say=lambda _: "Bergen")), elicitation=ask_back)
+    async with hub:
+        assert (await hub.call("mcp_asking_go")).text() == "accept: Bergen"

@@ -4,8 +4,9 @@ import asyncio  # noqa: TID251 - a task that no caller's task group owns is the 
 import contextvars
 import logging
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import anyio
 
@@ -15,12 +16,15 @@ from pegboard.policies.concurrency import blocked_threads
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["Nursery"]
+__all__ = ["PATIENCE", "Nursery"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+PATIENCE = 30.0
+"""The longest that closing waits: far more than ending the most stubborn process takes."""
 
 
 class Nursery:
@@ -33,6 +37,8 @@ class Nursery:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._ready = anyio.Event()
+        self._guests: set[asyncio.Task[Any] | None] = set()
+        self._asides: set[asyncio.Task[None]] = set()
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +64,15 @@ class Nursery:
         """Start work that nobody waits for; what it raises is logged."""
         assert self._group is not None
         self._group.start_soon(_contained, work, *args)
+
+    def start_aside(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Start work that ends the others, and so cannot be one of them."""
+        aside = asyncio.get_running_loop().create_task(
+            _contained(work), context=contextvars.Context()
+        )
+        # A task that nobody holds may be collected before it has ended.
+        self._asides.add(aside)
+        aside.add_done_callback(self._asides.discard)
 
     async def close(self) -> None:
         """Cancel everything and wait for its end; from any task or loop, any number of times."""
@@ -88,6 +103,20 @@ class Nursery:
         future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), loop)
         return await asyncio.wrap_future(future)
 
+    @contextmanager
+    def guest(self) -> Generator[None]:
+        """Run code of others inside one of the tasks: it must not wait for the end of them all."""
+        task = asyncio.current_task()
+        self._guests.add(task)
+        try:
+            yield
+        finally:
+            self._guests.discard(task)
+
+    def is_guest(self) -> bool:
+        """Tell whether the caller is such code."""
+        return bool(self._guests) and asyncio.current_task() in self._guests
+
     def is_home(self) -> bool:
         """Tell whether the caller is on the loop that the tasks live on."""
         return self._loop is asyncio.get_running_loop()
@@ -107,7 +136,7 @@ class Nursery:
         if group is not None:
             group.cancel_scope.cancel()
         if task is not None and task is not asyncio.current_task():
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(PATIENCE, shield=True):
                 await asyncio.wait([task])
         self._task = None
 

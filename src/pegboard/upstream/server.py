@@ -81,6 +81,7 @@ class UpstreamServer:
         self._key = memory_key(config)
         self._known = False
         self._reconciled = anyio.Event()
+        self._showing = anyio.Lock()
         self._list_error: PegboardError | None = None
         self._dirty = False
         self._refreshing = False
@@ -202,7 +203,7 @@ class UpstreamServer:
 
         async def run(call: ToolCall) -> object:
             params = {"name": original, "arguments": call.arguments}
-            on_progress = progress_of_call.get()
+            on_progress = self._as_guest(progress_of_call.get())
             try:
                 if self._nursery.is_home():
                     raw = await self._call(params, name, on_progress, repeatable=repeatable)
@@ -222,6 +223,16 @@ class UpstreamServer:
             return self._read(raw, name)
 
         return run
+
+    def _as_guest(self, on_progress: OnProgress | None) -> OnProgress | None:
+        if on_progress is None:
+            return None
+
+        async def note(progress: float, total: float | None, message: str | None) -> object:
+            with self._nursery.guest():
+                return await on_progress(progress, total, message)
+
+        return note
 
     async def _call(
         self,
@@ -292,10 +303,11 @@ class UpstreamServer:
             self._reconciled.set()
 
     async def _show(self, listed: list[dict[str, Any]]) -> None:
-        if len(listed) < MANY_TOOLS:
-            self.feed.apply(listed)
-        else:
-            await anyio.to_thread.run_sync(self.feed.apply, listed)
+        async with self._showing:
+            if len(listed) < MANY_TOOLS:
+                self.feed.apply(listed)
+            else:
+                await anyio.to_thread.run_sync(self.feed.apply, listed)
         self._known = True
         said = self.connection.negotiated
         if said is not None:

@@ -10,9 +10,9 @@ import anyio.to_thread
 
 from pegboard.config import ServerConfig
 from pegboard.errors import PegboardError, ServerNotFoundError
-from pegboard.upstream.connection import Questions
+from pegboard.upstream.connection import Question, Questions
 from pegboard.upstream.memory import Remembered
-from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.nursery import PATIENCE, Nursery
 from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.stateful import Surroundings
 
@@ -64,19 +64,37 @@ class Supervisor:
             nursery=self._nursery,
             starts=anyio.CapacityLimiter(self._max_starts),
             pool=self._http_pool,
-            questions=self._questions,
+            questions=Questions(
+                elicitation=self._as_guest(self._questions.elicitation),
+                sampling=self._as_guest(self._questions.sampling),
+                roots=self._as_guest(self._questions.roots),
+            ),
         )
+        self._replacing = anyio.Lock()
         await self.replace(configs)
 
     async def close(self) -> None:
-        """Stop all servers at once; from any task or loop, any number of times."""
+        """Stop all servers at once; from any task or loop, any number of times.
+
+        Code that a server's question or progress has called only begins it: it is itself part of
+        what has to end.
+        """
+        if self._nursery.is_open and self._nursery.is_guest():
+            self._nursery.start_aside(self._close)
+        else:
+            await self._close()
+
+    async def _close(self) -> None:
         if self._nursery.is_open:
             await self._nursery.at_home(self._stop_all)
         await self._nursery.close()
 
     async def replace(self, configs: Iterable[ServerConfig]) -> None:
         """Have exactly these servers: stop the others, start the new ones, leave the rest alone."""
-        wanted = {config.name: config for config in configs}
+        async with self._replacing:
+            await self._replace({config.name: config for config in configs})
+
+    async def _replace(self, wanted: dict[str, ServerConfig]) -> None:
         leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
         for server in leaving:
             del self.servers[server.config.name]
@@ -90,9 +108,11 @@ class Supervisor:
             for server in leaving:
                 group.start_soon(server.stop)
             for server in fresh:
+                if not server.config.enabled:
+                    continue
                 if server.key in memories:
                     server.recall(memories[server.key])
-                if server.config.enabled and not (server.config.lazy and server.is_known):
+                if not (server.config.lazy and server.is_known):
                     group.start_soon(_start, server)
 
     def find(self, name: str) -> UpstreamServer:
@@ -112,6 +132,16 @@ class Supervisor:
             if server.feed.conflict is not None:
                 raise server.feed.conflict
 
+    def _as_guest(self, question: Question | None) -> Question | None:
+        if question is None:
+            return None
+
+        async def ask(server: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            with self._nursery.guest():
+                return await question(server, params)
+
+        return ask
+
     def _make(self, config: ServerConfig) -> UpstreamServer:
         assert self._surroundings is not None
         return UpstreamServer(config, self._surroundings, self._board)
@@ -130,7 +160,7 @@ class Supervisor:
         return self._pool
 
     async def _stop_all(self) -> None:
-        with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(PATIENCE, shield=True):
             async with anyio.create_task_group() as group:
                 for server in self.servers.values():
                     group.start_soon(_stop, server)
