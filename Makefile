@@ -53,7 +53,7 @@ $(LEGACY_SDK): $(UV)
 
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 
-run: $(CORE) ## Run the demo: tools registered, described, called and observed
+run: $(CORE) ## Run the demo: servers opened, called, lost and found; then the registry
 	@$(IN)/python -m examples.demo
 
 test: $(READY) $(SERVERS) ## Run the tests

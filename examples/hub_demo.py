@@ -37,10 +37,10 @@ async def call(hub: Hub, name: str, arguments: dict[str, object] | None = None) 
 async def main() -> None:
     """Run the demo."""
     logging.getLogger("pegboard").setLevel(logging.CRITICAL)  # the demo says it itself
-    os.environ.setdefault("PYTHON", sys.executable)
+    os.environ.setdefault("DEMO_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
         async with Hub.open(CONFIG, memory=FileMemory(folder)) as hub:
-            print(f"Servers of {CONFIG.name}:")
+            print(f"Servers of {CONFIG.name} (one does not exist, on purpose):")
             show_servers(hub)
 
             print("\nTheir tools, called by name:")

@@ -1,5 +1,6 @@
 import asyncio  # noqa: TID251 - one event loop after another is the matter
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,12 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from mcp import MCPError
+from mcp.server import Server
 
 from pegboard import (
+    Access,
+    AccessDeniedError,
     CircuitOpenError,
     ConfigError,
     ConnectionLostError,
@@ -29,6 +34,7 @@ from pegboard import (
 from pegboard.model import CatalogChange
 from pegboard.upstream import FileMemory, NoMemory
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
+from tests.upstream.http_servers import build_server, serving
 
 
 def echo(arguments: dict[str, Any]) -> str:
@@ -326,8 +332,7 @@ async def test_closing_a_server_in_mid_call_ends_the_call() -> None:
 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
-            await until(lambda: hub.servers["light"].state == ServerState.READY)
-            await anyio.sleep(0.05)
+            await until(lambda: hub.server("light").connection.in_flight == 1)
             await hub.server("light").stop()
     assert len(failures) == 1
 
@@ -504,3 +509,239 @@ async def test_a_disabled_server_is_neither_started_nor_on_the_board(tmp_path: P
     async with hub_of(memory("calc", bench, enabled=False), memory=remembered) as hub:
         assert hub.servers["calc"].state == ServerState.DISABLED
         assert len(hub.registry) == 0
+
+
+async def test_an_empty_registry_keeps_its_policies() -> None:
+    registry = Registry(access=Access(deny=["*_delete"]))
+    async with hub_of(memory("calc", Bench(delete=echo)), registry=registry) as hub:
+        assert hub.registry is registry
+        with pytest.raises(AccessDeniedError):
+            await hub.call("mcp_calc_delete")
+
+
+async def test_whoever_starts_second_finds_everything_up() -> None:
+    hub = hub_of(script("light"))
+
+    async def start_and_call() -> None:
+        await hub.start()
+        assert (await hub.call("mcp_light_echo", {"text": "up"})).text() == "up"
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(start_and_call)
+    assert hub.servers["light"].starts == 1
+    await hub.close()
+
+
+async def test_one_registry_serves_one_hub_after_another() -> None:
+    registry = Registry()
+    for _ in range(2):
+        async with hub_of(memory("calc", Bench(echo=echo)), registry=registry) as hub:
+            assert (await hub.call("mcp_calc_echo", {"text": "hi"})).text() == "hi"
+        assert len(registry) == 0
+
+
+async def test_two_hubs_on_one_registry_tell_their_tools_apart() -> None:
+    registry = Registry()
+    first = hub_of(memory("calc", Bench(echo=lambda _: "1")), registry=registry)
+    second = hub_of(memory("calc", Bench(echo=lambda _: "2")), registry=registry)
+    async with first, second:
+        assert len(registry) == 2
+        assert (await first.call("mcp_calc_echo")).text() == "1"
+
+
+async def test_the_loser_of_a_name_leaves_the_winner_alone() -> None:
+    bench = Bench(c=lambda _: "loser")
+    winner = memory("a_b", Bench(c=lambda _: "winner"))
+    async with hub_of(memory("a-b", bench), winner, on_conflict="override") as hub:
+        assert (await hub.call("mcp_a_b_c")).text() == "winner"
+        await hub.server("a-b").refresh()
+        assert (await hub.call("mcp_a_b_c")).text() == "winner"
+        assert [it.tool_count for it in hub.servers.values()] == [0, 1]
+
+
+@pytest.mark.parametrize("slow", ["a-b", "a_b"])
+async def test_the_order_of_the_configuration_decides_about_names_not_speed(slow: str) -> None:
+    def server(name: str) -> ServerConfig:
+        bench = Bench(c=lambda _: name)
+        if name == slow:
+            listing = bench.server._request_handlers["tools/list"].handler  # pyright: ignore[reportPrivateUsage]
+
+            async def late(*args: Any) -> Any:
+                await anyio.sleep(0.05)
+                return await listing(*args)
+
+            bench.server.add_request_handler("tools/list", types.PaginatedRequestParams, late)
+        return memory(name, bench)
+
+    async with hub_of(server("a-b"), server("a_b")) as hub:
+        assert hub.origin("mcp_a_b_c") == ("a-b", "c")
+
+
+async def test_a_prefix_is_the_name_it_asks_for_even_in_conflict() -> None:
+    configs = [memory(name, Bench(c=echo), prefix="x.") for name in ("a", "b")]
+    async with hub_of(*configs) as hub:
+        assert all(name.startswith("x_c_") for name in hub.registry)
+        assert len(hub.registry) == 2
+
+
+async def test_a_name_that_becomes_free_goes_to_who_waited_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    light = script("light")
+    entry = {"command": light.command, "args": list(light.args), "protocol": "legacy"}
+
+    def write(*names: str) -> None:
+        file.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}), "utf-8")
+
+    write("a-b", "a_b")
+    async with Hub.open(file, memory=NoMemory(), on_conflict="skip") as hub:
+        assert hub.origin("mcp_a_b_pid") == ("a-b", "pid")
+        write("a_b")
+        await hub.reload()
+        assert hub.origin("mcp_a_b_pid") == ("a_b", "pid")
+
+
+async def test_a_tool_that_is_listed_twice_is_there_once() -> None:
+    async def on_list(*_: object) -> types.ListToolsResult:
+        tool = types.Tool(name="twin", input_schema={"type": "object"})
+        return types.ListToolsResult(tools=[tool, tool])
+
+    server: Server[Any] = Server("twins", on_list_tools=on_list)
+    config = ServerConfig(name="twins", transport="memory", server=server)
+    async with hub_of(config) as hub:
+        assert set(hub.registry) == {"mcp_twins_twin"}
+        assert "twin (again)" in hub.servers["twins"].left_out
+
+
+async def test_two_servers_of_one_name_and_lists_of_something_else_are_refused() -> None:
+    config = memory("calc", Bench(echo=echo))
+    with pytest.raises(ConfigError, match="calc"):
+        await hub_of(config, config).start()
+    with pytest.raises(TypeError, match="mcpServers"):
+        await Hub([{"name": "calc"}]).start()  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_hub_that_is_not_open_says_so() -> None:
+    hub = hub_of(memory("calc", Bench(echo=echo)))
+    with pytest.raises(NotConnectedError, match="not open"):
+        await hub.call("mcp_calc_echo")
+    with pytest.raises(NotConnectedError, match="not open"):
+        await hub.reload()
+
+
+async def test_secrets_in_addresses_are_not_logged_by_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(build_server().streamable_http_app()) as origin:
+        url = f"{origin.replace('http://', 'http://me:pass-word-1@')}/mcp?token=hunter2-hunter2"
+        with caplog.at_level(logging.DEBUG):
+            async with hub_of(
+                ServerConfig(name="web", transport="streamable_http", url=url)
+            ) as hub:
+                await hub.call("mcp_web_echo", {"text": "hi"})
+    assert any(record.name == "httpx2" for record in caplog.records)
+    assert "hunter2" not in caplog.text
+    assert "pass-word-1" not in caplog.text
+
+
+async def test_an_eager_server_is_listed_anew_although_it_is_remembered(tmp_path: Path) -> None:
+    bench = Bench(one=echo)
+    for _ in range(2):
+        async with hub_of(memory("calc", bench), memory=FileMemory(tmp_path)) as hub:
+            assert {name.rpartition("_")[2] for name in hub.registry} == set(bench.tools)
+        bench.tools["two"] = echo
+
+
+async def test_a_list_that_fails_once_is_read_again() -> None:
+    bench = Bench(one=echo)
+    server: Any = bench.server
+    listing = server._request_handlers["tools/list"].handler
+    failures = [RuntimeError("not yet")]
+
+    async def fail_first(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await listing(*args)
+
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, fail_first)
+    async with hub_of(memory("calc", bench)) as hub:
+        await until(lambda: "mcp_calc_one" in hub.registry, "the second list")
+        assert hub.servers["calc"].last_error is None
+        await hub.server("calc").start()
+
+
+async def test_a_lazy_server_that_was_never_seen_is_tried_until_it_is() -> None:
+    async with serving(build_server().streamable_http_app()) as origin:
+        port = int(origin.rpartition(":")[2])
+        url = f"{origin}/mcp"
+    config = ServerConfig(name="web", transport="streamable_http", url=url, lazy=True)
+    async with hub_of(config) as hub:
+        assert hub.servers["web"].state == ServerState.DOWN
+        async with serving(build_server().streamable_http_app(), port=port):
+            await until(lambda: "mcp_web_echo" in hub.registry, "the tools")
+            await hub.close()
+
+
+async def test_any_answer_forgives_earlier_failures() -> None:
+    async with hub_of(script("light", lazy=True)) as hub:
+        server = hub.server("light")
+        for _ in range(7):
+            await server.request("tools/call", {"name": "pid", "arguments": {}})
+            with pytest.raises(ConnectionLostError):
+                await hub.call("mcp_light_crash")
+
+
+async def test_headers_set_later_are_as_secret_as_the_others() -> None:
+    def tell(_: dict[str, Any]) -> str:
+        raise MCPError(-32000, "key runtime-secret-2 is not permitted")
+
+    bench = Bench(tell=tell)
+    async with serving(bench.server.streamable_http_app()) as origin:
+        config = ServerConfig(name="web", transport="streamable_http", url=f"{origin}/mcp")
+        async with hub_of(config) as hub:
+            hub.server("web").set_headers({"X-Key": "runtime-secret-2"})
+            with pytest.raises(ProtocolError) as caught:
+                await hub.call("mcp_web_tell")
+    assert "runtime-secret" not in str(caught.value)
+
+
+async def test_a_tool_of_a_server_that_is_down_says_so() -> None:
+    gone = ServerConfig(name="gone", transport="stdio", command="no such command")
+    async with hub_of(gone, memory("calc", Bench(echo=echo))) as hub:
+        with pytest.raises(ServerUnavailableError, match="args") as caught:
+            await hub.call("mcp_gone_anything")
+        assert caught.value.server == "gone"
+        with pytest.raises(ToolNotFoundError):
+            await hub.call("mcp_calc_anything")
+        with pytest.raises(ServerNotFoundError):
+            hub.toolset(servers=["clac"])
+
+
+async def test_a_process_that_ends_at_once_is_quoted_the_first_time() -> None:
+    code = "import sys; sys.exit('no licence today')"
+    config = ServerConfig(
+        name="odd", transport="stdio", command=sys.executable, args=("-S", "-E", "-c", code)
+    )
+    async with hub_of(config) as hub:
+        assert "no licence today" in str(hub.servers["odd"].last_error)
+
+
+async def test_progress_may_be_told_to_a_plain_function() -> None:
+    seen: list[float] = []
+    async with hub_of(script("light")) as hub:
+        await hub.call("mcp_light_progress", {"n": 2}, on_progress=lambda *it: seen.append(it[0]))
+        await until(lambda: seen == [1, 2])
+
+
+def test_entering_a_hub_the_wrong_way_names_the_right_one() -> None:
+    with pytest.raises(TypeError, match="open_sync"), hub_of():
+        pass
+
+
+def test_a_failing_server_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    gone = ServerConfig(name="gone", transport="stdio", command="no-such-command")
+    with Hub.open_sync([gone], memory=NoMemory()):
+        pass
+    (record,) = (it for it in caplog.records if it.levelno == logging.ERROR)
+    assert "'gone'" in record.getMessage()
+    assert "no-such-command" in record.getMessage()

@@ -15,7 +15,7 @@ import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import Client
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -39,10 +39,12 @@ from pegboard.errors import (
     ConnectionLostError,
     InvalidArgumentsError,
     NotConnectedError,
+    ServerTimeoutError,
     ToolDisabledError,
     ToolTimeoutError,
 )
 from pegboard.policies import Validation
+from pegboard.upstream.sdk_sessions import call_on_streams
 
 SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
 TEXT = types.TextContent(text="hello")
@@ -303,6 +305,65 @@ async def test_a_function_opens_a_client_for_each_call_and_closes_it(result: Any
             with pytest.raises(AttributeError):
                 await function()
     assert events == ["open", "closed"] * 2
+
+
+def echo_streams() -> Any:
+    return stdio_client(StdioServerParameters(command=sys.executable, args=[SERVER]))
+
+
+@pytest.mark.covers("R-AS-18", "R-AS-19")
+async def test_a_function_opens_a_session_on_the_streams_of_a_transport() -> None:
+    function = MCPToolFunction("echo", TOOL, client_gen=echo_streams)
+    assert (await function(text="hi")).content == [text_block("hi")]
+    raw = MCPToolFunction("echo", TOOL, client_gen=echo_streams, wrap_tool_result=False)
+    answer = await raw(text="hi")
+    assert isinstance(answer, types.CallToolResult)
+    assert answer.content == [types.TextContent(text="hi")]
+
+
+@pytest.mark.covers("R-AS-18")
+async def test_a_third_thing_beside_the_streams_does_no_harm() -> None:
+    @asynccontextmanager
+    async def three() -> AsyncGenerator[Any]:
+        async with echo_streams() as (read, write):
+            yield read, write, lambda: "session id"
+
+    function = MCPToolFunction("echo", TOOL, client_gen=three)
+    assert (await function(text="hi")).content == [text_block("hi")]
+
+
+async def test_progress_comes_over_the_streams_of_a_transport_too() -> None:
+    seen: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    tool = types.Tool(name="progress", input_schema={"type": "object"})
+    function = MCPToolFunction("echo", tool, client_gen=echo_streams, on_progress=note)
+    assert (await function(n=2)).content == [text_block("done")]
+    assert seen == [1, 2]
+
+
+@pytest.mark.covers("R-AS-5", "R-AS-18", "R-AS-30")
+async def test_a_failure_on_the_streams_of_a_transport_is_one_error_and_no_group() -> None:
+    crash = types.Tool(name="crash", input_schema={"type": "object"})
+    with pytest.raises(ConnectionLostError) as caught:
+        await MCPToolFunction("", crash, client_gen=echo_streams)()
+    assert caught.value.tool == "crash"
+    slow = types.Tool(name="slow", input_schema={"type": "object"})
+    function = MCPToolFunction("echo", slow, client_gen=echo_streams, execution_timeout=1)
+    with pytest.raises(ToolTimeoutError):
+        await function(seconds=60)
+
+
+async def test_a_peer_that_never_answers_the_handshake_is_given_up() -> None:
+    there, read = anyio.create_memory_object_stream[Any](1)
+    write, here = anyio.create_memory_object_stream[Any](1)
+    async with there, here:
+        with anyio.fail_after(5):
+            answer = await call_on_streams((read, write), "echo", {}, server="mute", patience=0.01)
+    assert isinstance(answer, ServerTimeoutError)
+    assert answer.server == "mute"
 
 
 @pytest.mark.covers("R-AS-18")

@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -15,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pegboard.compat.agentscope import (
     HttpStatefulClient,
     HttpStatelessClient,
+    MCPToolFunction,
     TextBlock,
     Toolkit,
     ToolResponse,
@@ -284,3 +287,16 @@ async def failure(client: Any) -> UpstreamError:
         await ask()
     await close(client)
     return caught.value
+
+
+@pytest.mark.covers("R-AS-18")
+async def test_a_function_opens_a_session_on_the_streams_of_the_sdks_http_transports() -> None:
+    tool = types.Tool(name="echo", input_schema={"type": "object"})
+    server = build_server()
+    async with serving(server.sse_app()) as sse, serving(server.streamable_http_app()) as http:
+        for streams in (
+            lambda: sse_client(f"{sse}/sse"),
+            lambda: streamable_http_client(f"{http}/mcp"),
+        ):
+            function = MCPToolFunction("far", tool, client_gen=streams)
+            assert (await function(text="hi")).content == [TextBlock(type="text", text="hi")]

@@ -4,8 +4,11 @@
 import inspect
 import json
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from pprint import pformat
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +18,7 @@ import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -41,7 +45,7 @@ from pegboard.compat.liteai import (
     prepare_tools,
 )
 from pegboard.config import OAuthConfig, Timeouts
-from pegboard.errors import AuthenticationError, WouldDeadlockError
+from pegboard.errors import AuthenticationError
 from pegboard.toolsets import Toolset
 from tests.upstream.http_servers import serving
 
@@ -417,8 +421,14 @@ def test_what_is_secret_is_not_shown() -> None:
         bearer_token="topsecret",
         headers={"x-key": "moresecret"},
     )
-    local = LocalServerParams(command="run", env={"KEY": "topsecret"})
-    assert "secret" not in repr(remote) + repr(local)
+    local = LocalServerParams(
+        command="run", args=["--api-key", "topsecret"], env={"KEY": "topsecret"}
+    )
+    broken = RemoteServerParams(url="no address, but a secret")
+    for params in (remote, local, broken):
+        for shown in (repr(params), pretty_repr(params), pformat(params)):
+            assert type(params).__name__ in shown
+            assert "secret" not in shown
 
 
 @pytest.mark.covers("X-LITE-5")
@@ -435,9 +445,71 @@ async def test_a_blocking_caller_in_another_thread_can_call_the_tools() -> None:
         echo = by_name(toolset)["echo"]
         answer = await anyio.to_thread.run_sync(call_tool_fn_sync, echo, {"text": "hi"})
         assert answer == await echo(text="hi") == "hi"
-        # On the very loop the connection lives on, it is refused rather than stuck for ever.
-        with pytest.raises(WouldDeadlockError):
-            call_tool_fn_sync(echo, {"text": "hi"})
+
+
+@pytest.mark.covers("R-LITE-23")
+async def test_a_blocking_call_works_on_the_very_loop_that_connected() -> None:
+    async with LocalMcpToolset("echo", ECHO) as toolset:
+        assert call_tool_fn_sync(by_name(toolset)["echo"], {"text": "hi"}) == "hi"
+
+
+@pytest.mark.covers("R-LITE-23")
+def test_a_synchronous_program_may_connect_in_a_loop_that_ends() -> None:
+    toolset = LocalMcpToolset("echo", ECHO)
+    anyio.run(toolset.connect)
+    assert toolset.is_connected
+    tools = by_name(toolset)
+    assert call_tool_fn_sync(tools["echo"], {"text": "hi"}) == "hi"
+
+    async def in_another_loop() -> str:
+        return await tools["echo"](text="again")
+
+    assert anyio.run(in_another_loop) == "again"
+    anyio.run(toolset.disconnect)
+    assert not toolset.is_connected
+    with pytest.raises(RuntimeError, match="connect"):
+        call_tool_fn_sync(tools["echo"], {"text": "hi"})
+
+
+def test_loops_that_connect_at_once_share_one_connection() -> None:
+    toolset = LocalMcpToolset("echo", ECHO)
+    together = threading.Barrier(3)
+
+    def connect_and_ask(_: int) -> str:
+        async def ask() -> str:
+            with anyio.fail_after(15):
+                await toolset.connect()
+                return await by_name(toolset)["pid"]()
+
+        together.wait(5)
+        return anyio.run(ask)
+
+    with ThreadPoolExecutor(3) as pool:
+        pids = set(pool.map(connect_and_ask, range(3)))
+    assert len(pids) == 1
+    anyio.run(toolset.disconnect)
+    assert not toolset.is_connected
+
+
+def test_loops_that_connect_and_disconnect_at_once_leave_nothing_behind() -> None:
+    toolset = FakeToolset()
+    together = threading.Barrier(4)
+
+    def come_and_go(_: int) -> None:
+        async def several_times() -> None:
+            with anyio.fail_after(15):
+                for _ in range(20):
+                    await toolset.connect()
+                    await toolset.disconnect()
+
+        together.wait(5)
+        anyio.run(several_times)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(come_and_go, range(4)))
+    assert not toolset.is_connected
+    rounds = toolset.fake.events.count("connect")
+    assert toolset.fake.events == ["connect", "list", "disconnect"] * rounds
 
 
 @pytest.mark.covers("R-LITE-23")

@@ -1,12 +1,14 @@
 import json
 import logging
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 
 from pegboard import ConfigError
 from pegboard.compat.excelmanus import MCPConfigLoader, MCPServerConfig, mcp_config_schema
@@ -62,7 +64,17 @@ def test_a_server_has_the_fields_and_defaults_of_the_document() -> None:
     assert server == MCPServerConfig(
         name="a", transport="stdio", command=None, args=None, env=None, url=None, timeout=30
     )
-    assert "hunter22" not in repr(MCPServerConfig("a", "stdio", env={"TOKEN": "hunter22"}))
+    for config in (
+        MCPServerConfig("a", "stdio", "run", env={"TOKEN": "hunter22"}),
+        MCPServerConfig("a", "stdio", "run", ["--api-key", "hunter22"]),
+        MCPServerConfig("a", "sse", url="https://example.com/sse?token=hunter22"),
+        MCPServerConfig("a", "sse", url="https://me:hunter22@example.com/sse"),
+        MCPServerConfig("a", "sse", url="no address, but hunter22"),
+        MCPServerConfig("a", "stdio", "run", [b"hunter22"]),  # pyright: ignore[reportArgumentType]
+    ):
+        for shown in (repr(config), pretty_repr(config), pformat(config)):
+            assert "'a'" in shown
+            assert "hunter22" not in shown
 
 
 @pytest.mark.covers("R-EXCEL-9", "R-EXCEL-10", "R-EXCEL-58")

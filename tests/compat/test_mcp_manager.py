@@ -504,6 +504,70 @@ async def test_connecting_and_calling_are_logged(caplog: pytest.LogCaptureFixtur
     assert len(debug) < 200
 
 
+async def test_a_new_registry_gets_the_definitions_of_today() -> None:
+    page = [tool("a"), tool("b")]
+    manager = MCPManager(servers=[in_memory("m", page)])
+    await manager.initialize(ToolRegistry())
+    await manager.shutdown()
+    schema = {"type": "object", "properties": {"new": {"type": "string"}}}
+    page[:] = [tool("a", schema, "Better."), tool("c")]
+    fresh = ToolRegistry()
+    await manager.initialize(fresh)
+    await manager.shutdown()
+    assert fresh.get_tool_names() == ["mcp_m_a", "mcp_m_c"]
+    found = fresh.get_tool("mcp_m_a")
+    assert found is not None
+    assert (found.input_schema, found.description) == (schema, "[MCP:m] Better.")
+
+
+async def test_a_registry_follows_what_its_server_offers_when_it_comes_back() -> None:
+    page = [tool("same"), tool("changed"), tool("gone")]
+    async with managing(in_memory("m", page), builtins=[builtin()]) as (manager, registry):
+        same = registry.get_tool("mcp_m_same")
+        elsewhere = ToolRegistry()
+        await manager.shutdown()
+        page[:] = [tool("same"), tool("changed", description="Better."), tool("new")]
+        await manager.initialize(elsewhere)
+        await manager.initialize(registry)
+        names = ["sum", "mcp_m_same", "mcp_m_changed", "mcp_m_new"]
+        assert sorted(registry.get_tool_names()) == sorted(names)
+        assert sorted(registry.registry.describe()) == sorted(names)
+        assert registry.get_tool("mcp_m_same") is same
+        changed = registry.get_tool("mcp_m_changed")
+        assert changed is not None
+        assert changed.description == "[MCP:m] Better."
+        assert registry.call_tool("mcp_m_changed", {}) == "changed {}"
+        assert manager.get_server_info()[0]["tool_count"] == 3
+        with pytest.raises(ToolNotFoundError):
+            manager.origin("mcp_m_gone")
+        with pytest.raises(ToolNotFoundError):
+            registry.call_tool("mcp_m_gone", {})
+
+
+async def test_a_name_that_its_server_gave_up_is_free_for_another() -> None:
+    first, second = [tool("c")], [tool("b_c")]
+    servers = (in_memory("a-b", first), in_memory("a", second))
+    async with managing(*servers) as (manager, registry):
+        assert manager.origin("mcp_a_b_c") == ("a-b", "c")
+        await manager.shutdown()
+        first.clear()
+        await manager.initialize(registry)
+        assert manager.origin("mcp_a_b_c") == ("a", "b_c")
+        assert registry.call_tool("mcp_a_b_c", {}) == "b_c {}"
+
+
+async def test_two_managers_of_equal_servers_do_not_take_each_others_tools(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with managing(in_memory("m", [tool("a")])) as (_, registry):
+        owned = registry.get_tool("mcp_m_a")
+        other = MCPManager(servers=[in_memory("m", [tool("a", description="Other.")])])
+        await other.initialize(registry)
+        await other.shutdown()
+        assert registry.get_tool("mcp_m_a") is owned
+    assert len(messages(caplog, "WARNING")) == 1
+
+
 class OwnRegistry:
     """A host's registry, which knows nothing of us."""
 
@@ -531,6 +595,9 @@ async def test_a_host_keeps_its_own_registry(caplog: pytest.LogCaptureFixture) -
     assert registry.batches == [2]
     assert registry.tools["mcp_m_b"].func(x=1) == "b {'x': 1}"
     assert "'bad'" in messages(caplog, "ERROR")[0]
+    await manager.initialize(registry)
+    assert registry.batches == [2]
+    assert messages(caplog, "WARNING") == []
     await manager.shutdown()
 
 

@@ -20,6 +20,7 @@ FILES: list[dict[str, Any]] = [
     {"context_servers": {"a": {"source": "custom", "command": {"path": "x", "args": []}}}},
     {"mcpServers": {"a": {"command": "x", "env": None, "cwd": None, "unheard_of": [1]}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": True, "timeouts": {"call": 5}}}},
+    {"mcpServers": {"a": {"url": "https://x", "oauth": {"enabled": False}}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": {"clientId": "x", "scopes": "a b"}}}},
 ]
 

@@ -1,3 +1,4 @@
+import traceback
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,50 @@ def test_an_empty_variable_names_nothing() -> None:
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "project/mcp.json").mkdir()
     assert locate_config(environ={}).origin == "none"
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(ConfigError, match="is a directory") as caught:
         locate_config(tmp_path)
+    assert caught.value.path == str(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/mcp.json", "x" * 5000, "a\0b"])
+def test_a_path_that_leads_nowhere_is_a_configuration_error(name: str) -> None:
+    with pytest.raises(ConfigError):
+        load_servers(name, environ={})
+    with pytest.raises(ConfigError, match="PEGBOARD_CONFIG"):
+        load_servers(environ={"PEGBOARD_CONFIG": name})
+
+
+def test_a_directory_that_may_not_be_entered_is_a_configuration_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    # Not by its mode: whoever runs as root may enter everything.
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        locate_config(tmp_path / "mcp.json", environ={})
+    assert locate_config(environ={}).origin == "none"
+
+
+@pytest.mark.parametrize("start", ["", "  \n", "// my servers\n"])
+@pytest.mark.parametrize("length", [10, 5000])
+def test_json_in_place_of_a_path_is_refused_and_not_quoted(start: str, length: int) -> None:
+    text = start + '{"mcpServers": {"a": {"env": {"T": "hunter2%s"}}}}' % ("x" * length)
+    for source, environ in ((text, {}), (None, {"PEGBOARD_CONFIG": text})):
+        with pytest.raises(ConfigError, match="JSON") as caught:
+            load_servers(source, environ=environ)
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.path is None
+
+
+def test_no_home_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    (server,) = load_servers({"one": {"command": "~/run"}}, environ={}).servers
+    assert server.command == "~/run"
 
 
 def test_a_file_is_not_its_own_rival(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pegboard.config import LoadedConfig, OAuthConfig, ServerConfig, Timeouts, load_servers
 from pegboard.errors import ConfigError
+from pegboard.upstream.http.headers import configured_headers
 
 
 def in_no_environment(options: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +176,13 @@ def test_our_own_fields() -> None:
     )
 
 
+def test_gemini_can_switch_oauth_off() -> None:
+    entry = {"httpUrl": "https://x.test/mcp", "oauth": {"enabled": False, "clientId": "x"}}
+    assert one(entry).oauth is None
+    entry["oauth"] = {"enabled": True, "clientId": "x"}
+    assert one(entry).oauth == OAuthConfig(client_id="x")
+
+
 def test_results_are_cut_at_5000_characters_unless_told() -> None:
     assert one({"command": "x"}).max_result_chars == 5000
 
@@ -227,11 +237,14 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"url": "https://x.test:port/"}, "begins with http://"),
         ({"url": "x.test/mcp"}, "begins with http://"),
         ({"url": "https://x.test", "headers": {"A": "b\r\nc: d"}}, "header 'A'"),
-        ({"url": "https://x.test", "headers": {"A B": "c"}}, "header 'A B'"),
+        ({"url": "https://x.test", "headers": {"A": "é"}}, "header 'A'"),
+        ({"url": "https://x.test", "headers": {"A": "b", "A B": "c"}}, "A header of"),
+        ({"url": "https://x.test", "bearer_token": "${LINE}"}, "`bearer_token`"),
+        ({"url": "https://x.test", "bearer_token": "${ACCENT}"}, "`bearer_token`"),
         ({"command": "x\0y"}, "null character"),
         ({"command": "x", "args": ["\ud800"]}, "null character"),
-        ({"command": "x", "env": {"": "y"}}, "variable named ''"),
-        ({"command": "x", "env": {"A=B": "y"}}, "variable named 'A=B'"),
+        ({"command": "x", "env": {"": "y"}}, "A variable in"),
+        ({"command": "x", "env": {"A": "b", "A=B": "y"}}, "A variable in"),
         ({"command": "x", "args": "y"}, "`args`: expected `array`, got `str`"),
         ({"command": "x", "args": ["y", None]}, "`args[1]`"),
         ({"command": "x", "env": {"A": ["b"]}}, "`env.A`"),
@@ -249,7 +262,17 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
     ],
 )
 def test_a_bad_entry_says_what_is_wrong(entry: object, words: str) -> None:
-    assert words in complaint(entry)
+    assert words in complaint(entry, environ={"LINE": "abc\n", "ACCENT": "é"})
+
+
+@given(st.text(max_size=3), st.text(max_size=5), st.text(max_size=5))
+def test_what_is_accepted_here_is_accepted_by_the_connection(
+    name: str, value: str, token: str
+) -> None:
+    entry = {"url": "https://x.test", "headers": {name: value}, "bearer_token": token}
+    content = {"mcpServers": {"one": entry}}
+    for server in load_servers(content, environ={}, undefined="keep").servers:
+        configured_headers(server)
 
 
 def test_bad_entries_are_skipped_and_the_others_stay(tmp_path: Path) -> None:
@@ -331,6 +354,23 @@ def test_duplicates_are_reported_where_they_stand(tmp_path: Path) -> None:
     ]
 
 
+def test_many_duplicates_among_many_servers_are_told_in_one_go(tmp_path: Path) -> None:
+    # Quadratic, this would take longer than a test may.
+    servers = "".join(f'"s{number}": 0, ' for number in range(10_000))
+    fields = ", ".join(['"lazy": true'] * 50_001)
+    loaded = load(tmp_path, f'{{"mcpServers": {{{servers}"last": {{"command": "x", {fields}}}}}}}')
+    assert [server.name for server in loaded.servers] == ["last"]
+    assert sum(problem.server == "last" for problem in loaded.problems) == 50_000
+
+
+def test_many_faults_of_one_entry_are_told_in_one_go(tmp_path: Path) -> None:
+    variables = ",".join(f'\n"A{number}": "$B"' for number in range(60_000))
+    loaded = load(
+        tmp_path, f'{{"mcpServers": {{"one": {{"command": "x", "env": {{{variables}}}}}}}}}'
+    )
+    assert [problem.line for problem in loaded.problems] == list(range(2, 60_002))
+
+
 def test_several_sections_are_read_together() -> None:
     content = {"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "y"}}}
     loaded = load_servers(content, environ={})
@@ -358,6 +398,7 @@ def test_a_file_that_lists_no_servers_says_so(
     (problem,) = load(tmp_path, text).problems
     assert words in problem.message
     assert problem.severity == severity
+    assert (problem.line, problem.column) != (None, None)
     assert load(tmp_path, "{}").problems == ()
 
 
@@ -387,27 +428,6 @@ def test_numbers_and_booleans_become_text_and_null_is_left_out() -> None:
     server = one({"command": "x", "args": [1, 2.5, True], "env": {"A": 1, "B": False, "C": None}})
     assert server.args == ("1", "2.5", "true")
     assert server.env == {"A": "1", "B": "false"}
-
-
-def test_an_env_file_stands_behind_env(tmp_path: Path) -> None:
-    (tmp_path / "x.env").write_text(
-        "# comment\n\nexport A=1\nB = 'two words' # why\nC=\"a#b\"\nD=x # y\nE=\nF=a=b\n", "utf-8"
-    )
-    text = '{"servers": {"one": {"command": "x", "envFile": "x.env", "env": {"A": "mine"}}}}'
-    (server,) = load(tmp_path, text).servers
-    assert server.env == {
-        "A": "mine",
-        "B": "two words",
-        "C": "a#b",
-        "D": "x",
-        "E": "",
-        "F": "a=b",
-    }
-    (tmp_path / "x.env").write_text("A=1\nsk-secret value\n", "utf-8")
-    (problem,) = load(tmp_path, text).problems
-    assert "x.env:2: Expected `KEY=VALUE`." in problem.message
-    (tmp_path / "x.env").write_bytes(b"A=\xff\n")
-    assert "UTF-8" in load(tmp_path, text).problems[0].message
 
 
 def test_an_argument_may_speak_of_the_entrys_own_environment() -> None:

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -26,6 +27,18 @@ def problems(entry: dict[str, Any]) -> tuple[Problem, ...]:
         ({"args": ["postgresql://u:hunter2!@h/x"]}, "args[0]", "GIT_HUB_PASSWORD"),
         ({"args": ["--token", "-hunter2!"]}, "args[1]", "GIT_HUB_TOKEN"),
         ({"command": {"path": "x", "env": {"TOKEN": "hunter2!"}}}, "command.env.TOKEN", "TOKEN"),
+        ({"args": ["run", "x", "--key", "hunter2!"]}, "args[3]", "GIT_HUB_KEY"),
+        ({"args": ["--key=hunter2!"]}, "args[0]", "GIT_HUB_KEY"),
+        ({"args": ["--auth", "hunter2!"]}, "args[1]", "GIT_HUB_AUTH"),
+        ({"args": ["--pass", "hunter"]}, "args[1]", "GIT_HUB_PASS"),
+        ({"args": ["--brave-key", "a1b2c3d4e5f6a7b8"]}, "args[1]", "GIT_HUB_BRAVE_KEY"),
+        ({"args": ["--config", '{"apiKey":"hunter2!"}']}, "args[1]", "GIT_HUB_API_KEY"),
+        ({"args": ['--config={"a": [{"password":"hunter2!"}]}']}, "args[0]", "GIT_HUB_PASSWORD"),
+        ({"args": [json.dumps('{"apiKeys": ["hunter2!"]}')]}, "args[0]", "GIT_HUB_API_KEYS"),
+        ({"args": ["${API_TOKEN:-hunter2!}"]}, "args[0]", "API_TOKEN"),
+        ({"command": "node x.js --api-key hunter2!"}, "command", "GIT_HUB_API_KEY"),
+        ({"command": "npx x --header='Cookie: a hunter2!'"}, "command", "GIT_HUB_COOKIE"),
+        ({"command": {"path": "x --key hunter2!"}}, "command.path", "GIT_HUB_KEY"),
     ],
 )
 def test_a_plain_secret_is_a_warning_that_names_the_fix(
@@ -81,7 +94,17 @@ def test_remote_servers_have_secrets_too(entry: dict[str, Any], field: str) -> N
         {"args": ["https://x.test/projects/my-long-project-name-2024/mcp"]},
         {"args": ["-y", "@scope/package@latest", "--repository", "/a/b/c"]},
         {"args": ["task-management-server", "@scope/disk-usage-and-more"]},
+        {"args": ["--auth", "oauth", "--key", "./certificates/server.pem", "--no-auth", "x.py"]},
+        {"args": ["--sort-key", "created_at", "--config", '{"apiKey": "${T}", "port": 8080}']},
+        {"args": ["--config", "{not json", "[", '"', "{" * 50_000, "[" * 50_000]},
+        {"command": "/opt/my programs/run --auth none"},
     ],
 )
 def test_what_is_no_secret_is_no_warning(entry: dict[str, Any]) -> None:
     assert problems({"command": "x", **entry}) == ()
+
+
+def test_a_default_that_is_never_closed_is_read_in_one_go() -> None:
+    # Quadratic, this would take minutes.
+    (problem,) = problems({"command": "x", "env": {"API_TOKEN": "${" + ":-" * 200_000}})
+    assert "no `}`" in problem.message

@@ -2,9 +2,12 @@
 
 import json
 import string
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +19,10 @@ from pegboard.errors import ConfigError
 SECRETS = st.text(string.ascii_letters + string.digits + "-_.~+/=!", min_size=8, max_size=40).map(
     lambda text: f"q7{text}Zx9"
 )
-PLACES = ("env", "header", "bearer", "flag", "flag=", "url password", "url query", "variable")
+PLACES = (
+    *("env", "header", "bearer", "flag", "flag=", "url password", "url query", "variable"),
+    *("key", "auth", "pass", "json", "json in json", "command line", "default"),
+)
 FLAWS: list[dict[str, Any]] = [
     {},
     {"lazy": "yes"},
@@ -39,6 +45,13 @@ def entry_with(secret: str, place: str) -> dict[str, Any]:
         "flag=": {"command": "run", "args": [f"--password={secret}"]},
         "url password": {"url": f"https://user:{quote(secret, safe='')}@x.test/mcp"},
         "url query": {"url": f"https://x.test/mcp?token={quote(secret, safe='')}"},
+        "key": {"command": "npx", "args": ["run", "x", "--key", secret]},
+        "auth": {"command": "run", "args": ["--auth", secret]},
+        "pass": {"command": "run", "args": [f"--pass={secret}"]},
+        "json": {"command": "run", "args": ["--config", json.dumps({"apiKey": secret})]},
+        "json in json": {"command": "run", "args": [json.dumps(json.dumps({"token": [secret]}))]},
+        "command line": {"command": f"node server.js --api-key '{secret}'"},
+        "default": {"command": "run", "args": [f"${{NOT_SET:-{secret}}}"]},
         "variable": {"command": "run-${SECRET}", "args": ["${SECRET}"], "cwd": "/${SECRET}"},
     }
     return entries[place]
@@ -48,6 +61,7 @@ def shown(loaded: LoadedConfig) -> str:
     parts = [repr(loaded), *map(str, loaded.problems), *map(repr, loaded.problems)]
     for server in loaded.servers:
         parts += [repr(server), str(server), server.target, server.redact(f"failed: {server.args}")]
+        parts += [repr(list(server.__rich_repr__()))]
     return "\n".join(parts)
 
 
@@ -98,3 +112,79 @@ def test_a_server_hides_its_secrets_in_any_text() -> None:
     )
     assert set(server.redact(text).split()) == {"***"}
     assert server.target == "https://x.test/t/***/sse"
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "json": json.dumps,
+    "json with accents": lambda text: json.dumps(text, ensure_ascii=False),
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "python": repr,
+    "path": quote,
+    "form": quote_plus,
+    "component": lambda text: quote(text, safe=""),
+    "parameter": lambda text: str(httpx2.URL("https://x.test", params={"a": text})),
+    "address": lambda text: str(httpx2.URL(f"https://x.test/?a={text}")),
+}
+
+
+@pytest.mark.parametrize("way", ENCODINGS)
+@given(st.text(string.ascii_letters + "\"\\'/ é+&#%<{", min_size=6))
+def test_a_secret_is_hidden_however_it_is_written(way: str, secret: str) -> None:
+    server = ServerConfig(name="one", transport="stdio", command="x", env={"A": f"q7{secret}Zx9"})
+    shown = server.redact(ENCODINGS[way](f"q7{secret}Zx9"))
+    assert "q7" not in shown
+    assert "***" in shown
+
+
+def test_an_address_is_hidden_as_it_is_sent() -> None:
+    url = """https://x.test/mcp?token=q7%20a'b"c&q7-alone#q7-behind"""
+    server = ServerConfig(name="one", transport="sse", url=url)
+    assert "q7" not in server.redact(f"GET {httpx2.URL(url)}, {url}")
+
+
+def test_every_line_of_a_secret_is_hidden() -> None:
+    key = "-----BEGIN KEY-----\nq7first\nq7second\n-----END KEY-----"
+    server = ServerConfig(name="one", transport="stdio", command="x", env={"KEY": key})
+    assert "q7" not in "".join(map(server.redact, key.splitlines()))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"url": "https://x.test", "headers": {"X-Key: q7-hidden": "1"}},
+        {"url": "https://x.test", "headers": {"q7-hidden :": "1"}},
+        {"command": "x", "env": {"q7-hidden=": "1"}},
+        {"command": "x", "env": {"TOKEN=q7-hidden": "hunter2!"}},
+        {"command": "x", "env": {"TOKEN: q7-hidden": []}},
+        {"command": "x", "--api-key q7-hidden": 1},
+        {"command": "x", "ghp_q7hiddenq7hiddenq7hidden": 1},
+        {"url": "https://x.test", "oauth": {"secret=q7-hidden": 1}},
+    ],
+)
+def test_a_secret_in_the_place_of_a_name_is_not_quoted(
+    tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    fields = json.dumps(entry)[1:-1]
+    path = tmp_path / "mcp.json"
+    # All of it twice, so that duplicates are told of, too.
+    path.write_text(f'{{"mcpServers": {{"one": {{{fields}, {fields}}}}}}}', "utf-8")
+    problems = load_servers(path, environ={}).problems
+    assert len(problems) >= 3
+    assert "q7" not in "".join(map(str, problems)).lower()
+
+
+def test_pretty_printers_are_shown_no_more_than_others() -> None:
+    server = ServerConfig(
+        name="one",
+        transport="sse",
+        url="https://x.test/sse?token=hunter2",
+        bearer_token="hunter2",
+    )
+    assert list(server.__rich_repr__()) == [
+        ("name", "one"),
+        ("transport", "sse"),
+        ("target", "https://x.test/sse"),
+    ]
+    loaded = LoadedConfig(servers=(server,))
+    assert "hunter2" not in repr(list(loaded.__rich_repr__()))

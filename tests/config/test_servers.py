@@ -49,7 +49,13 @@ def test_a_timeout_is_a_positive_number(seconds: Any) -> None:
 
 
 def test_the_client_secret_is_not_shown() -> None:
-    assert "hunter2" not in repr(OAuthConfig(client_id="x", client_secret="hunter2!"))
+    oauth = OAuthConfig(client_id="x", client_secret="hunter2!")
+    assert "hunter2" not in repr(oauth)
+    assert list(oauth.__rich_repr__()) == [
+        ("flow", "authorization_code"),
+        ("client_id", "x"),
+        ("secret", "***"),
+    ]
 
 
 def test_a_server_of_this_process_shows_its_type() -> None:

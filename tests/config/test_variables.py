@@ -53,10 +53,16 @@ def test_what_came_out_of_a_variable_is_a_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["${SHORT}", "${HOME}", "${workspaceFolder}", "${userHome}", "${NONE:-a-long-default}"]
+    "text",
+    ["${SHORT}", "${HOME}", "${workspaceFolder}", "${userHome}", "${NONE:-abc}", "${PWD:-/work/b}"],
 )
-def test_short_values_paths_and_defaults_are_no_secrets(text: str) -> None:
+def test_short_values_and_paths_are_no_secrets(text: str) -> None:
     assert variables().expand(text).secrets == frozenset()
+
+
+@pytest.mark.parametrize("text", ["${NONE:-a-long-default}", "${env:EMPTY:-a-long-default}"])
+def test_a_default_is_as_secret_as_the_variable(text: str) -> None:
+    assert variables().expand(text).secrets == {"a-long-default"}
 
 
 def test_a_value_is_not_expanded_again() -> None:
@@ -94,6 +100,7 @@ def test_an_input_is_answered_by_the_caller_or_by_the_environment() -> None:
 
 def test_the_environment_is_not_shown() -> None:
     assert "secret" not in repr(variables())
+    assert "secret" not in repr(list(variables().__rich_repr__()))
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="$")))

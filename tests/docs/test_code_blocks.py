@@ -104,7 +104,7 @@ def test_the_demo_shows_what_readme_promises() -> None:
         ["make", "run"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
     )
     for promise in (
-        "Servers of mcp.json",
+        "Servers of mcp.json (one does not exist",
         "ConnectionLostError",
         "What a planner sees",
         "InvalidArgumentsError",

@@ -250,6 +250,52 @@ def test_alternatives_at_the_root_become_one_object() -> None:
     }
 
 
+@pytest.mark.parametrize("anything", [{"type": "object"}, {}, True, {"required": ["y"]}])
+def test_beside_an_alternative_that_takes_anything_a_property_may_be_anything(
+    anything: Any,
+) -> None:
+    choice = {"enum": ["a", "b"], "description": "Which."}
+    schema = {"type": "object", "anyOf": [{"properties": {"x": choice}}, anything]}
+    tools = toolset_of(schema)
+    [definition], [strict] = tools.anthropic(), tools.openai(strict=True)
+    assert definition["input_schema"] == {
+        "type": "object",
+        "properties": {"x": {"description": "Which."}},
+        "required": [],
+        "additionalProperties": True,
+    }
+    assert strict["function"]["strict"] is False
+    assert problems_of(tools) == {}
+
+
+def test_an_alternative_that_only_requires_something_opens_nothing() -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "string"}}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "anyOf": [{"required": ["a"]}, {"properties": {"c": {"type": "null"}}, "required": ["b"]}],
+    }
+    [definition], [strict] = toolset_of(schema).anthropic(), toolset_of(schema).openai(strict=True)
+    assert definition["input_schema"]["properties"] == {**properties, "c": {"type": "null"}}
+    assert "additionalProperties" not in definition["input_schema"]
+    assert strict["function"]["strict"] is True
+
+
+def test_alternatives_that_mention_no_property_take_any() -> None:
+    schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    [definition] = toolset_of(schema).anthropic()
+    assert definition["input_schema"]["additionalProperties"] is True
+
+
+def test_what_some_alternatives_say_of_further_properties_is_not_lost() -> None:
+    closed = {"properties": {"a": {"type": "string"}}, "additionalProperties": False}
+    half = {"properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "integer"}}
+    schema = {"type": "object", "anyOf": [closed, half]}
+    [definition], [strict] = toolset_of(schema).anthropic(), toolset_of(schema).openai(strict=True)
+    assert definition["input_schema"]["additionalProperties"] is True
+    assert strict["function"]["strict"] is False
+
+
 def test_an_alternative_that_is_no_object_does_not_cost_the_others() -> None:
     schema = {
         "anyOf": [

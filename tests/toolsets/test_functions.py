@@ -160,6 +160,23 @@ async def test_an_open_schema_takes_whatever_is_named() -> None:
         await closed(a=1)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"required": ["a", "x-b"]},
+        {"patternProperties": {"^x-": {"type": "string"}}},
+        {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
+    ],
+)
+async def test_what_a_schema_takes_without_declaring_it_can_be_given(rule: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, **rule}
+    tools = toolset(Echo("undeclared", schema))
+    given = {"a": "1", "x-b": "2"}
+    [function], [blocking] = tools.functions(), tools.sync_functions()
+    assert await function(**given) == given
+    assert blocking(**given) == given
+
+
 async def test_names_that_become_alike_stay_apart() -> None:
     names = ["a-b", "a.b", "a_b", "class", "9", "größe", "x" * 90]
     functions = toolset(*(Echo(name, {}) for name in names)).functions()

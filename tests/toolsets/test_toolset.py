@@ -17,7 +17,7 @@ from pegboard import (
     tool,
 )
 from pegboard.toolsets import Toolset
-from tests.toolsets.schemas import NAMES, STRINGS, objects
+from tests.toolsets.schemas import LEGAL_ROOTS, NAMES, SEVERAL_ARGUMENTS, STRINGS, objects
 
 
 class Echo:
@@ -109,6 +109,40 @@ def test_two_tools_under_one_name_are_refused_by_name() -> None:
     assert raised.value.name == "fs"
 
 
+async def test_a_newcomer_does_not_cost_a_view_the_tool_that_has_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = Registry()
+    registry.register(Echo("c"))
+    tools = Toolset(registry, rename={"b": "n", "c": "n", "d": "n"})
+    [function], [before] = tools.functions(), tools.openai()
+    registry.register(Echo("d"))
+    assert tools.names == ("n",)
+    assert tools.openai() == [before]
+    assert repr(tools) == "<Toolset of 1 tools>"
+    assert list(tools.skipped) == ["d"]
+    assert "'c'" in tools.skipped["d"]
+    assert caplog.text.count("tool_skipped") == 1
+    registry.register(Echo("c", {"type": "object"}), on_conflict="override")
+    assert tools.call_sync("n").value()["tool"] == "c"
+    assert (await function())["tool"] == "c"
+    registry.unregister("c")
+    assert tools.call_sync("n").value()["tool"] == "d"
+    assert tools.skipped == {}
+    with pytest.raises(ToolNotFoundError):
+        await function()
+
+
+def test_of_newcomers_that_want_one_name_the_first_gets_it() -> None:
+    registry = Registry()
+    tools = Toolset(registry, rename={"b": "n", "c": "n"})
+    assert tools.names == ()
+    registry.register_many([Echo("b"), Echo("c"), Echo("z")])
+    assert tools.names == ("n", "z")
+    assert tools.call_sync("n").value()["tool"] == "b"
+    assert list(tools.skipped) == ["c"]
+
+
 async def test_a_tool_is_called_by_the_name_of_the_view() -> None:
     registry = Registry()
     registry.register(Echo("fs.read"))
@@ -135,7 +169,7 @@ async def test_what_belongs_to_the_call_travels_with_it() -> None:
 
 async def test_what_is_outside_of_the_view_is_not_found() -> None:
     tools = Toolset(board(), servers=["fs"])
-    for name in ("local", "fs_raed", 3, None):
+    for name in ("local", "fs_raed", 3, None, ["fs_read"]):
         with pytest.raises(ToolNotFoundError):
             await tools.call(name)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ToolNotFoundError) as raised:
@@ -163,16 +197,86 @@ async def test_names_that_providers_refuse_are_replaced_and_lead_back() -> None:
         assert (await tools.call(name)).value()["tool"] == name
 
 
-async def test_a_name_given_to_a_model_stays_valid_when_others_come() -> None:
+async def test_a_name_given_to_a_model_stays_valid_when_others_come_and_go() -> None:
     registry = Registry()
     registry.register(Echo("a.b"))
     tools = Toolset(registry)
     [before] = (it["name"] for it in tools.anthropic())
+    registry.register_many([Echo("a_b"), Echo("a-b"), Echo("a b")])
+    assert tools.anthropic()[0]["name"] == before
+    registry.unregister("a.b")
+    with pytest.raises(ToolNotFoundError) as raised:
+        await tools.call(before)
+    assert raised.value.name == before
+    registry.register(Echo("a.b"))
+    assert tools.anthropic()[-1]["name"] == before
+    assert (await tools.call(before)).value()["tool"] == "a.b"
+
+
+@pytest.mark.parametrize("names", [["1a", "_1a"], ["_1a", "1a"]])
+def test_a_name_made_for_a_provider_is_never_that_of_another_tool(names: list[str]) -> None:
+    registry = Registry()
+    registry.register_many([Echo(name) for name in names])
+    tools = Toolset(registry)
+    given = [it["name"] for it in tools.anthropic()]
+    assert given[names.index("_1a")] == "_1a"
+    for name, provided, function in zip(names, given, tools.sync_functions(), strict=True):
+        assert tools.call_sync(name).value()["tool"] == name
+        assert tools.call_sync(provided).value()["tool"] == name
+        assert function()["tool"] == name
+    registry.unregister("1a")
+    assert tools.call_sync("_1a").value()["tool"] == "_1a"
+
+
+@pytest.mark.parametrize("odd", ["weather.x", "1a"])
+async def test_a_tool_that_comes_later_is_called_by_its_own_name(odd: str) -> None:
+    registry = Registry()
+    registry.register(Echo(odd))
+    tools = Toolset(registry)
+    [function] = tools.functions()
+    [before] = (it["name"] for it in tools.anthropic())
     registry.register(Echo(before))
+    assert tools.call_sync(before).value()["tool"] == before
     first, second = (it["name"] for it in tools.anthropic())
-    assert first == before != second
-    assert (await tools.call(first)).value()["tool"] == "a.b"
-    assert (await tools.call(second)).value()["tool"] == before
+    assert first != second == before
+    assert (await tools.call(first)).value()["tool"] == odd
+    assert (await function())["tool"] == odd
+    registry.unregister(odd)
+    assert tools.call_sync(before).value()["tool"] == before
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["1a", "_1a", "a.b", "a_b", "-x", "_-x"])),
+        max_size=20,
+    )
+)
+def test_every_name_leads_to_its_own_tool_whatever_comes_and_goes(
+    steps: list[tuple[bool, str]],
+) -> None:
+    registry = Registry()
+    tools = Toolset(registry)
+    for comes, name in steps:
+        if comes and name not in registry:
+            registry.register(Echo(name))
+        elif not comes and name in registry:
+            registry.unregister(name)
+        provided = [it["name"] for it in tools.anthropic()]
+        assert len(set(provided)) == len(tools)
+        for own, other, function in zip(tools.names, provided, tools.sync_functions(), strict=True):
+            assert tools.call_sync(own).value()["tool"] == own
+            assert tools.call_sync(other).value()["tool"] == own
+            assert function()["tool"] == own
+
+
+async def test_a_function_never_leaves_its_view() -> None:
+    registry = Registry()
+    registry.register(Tool(name="read", tags=("safe",)))
+    [read] = Toolset(registry, tags=["safe"]).functions()
+    registry.register(Echo("read"), on_conflict="override")
+    with pytest.raises(ToolNotFoundError):
+        await read()
 
 
 async def test_illegal_property_names_are_replaced_and_lead_back() -> None:
@@ -254,6 +358,114 @@ async def test_an_optional_null_counts_as_left_out_where_null_is_forbidden() -> 
         await tools.call("nulls", {"must": None})
 
 
+def closed(*required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+TEXT = {"type": "string"}
+POINT = closed("x", x={"type": "integer"}, y={"type": "integer"})
+
+
+@pytest.mark.parametrize("key", ["oneOf", "anyOf"])
+@pytest.mark.parametrize(
+    ("schema", "answer", "meant"),
+    [
+        ([closed("a", a=TEXT), closed("b", b=TEXT)], {"a": "x", "b": None}, {"a": "x"}),
+        ([closed("a", a=TEXT), closed("b", b=TEXT)], {"a": None, "b": "x"}, {"b": "x"}),
+        (
+            [closed("a", a=TEXT), closed("b", b=TEXT, n={"type": ["null", "string"]})],
+            {"a": "x", "b": None, "n": None},
+            {"a": "x"},
+        ),
+        (
+            [closed("a", a=TEXT), closed("b", b=TEXT, n={"type": ["null", "string"]})],
+            {"a": None, "b": "x", "n": None},
+            {"b": "x", "n": None},
+        ),
+        (
+            [{"allOf": [closed("a", a=POINT)]}, closed("b", b=TEXT)],
+            {"a": {"x": 1, "y": None}, "b": None},
+            {"a": {"x": 1}},
+        ),
+        (
+            [
+                {"properties": {"a": TEXT}, "required": ["a"]},
+                {"properties": {"b": TEXT}, "required": ["b"]},
+            ],
+            {"a": "x", "b": None},
+            {"a": "x"},
+        ),
+    ],
+    ids=["first", "second", "nullable elsewhere", "nullable here", "nested", "open"],
+)
+async def test_a_null_that_belongs_to_another_alternative_counts_as_left_out(
+    key: str, schema: list[Any], answer: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    registry = Registry()
+    registry.register(Echo("root", {"type": "object", key: schema}))
+    registry.register(Echo("inner", {"type": "object", "properties": {"it": {key: schema}}}))
+    tools = Toolset(registry)
+    root = tools.openai(strict=True)[0]["function"]
+    assert root["strict"] is True
+    assert Draft202012Validator(root["parameters"]).is_valid(answer)
+    assert (await tools.call("root", answer)).value()["arguments"] == meant
+    assert (await tools.call("inner", {"it": answer})).value()["arguments"] == {"it": meant}
+
+
+async def test_a_null_that_a_closed_alternative_does_not_know_counts_as_left_out() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": TEXT, "b": {"type": ["string", "null"]}},
+        "oneOf": [closed("a", a=TEXT), closed("b", b=TEXT)],
+    }
+    registry = Registry()
+    registry.register(Echo("closed", schema))
+    result = await Toolset(registry).call("closed", {"a": "x", "b": None})
+    assert result.value()["arguments"] == {"a": "x"}
+
+
+async def test_a_null_that_only_the_alternatives_as_they_are_allow_is_kept() -> None:
+    either = [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}}]
+    registry = Registry()
+    registry.register(Echo("either", {"type": "object", "oneOf": either}))
+    given = {"a": "x", "b": None}
+    assert (await Toolset(registry).call("either", given)).value()["arguments"] == given
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "prefixItems": [TEXT, POINT], "items": False},
+        {"type": "array", "prefixItems": [TEXT], "items": POINT},
+        {"type": "array", "prefixItems": [TEXT, POINT]},
+        {"type": "array", "items": [TEXT, POINT]},
+        {"anyOf": [{"type": "null"}, {"type": "array", "prefixItems": [TEXT, POINT]}]},
+    ],
+)
+async def test_needless_nulls_are_dropped_from_tuples(schema: dict[str, Any]) -> None:
+    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    drafts = draft if isinstance(schema.get("items"), list) else {}
+    registry = Registry()
+    registry.register(Echo("tuple", {**drafts, **closed("p", p=schema)}))
+    result = await Toolset(registry).call("tuple", {"p": ["a", {"x": 1, "y": None}]})
+    assert result.value()["arguments"] == {"p": ["a", {"x": 1}]}
+
+
+async def test_needless_nulls_are_dropped_from_the_values_of_a_table_but_not_its_entries() -> None:
+    registry = Registry()
+    registry.register(Echo("table", {"type": "object", "additionalProperties": POINT}))
+    tools = Toolset(registry)
+    result = await tools.call("table", {"here": {"x": 1, "y": None}})
+    assert result.value()["arguments"] == {"here": {"x": 1}}
+    with pytest.raises(InvalidArgumentsError):
+        await tools.call("table", {"here": None})
+
+
 @pytest.mark.parametrize("arguments", [[1], "text", 3, {"must": object()}, {"must": {1}}])
 async def test_arguments_that_are_no_json_object_are_refused_as_usual(arguments: Any) -> None:
     registry = Registry()
@@ -269,6 +481,34 @@ async def test_endless_arguments_are_refused_as_usual() -> None:
     registry.register(Echo("nulls", {**NULLS, "properties": {**NULLS["properties"], "a b": {}}}))
     with pytest.raises(InvalidArgumentsError):
         await Toolset(registry).call("nulls", endless)
+
+
+@settings(deadline=None)
+@given(LEGAL_ROOTS, SEVERAL_ARGUMENTS)
+def test_whatever_a_tool_takes_it_takes_through_a_view(
+    schema: dict[str, Any], several: list[dict[str, Any]]
+) -> None:
+    registry = Registry()
+    registry.register(Echo("echo", schema))
+    tools = Toolset(registry)
+    for arguments in several:
+        try:
+            registry.call("echo", arguments)
+        except InvalidArgumentsError:
+            continue
+        assert tools.call_sync("echo", arguments).value()["tool"] == "echo"
+
+
+async def test_a_null_that_is_required_is_kept_whatever_the_alternatives_say() -> None:
+    either = [{"properties": {"b": TEXT}}, {"properties": {"a": {"type": "null"}, "c": TEXT}}]
+    for schema in (
+        {"required": ["a"], "anyOf": either},
+        {"allOf": [{"required": ["a"]}, {"anyOf": either}]},
+    ):
+        registry = Registry()
+        registry.register(Echo("echo", {"type": "object", **schema}))
+        arguments = {"a": None, "c": 3}
+        assert (await Toolset(registry).call("echo", arguments)).value()["arguments"] == arguments
 
 
 LEAVES = STRINGS | st.sampled_from([{"type": "integer"}, {"type": ["boolean", "null"]}])

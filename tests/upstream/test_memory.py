@@ -14,7 +14,9 @@ from tests.upstream.board_servers import Bench, hub_of, memory, until
 CONFIG = ServerConfig(name="a", transport="stdio", command="run", env={"TOKEN": "hunter2-hunter2"})
 LEGACY = Negotiated(era="legacy", version="2025-11-25", capabilities={"tools": {}})
 SOME = Remembered(
-    negotiated=LEGACY, tools=({"name": "t", "inputSchema": {}},), names={"t": "mcp_a_t"}
+    negotiated=LEGACY,
+    tools=({"name": "t", "inputSchema": {}},),
+    names={"t": ("mcp_a_t", "mcp_a_t_1234")},
 )
 
 
@@ -24,7 +26,9 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["key.json"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"tools": 3}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"tools": 3}', b"\xff\xfe", b'{"negotiated": {"era": "\xff"}}']
+)
 def test_a_damaged_file_counts_as_unknown(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "key.json").write_bytes(damage)
     assert FileMemory(tmp_path).load(["key"]) == {}
@@ -40,6 +44,7 @@ def test_the_key_changes_with_the_server_and_shows_no_secret() -> None:
     assert key == memory_key(msgspec.structs.replace(CONFIG, lazy=True))
     assert key != memory_key(msgspec.structs.replace(CONFIG, args=("--all",)))
     assert key != memory_key(msgspec.structs.replace(CONFIG, env={"TOKEN": "another-secret"}))
+    assert key != memory_key(msgspec.structs.replace(CONFIG, bearer_token="another-person"))
     assert "hunter2" not in key
 
 
@@ -83,3 +88,30 @@ async def test_a_legacy_server_is_not_probed_again(tmp_path: Path) -> None:
         await hub.call("mcp_calc_one")
         await until(lambda: hub.servers["calc"].state == ServerState.READY)
         assert hub.servers["calc"].era == "legacy"
+
+
+async def test_a_new_naming_policy_or_prefix_takes_effect_at_once(tmp_path: Path) -> None:
+    remembered = FileMemory(tmp_path)
+    config = memory("calc", Bench(one=lambda _: "1"), lazy=True)
+    async with hub_of(config, memory=remembered):
+        pass
+    async with hub_of(config, memory=remembered, naming="plain") as hub:
+        assert set(hub.registry) == {"one"}
+    prefixed = msgspec.structs.replace(config, prefix="my_")
+    async with hub_of(prefixed, memory=remembered) as hub:
+        assert set(hub.registry) == {"my_one"}
+
+
+async def test_a_broken_definition_does_not_come_back_from_memory(tmp_path: Path) -> None:
+    bench = Bench(good=lambda _: "1", bad=lambda _: "2")
+    bench.schemas["bad"] = {"type": "object", "properties": {"a": {"type": "no such type"}}}
+    config = memory("calc", bench, lazy=True)
+    for _ in range(2):
+        async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+            assert set(hub.registry) == {"mcp_calc_good"}
+
+
+async def test_a_value_that_is_no_unicode_stops_no_hub() -> None:
+    odd = ServerConfig(name="odd", transport="stdio", command="false", env={"A": "abc\udcff"})
+    async with hub_of(odd, memory("calc", Bench(one=lambda _: "1"))) as hub:
+        assert (await hub.call("mcp_calc_one")).text() == "1"

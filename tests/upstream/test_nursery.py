@@ -1,6 +1,7 @@
 import asyncio  # noqa: TID251 - a second event loop is the matter
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import anyio.to_thread
@@ -109,3 +110,20 @@ async def test_opening_at_the_same_time_starts_one_task() -> None:
     tasks = [task.get_name() for task in asyncio.all_tasks()]
     assert tasks.count("pegboard only one") == 1
     await nursery.close()
+
+
+def test_opening_from_two_event_loops_at_once_makes_one_of_them_home() -> None:
+    nursery = Nursery("test")
+    both, done = threading.Barrier(2), threading.Barrier(2)
+
+    async def open_it() -> bool:
+        both.wait(5)
+        await nursery.open()
+        home = nursery.is_home()
+        # At home the loop must go on until the other has been served.
+        await anyio.to_thread.run_sync(done.wait, 5)
+        return home
+
+    with ThreadPoolExecutor(2) as threads:
+        homes = list(threads.map(lambda _: asyncio.run(open_it()), range(2)))
+    assert sorted(homes) == [False, True]

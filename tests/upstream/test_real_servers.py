@@ -42,6 +42,8 @@ async def test_the_time_server_tells_the_time() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
+    if shutil.which("git") is None:
+        pytest.skip("There is no git here.")
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "First of all"], check=True)

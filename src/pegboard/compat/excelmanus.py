@@ -2,17 +2,19 @@
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Literal, TypedDict, cast
 
 import anyio
 import anyio.to_thread
 
-from pegboard.compat.excelmanus_client import MCPClientWrapper, in_background
+from pegboard.compat.excelmanus_client import MCPClientWrapper, client_of
 from pegboard.compat.excelmanus_client import make_tool_func as _make_tool_func
 from pegboard.compat.excelmanus_config import MCPConfigLoader, MCPServerConfig, mcp_config_schema
 from pegboard.compat.excelmanus_tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
+from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError
 from pegboard.model import ArgumentSchema, Tool
@@ -80,7 +82,6 @@ class MCPManager:
         self._clients: dict[str, MCPClientWrapper] = {}
         self._accounts: dict[str, _Account] = {}
         self._origins: dict[str, tuple[str, str]] = {}
-        self._made: dict[str, ToolDef] = {}
         self._turn = anyio.Lock()
         self._connecting: anyio.CancelScope | None = None
         self._registering = threading.Lock()
@@ -93,7 +94,9 @@ class MCPManager:
     async def initialize(self, registry: HostRegistry) -> None:
         """Connect to all servers at once and register their tools; never fails because of one.
 
-        Once more, it tries those again that failed or were lost, and leaves the others alone.
+        Once more, it tries those again that failed or were lost, and leaves the others alone. What
+        they offer by then takes the place of what they offered before in a `ToolRegistry`; a
+        registry of the host's own keeps what it has, and gets what is new.
         """
         configs = await anyio.to_thread.run_sync(self._load)
         await in_background(lambda: self._connect_all(configs))
@@ -159,28 +162,44 @@ class MCPManager:
             await self._close(config.name, client)
 
     def _register(self, registry: HostRegistry, server: str, client: MCPClientWrapper) -> None:
-        found: dict[str, ToolDef] = {}
-        origins: dict[str, tuple[str, str]] = {}
-        for tool in client.tools:
-            made = self._make_tool_def(server, client, tool)
-            if made is None:
-                continue
-            name, origin = made.name, (server, tool["name"])
-            there = registry.get_tool(name)
+        offered, origins = self._offered(server, client)
+        self._forget_all_but(origins, server)
+        outdated = _outdated(registry, client, offered)
+        found: list[ToolDef] = []
+        for name, made in offered.items():
+            origin, there = origins[name], registry.get_tool(name)
             is_ours = self._origins.get(name, origin) == origin
-            if is_ours and there is None:
-                found[name] = self._made.get(name, made)
-                origins[name] = origin
-            elif not is_ours or there is not self._made.get(name):
+            if is_ours and (there is None or name in outdated):
+                found.append(made)
+            elif not is_ours or client_of(there) is not client:
                 reason = "mcp_tool_skipped: the name %r is taken; server=%r tool=%r"
                 logger.warning(reason, name, *origin)
         try:
-            registry.register_tools(list(found.values()))
+            if isinstance(registry, ToolRegistry):
+                registry.register_tools(found, replacing=outdated)
+            elif found:
+                registry.register_tools(found)
         except Exception:
             logger.exception("mcp_register_failed: server=%r", server)
         else:
-            self._made.update(found)
-            self._origins.update(origins)
+            self._origins.update({made.name: origins[made.name] for made in found})
+
+    def _offered(
+        self, server: str, client: MCPClientWrapper
+    ) -> tuple[dict[str, ToolDef], dict[str, tuple[str, str]]]:
+        offered: dict[str, ToolDef] = {}
+        origins: dict[str, tuple[str, str]] = {}
+        for tool in client.tools:
+            made = self._make_tool_def(server, client, tool)
+            if made is not None:
+                offered[made.name] = made
+                origins[made.name] = (server, tool["name"])
+        return offered, origins
+
+    def _forget_all_but(self, kept: Iterable[str], server: str) -> None:
+        known = [name for name, origin in self._origins.items() if origin[0] == server]
+        for name in set(known).difference(kept):
+            del self._origins[name]
 
     def _make_tool_def(
         self, server_name: str, client: MCPClientWrapper, tool: dict[str, Any]
@@ -219,6 +238,20 @@ class MCPManager:
             last_error=account.error or (client.last_error if client is not None else None),
             init_ms=account.init_ms,
         )
+
+
+def _outdated(
+    registry: HostRegistry, client: MCPClientWrapper, offered: Mapping[str, ToolDef]
+) -> set[str]:
+    """Tell which tools of a client it offers no more, or otherwise; only ours can be asked."""
+    if not isinstance(registry, ToolRegistry):
+        return set()
+    known = [tool for tool in registry.get_all_tools() if client_of(tool) is client]
+    return {tool.name for tool in known if not _says_the_same(tool, offered.get(tool.name))}
+
+
+def _says_the_same(tool: ToolDef, other: ToolDef | None) -> bool:
+    return other is not None and replace(tool, func=other.func) == other
 
 
 def _tool_def(server: str, client: MCPClientWrapper, tool: dict[str, Any]) -> ToolDef:

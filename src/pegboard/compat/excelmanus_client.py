@@ -1,29 +1,26 @@
 """One server as ExcelManus sees it: a client, and the blocking functions that call its tools."""
 
-import asyncio  # noqa: TID251 - reaching the background loop from the host's is the matter here
 import logging
 import reprlib
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from pegboard.compat.excelmanus_config import MCPServerConfig
-from pegboard.config import ServerConfig, Timeouts
+from pegboard.compat.loops import in_background
+from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
-from pegboard.registry.background import on_background_loop, run_in_background
+from pegboard.registry.background import run_in_background
 from pegboard.upstream.results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
-__all__ = ["MCPClientWrapper", "in_background", "make_tool_func"]
+__all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]
 
 logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
 
-T = TypeVar("T")
-
-_PATIENCE = 30.0
-"""The least time to connect and to list; a longer `timeout` stands for these too."""
+_CLIENT = "_mcp_client"
+"""The attribute that tells whose function it is."""
 
 
 class MCPClientWrapper:
@@ -34,7 +31,9 @@ class MCPClientWrapper:
     """
 
     def __init__(self, config: MCPServerConfig | ServerConfig) -> None:
-        self.config: ServerConfig = _server_config(config)
+        self.config: ServerConfig = (
+            config if isinstance(config, ServerConfig) else config.server_config()
+        )
         """The configuration as the core has it."""
         self._client = StandaloneClient(self.config)
         self._tools: list[dict[str, Any]] = []
@@ -143,31 +142,10 @@ def make_tool_func(
             return f"Error ({kind}): {failure}"
         raise failure
 
+    setattr(tool_func, _CLIENT, client)
     return tool_func
 
 
-async def in_background(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Do work on Pegboard's background loop and wait for it, from whichever loop."""
-    if on_background_loop():
-        return await work()
-    loop = await anyio.to_thread.run_sync(lambda: run_in_background(_current_loop, tool=""))
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
-
-
-def _server_config(config: MCPServerConfig | ServerConfig) -> ServerConfig:
-    if isinstance(config, ServerConfig):
-        return config
-    patience = max(_PATIENCE, config.timeout)
-    return ServerConfig(
-        name=config.name,
-        transport=config.transport,
-        command=config.command,
-        args=tuple(config.args or ()),
-        env=config.env or {},
-        url=config.url,
-        timeouts=Timeouts(connect=patience, list=patience, call=config.timeout),
-    )
-
-
-async def _current_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.get_running_loop()
+def client_of(tool: object) -> MCPClientWrapper | None:
+    """Return the client that a tool of a host calls; ``None`` if it is no tool of a server."""
+    return getattr(getattr(tool, "func", None), _CLIENT, None)

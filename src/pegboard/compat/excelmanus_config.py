@@ -5,10 +5,12 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Never, cast
 
+from pegboard.compat.showing import shown_target
+from pegboard.config import ServerConfig, Timeouts
 from pegboard.errors import ConfigError, InvalidArgumentsError
 from pegboard.model import ArgumentSchema
 
@@ -17,6 +19,8 @@ __all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema"]
 logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
 
 VARIABLE = "EXCELMANUS_MCP_CONFIG"
+_PATIENCE = 30.0
+"""The least time to connect and to list; a longer `timeout` stands for these too."""
 _STRING = {"type": "string"}
 _SERVER: dict[str, Any] = {
     "type": "object",
@@ -40,19 +44,39 @@ _NEEDS = {"stdio": "command", "sse": "url"}
 _FIELDS = ArgumentSchema(_SERVER, tool="mcpServers")
 
 
-@dataclass
+@dataclass(repr=False)
 class MCPServerConfig:
-    """How to reach one server."""
+    """How to reach one server; its repr shows no secrets."""
 
     name: str
     transport: Literal["stdio", "sse"]
     command: str | None = None
     args: list[str] | None = None
-    env: dict[str, str] | None = field(default=None, repr=False)
-    """Not in the repr, because this is where people keep secrets."""
+    env: dict[str, str] | None = None
     url: str | None = None
     timeout: int = 30
     """How long one call of a tool may take, in seconds."""
+
+    def __repr__(self) -> str:
+        target = shown_target(self.server_config)
+        return f"MCPServerConfig({self.name!r}, {self.transport!r}, {target!r})"
+
+    def server_config(self) -> ServerConfig:
+        """Return the server as the core of Pegboard knows it.
+
+        Raises:
+            ConfigError: when it cannot be used.
+        """
+        patience = max(_PATIENCE, self.timeout)
+        return ServerConfig(
+            name=self.name,
+            transport=self.transport,
+            command=self.command,
+            args=tuple(self.args or ()),
+            env=self.env or {},
+            url=self.url,
+            timeouts=Timeouts(connect=patience, list=patience, call=self.timeout),
+        )
 
 
 def mcp_config_schema() -> dict[str, Any]:

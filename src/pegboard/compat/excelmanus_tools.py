@@ -65,15 +65,21 @@ class ToolRegistry:
 
     register = register_tool
 
-    def register_tools(self, tools: Iterable[ToolDef]) -> None:
+    def register_tools(self, tools: Iterable[ToolDef], *, replacing: Iterable[str] = ()) -> None:
         """Register all of them, or none if one is refused.
+
+        Args:
+            tools: what to register.
+            replacing: the names of tools to take off in the same step.
 
         Raises:
             ToolConflictError: when a name is taken.
             InvalidToolError: when a definition is broken.
         """
-        given = list(tools)
-        self.registry.register_many([_as_object(tool) for tool in given])
+        given, leaving = list(tools), set(replacing)
+        self.registry.register_many([_as_object(tool) for tool in given], replacing=leaving)
+        for name in leaving:
+            self._tools.pop(name, None)
         self._tools.update({tool.name: tool for tool in given})
 
     def get_tool(self, tool_name: str) -> ToolDef | None:

@@ -145,5 +145,7 @@ def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT0
     if entry is True:
         return OAuthConfig()
     given = {key: it for key, it in msgspec.structs.asdict(entry).items() if it is not None}
+    if not given.pop("enabled", True):
+        return None
     scopes = given.pop("scopes", ())
     return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)

@@ -1,11 +1,12 @@
 """Where in a file its servers stand, in every client's dialect."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
 from pegboard.config.interpret import RawEntry
 from pegboard.config.jsonc import Document, Node
-from pegboard.config.paths import value_at
+from pegboard.config.paths import shown_key, value_at
 from pegboard.config.problems import Problem, Severity
 
 __all__ = ["SECTIONS", "Found", "find_entries"]
@@ -30,9 +31,10 @@ class Found(NamedTuple):
 
 def find_entries(content: object, document: Document | None = None) -> Found:
     """Collect the entries of all sections; a document gives the problems their places."""
-    if not isinstance(content, Mapping):
-        return Found((), (Problem(message="The file must be an object with `mcpServers`."),))
     root = None if document is None else document.root
+    if not isinstance(content, Mapping):
+        message = "The file must be an object with `mcpServers`."
+        return Found((), (_problem(message, document, root),))
     sections = dict(_sections(cast("Mapping[str, object]", content)))
     entries: dict[str, RawEntry] = {}
     problems: list[Problem] = []
@@ -75,17 +77,19 @@ def _members(section: Mapping[object, object], node: Node | None) -> Iterator[Ra
 def _duplicates(document: Document | None, entries: Mapping[str, RawEntry]) -> Iterator[Problem]:
     if document is None:
         return
+    spans = sorted(
+        (entry.node.start, entry.node.end, entry.name)
+        for entry in entries.values()
+        if entry.node is not None
+    )
     for member in document.duplicates:
-        message = f"`{member.key[:80]}` stands here a second time; the last one counts."
+        message = f"`{shown_key(member.key)}` stands here a second time; the last one counts."
         place = document.place(member.start)
-        around = (
-            entry.name
-            for entry in entries.values()
-            if entry.node is not None and entry.node.start < member.start < entry.node.end
-        )
+        # Entries do not overlap: only the one that begins last before it can be around it.
+        around = spans[: bisect_left(spans, (member.start,))][-1:]
         yield Problem(
             message=message,
-            server=next(around, None),
+            server=next((name for _, end, name in around if member.start < end), None),
             line=place.line,
             column=place.column,
             severity="warning",

@@ -36,6 +36,7 @@ class TimeoutsEntry(msgspec.Struct, kw_only=True):
 class OAuthEntry(msgspec.Struct, kw_only=True):
     """How to obtain tokens from a server protected by OAuth 2.1."""
 
+    enabled: Annotated[bool | None, Meta(description="`false` means no OAuth.")] = None
     flow: Literal["authorization_code", "client_credentials"] | None = None
     client_id: Annotated[
         str | None, Meta(description="Left out, this client registers by itself.")

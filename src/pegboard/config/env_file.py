@@ -8,13 +8,22 @@ from pegboard.errors import ConfigError
 __all__ = ["read_env_file"]
 
 _MAX_BYTES = 1_000_000
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*)")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_QUOTED = re.compile(r"(['\"])(.*)\1\s*(?:#.*)?")
+_BLANK = " \t\r"
+_NAME = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.]*)[ \t]*=[ \t]*")
+_COMMENT = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
+# A value in quotes may go on over several lines.
+_QUOTED = re.compile(
+    r"""(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"|'([^']*+)')[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)""", re.DOTALL
+)
+_AROUND = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
+_ESCAPE = re.compile(r"\\([nr\"\\])")
+_ESCAPED = {"n": "\n", "r": "\r"}
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Read variables: one a line, quotes and ``export`` allowed, ``#`` begins a comment.
+    """Read variables: quotes and ``export`` are allowed, ``#`` begins a comment.
+
+    In double quotes, a backslash may stand before ``n``, ``r``, a quote and another backslash.
 
     Raises:
         ConfigError: when the file cannot be read; with the line, when a line is no assignment.
@@ -31,14 +40,38 @@ def read_env_file(path: Path) -> dict[str, str]:
         text = None
     if text is None:
         raise ConfigError("The file is not UTF-8.", path=str(path))
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, path: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
+    index = 0
+    while index < len(text):
+        start = index
+        name = _NAME.match(text, start)
+        if name is not None:
+            found[name[1]], index = _value(text, name.end())
             continue
-        pair = _LINE.fullmatch(line)
-        if pair is None:
-            raise ConfigError("Expected `KEY=VALUE`.", path=str(path), line=number)
-        quoted = _QUOTED.fullmatch(pair[2])
-        found[pair[1]] = quoted[2] if quoted else _COMMENT.sub("", pair[2]).rstrip()
+        line, index = _rest_of_line(text, start)
+        if line and not line.startswith("#"):
+            number = text.count("\n", 0, start) + 1
+            raise ConfigError("Expected `KEY=VALUE`.", path=path, line=number)
     return found
+
+
+def _value(text: str, start: int) -> tuple[str, int]:
+    """Return the value that begins here, and where the next line does."""
+    quoted = _QUOTED.match(text, start)
+    if quoted is None:
+        line, end = _rest_of_line(text, start)
+        value = _COMMENT.sub("", line).rstrip(_BLANK)
+        around = _AROUND.fullmatch(value)
+        return (value if around is None else around[2]), end
+    if quoted[1] is None:
+        return quoted[2], quoted.end()
+    return _ESCAPE.sub(lambda it: _ESCAPED.get(it[1], it[1]), quoted[1]), quoted.end()
+
+
+def _rest_of_line(text: str, start: int) -> tuple[str, int]:
+    end = text.find("\n", start) + 1 or len(text)
+    return text[start:end].strip(_BLANK + "\n"), end

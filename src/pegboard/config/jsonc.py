@@ -3,7 +3,8 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,7 +32,7 @@ class Place(NamedTuple):
     column: int
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, dict=True):
     """A value and the offsets of its first character and of what follows its last one."""
 
     value: Any
@@ -51,8 +52,12 @@ class Node(msgspec.Struct, frozen=True):
             if isinstance(step, int):
                 node = node.items[step] if step < len(node.items) else None
             else:
-                node = next((it.node for it in reversed(node.members) if it.key == step), None)
+                node = node._by_key.get(step)
         return node
+
+    @cached_property
+    def _by_key(self) -> "Mapping[str, Node]":
+        return {member.key: member.node for member in self.members}
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -76,6 +81,9 @@ class Document(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         # The text may hold secrets.
         return f"Document({len(self.text)} characters)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("characters", len(self.text))]
 
     def place(self, offset: int) -> Place:
         """Return the line and column of an offset."""

@@ -1,6 +1,7 @@
 """Where the configuration file is: the search order, and which file won."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ Origin = Literal["explicit", "PEGBOARD_CONFIG", "project", "user", "none"]
 
 VARIABLE = "PEGBOARD_CONFIG"
 PROJECT_FILES = ("mcp.json", ".pegboard/mcp.json")
+_JSON = re.compile(r"^\s*[{\[]|\n")
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -50,16 +52,16 @@ def locate_config(
     """Find the file: explicit, then ``PEGBOARD_CONFIG``, the project's, the user's.
 
     Raises:
-        ConfigError: when a file is named that does not exist.
+        ConfigError: when something is named that is no file.
     """
     candidates = _candidates(source, os.environ if environ is None else environ, Path(directory))
     found: dict[Path, Origin] = {}
-    for path, origin in candidates:
-        if path.is_file():
+    for given, origin in candidates:
+        path, fault = _look(given)
+        if fault is None:
             found.setdefault(path, origin)
         elif origin in ("explicit", VARIABLE) and not found:
-            by = f", which {VARIABLE} names," if origin == VARIABLE else ""
-            raise ConfigError(f"The configuration file{by} does not exist.", path=str(path))
+            raise _refusal(given, origin, path=path, fault=fault)
     if not found:
         return Location(None, "none")
     path, *others = found
@@ -75,10 +77,38 @@ def _candidates(
     source: str | os.PathLike[str] | None, environ: Mapping[str, str], directory: Path
 ) -> Iterator[tuple[Path, Origin]]:
     if source is not None:
-        yield Path(source).expanduser().absolute(), "explicit"
+        yield Path(source), "explicit"
     named = environ.get(VARIABLE)
     if named:
-        yield Path(named).expanduser().absolute(), VARIABLE
+        yield Path(named), VARIABLE
     for name in PROJECT_FILES:
-        yield (directory / name).absolute(), "project"
+        yield directory / name, "project"
     yield user_config_file(), "user"
+
+
+def _look(given: Path) -> tuple[Path, str | None]:
+    """Return the whole path, and what is wrong with it if it leads to no file."""
+    path = given
+    try:
+        path = given.expanduser().absolute()
+        if path.is_file():
+            return path, None
+        if path.is_dir():
+            return path, "is a directory; name the file in it"
+    except OSError as error:
+        return path, f"cannot be read: {error.strerror}"
+    except RuntimeError:
+        return path, "is in the home of a user who is not known here"
+    return path, "does not exist"
+
+
+def _refusal(given: Path, origin: Origin, *, path: Path, fault: str) -> ConfigError:
+    if _JSON.search(str(given)):
+        # Not quoted: it may hold secrets.
+        what = VARIABLE if origin == VARIABLE else "What names the configuration file"
+        return ConfigError(
+            f"{what} looks like JSON, where a path should be. Write it to a file, or pass it "
+            "parsed, as a dict."
+        )
+    by = f", which {VARIABLE} names," if origin == VARIABLE else ""
+    return ConfigError(f"The configuration file{by} {fault}.", path=str(path))

@@ -64,7 +64,7 @@ def load_servers(
             environ=environ,
             inputs=inputs or FrozenDict(),
             workspace=str(_workspace(file.folder)),
-            home=environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home()),
+            home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
             undefined=undefined,
         ),
         file.folder,
@@ -97,6 +97,14 @@ def _open(
     document = read_jsonc(found.path)
     content: object = document.root.value
     return _File(content, found.path.parent, document, found.path, found.origin, found.others)
+
+
+def _home() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        # A user that the system does not know, as in a container: `~` stays as it is.
+        return "~"
 
 
 def _workspace(folder: Path) -> Path:

@@ -1,17 +1,29 @@
 """Paths of keys and indexes that lead to a value inside JSON."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-__all__ = ["FieldPath", "shown_path", "value_at"]
+from pegboard.config.secret_words import looks_like_token
+
+__all__ = ["FieldPath", "shown_key", "shown_path", "value_at"]
 
 FieldPath = tuple[str | int, ...]
 """From an entry to a value in it: ``("env", "GITHUB_TOKEN")``."""
 
+_NAME = re.compile(r"[\w$@#./\-]{0,80}")
+
+
+def shown_key(key: str) -> str:
+    """Return as much of a key as is a name; behind that, people may have put a secret."""
+    found = None if looks_like_token(key) else _NAME.match(key)
+    name = "" if found is None else found[0]
+    return name if name == key else f"{name}…"
+
 
 def shown_path(path: FieldPath) -> str:
     """Return a path as people read it: ``args[2]``, ``env.GITHUB_TOKEN``."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step[:80]}" for step in path)
+    steps = (f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in path)
     return "".join(steps).removeprefix(".")
 
 

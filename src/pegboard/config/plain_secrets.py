@@ -4,17 +4,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
-from pegboard.config.paths import FieldPath, shown_path, value_at
+from pegboard.config.paths import FieldPath, shown_key, shown_path, value_at
 from pegboard.config.secret_words import (
+    Suspect,
     argument_secrets,
+    is_secret,
     is_secret_name,
     looks_like_token,
     url_secrets,
+    words_of_command,
 )
+from pegboard.config.variables import defaults_in
 
 __all__ = ["PlainSecret", "plain_secrets"]
 
-_DEFAULT = re.compile(r"\$\{[^{}]*?:-([^{}]*)\}")
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _NO_SECRET = re.compile(
     r"<.*>|\{.*\}|\[.*\]|x{3,}.*|\*+|\.{2,}|…|\$\w+|%\w+%|[+-]?[0-9.]+"
@@ -22,7 +25,10 @@ _NO_SECRET = re.compile(
     r"|.*(?:your[-_ ]|change-?_?me|replace|placeholder|example|dummy|insert[-_ ]|redacted).*",
     re.IGNORECASE | re.DOTALL,
 )
-_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])\S{16,}")
+# What `--auth oauth` and `--key ./server.pem` are followed by.
+_WORD_OR_FILE = re.compile(
+    r"[a-z]{1,12}|(?:\.{0,2}|~|[A-Za-z]:)[/\\].*|.*\.(?:pem|key|crt|cer|json|txt)", re.DOTALL
+)
 _TOKENS = frozenset({"authorization", "bearer_token", "bearertoken", "path", "url"})
 
 
@@ -52,12 +58,12 @@ def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSec
             if isinstance(value, str) and _named_secret(name, value):
                 whose = "" if "env" in path else server
                 yield PlainSecret((*path, name), _variable(whose, name))
+    for path, command in _commands(entry):
+        for variable in list(_on_command_line(server, words_of_command(command)).values())[:1]:
+            yield PlainSecret(path, variable)
     for path, args in _argument_lists(entry):
-        reported: set[int] = set()
-        for index, suspect in argument_secrets(args):
-            if index not in reported and _is_plain(suspect.value):
-                reported.add(index)
-                yield PlainSecret((*path, index), _variable(server, suspect.name))
+        for index, variable in _on_command_line(server, args).items():
+            yield PlainSecret((*path, index), variable)
 
 
 def _objects(
@@ -67,6 +73,13 @@ def _objects(
         found = value_at(entry, path)
         if isinstance(found, Mapping):
             yield path, cast("Mapping[str, object]", found)
+
+
+def _commands(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for path in (("command",), ("command", "path")):
+        found = value_at(entry, path)
+        if isinstance(found, str):
+            yield path, found
 
 
 def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
@@ -80,22 +93,45 @@ def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ..
             )
 
 
+def _on_command_line(server: str, args: list[str]) -> dict[int, str]:
+    """Return the variable for each argument that holds a secret, by its index."""
+    found: dict[int, str] = {}
+    for index, suspect in argument_secrets(args):
+        if index not in found and _is_plain_argument(suspect):
+            found[index] = _variable(server, suspect.name)
+    for index, argument in enumerate(args):
+        for name in _secret_defaults(argument):
+            found.setdefault(index, _variable("", name))
+    return found
+
+
+def _is_plain_argument(suspect: Suspect) -> bool:
+    is_clear = is_secret_name(suspect.name) or suspect.name.lower() == "pass"
+    return _is_plain(suspect.value) and (is_clear or not _WORD_OR_FILE.fullmatch(suspect.value))
+
+
 def _named_secret(name: str, value: str) -> bool:
-    if is_secret_name(name) or looks_like_token(value):
+    if is_secret(name, value) or looks_like_token(value):
         return _is_plain(value)
-    if name.lower().endswith("key") and _RANDOM.fullmatch(value):
-        return _is_plain(value)
+    if any(_secret_defaults(value)):
+        return True
     return "://" in value and any(_is_plain(suspect.value) for suspect in url_secrets(value))
 
 
+def _secret_defaults(text: str) -> Iterator[str]:
+    for name, default in defaults_in(text):
+        if is_secret(name, default) and _is_plain(default):
+            yield name
+
+
 def _is_plain(value: str) -> bool:
-    parts = cast("list[str]", _DEFAULT.findall(value)) if "${" in value else [value]
+    parts = [default for _, default in defaults_in(value)] if "${" in value else [value]
     texts = [_SCHEME.sub("", part.strip(), count=1) for part in parts]
     return any(text and _NO_SECRET.fullmatch(text) is None for text in texts)
 
 
 def _variable(server: str, name: str) -> str:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", shown_key(name))
     word = "TOKEN" if name.lower() in _TOKENS else words
     whole = re.sub(r"[^A-Z0-9]+", "_", f"{server}_{word}".upper()).strip("_")
     return whole if whole and not whole[0].isdigit() else f"MCP_{whole}"

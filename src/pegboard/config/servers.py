@@ -1,5 +1,6 @@
 """ServerConfig: one upstream server as a value."""
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -7,7 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from pegboard.config.secret_words import argument_secrets, url_secrets
+from pegboard.config.encodings import encodings_of
+from pegboard.config.secret_words import argument_secrets, url_secrets, words_of_command
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict, freeze
 
@@ -66,6 +68,11 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def __repr__(self) -> str:
         secret = HIDDEN if self.client_secret else None
         return f"OAuthConfig(flow={self.flow!r}, client_id={self.client_id!r}, secret={secret})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        secret = HIDDEN if self.client_secret else None
+        return [("flow", self.flow), ("client_id", self.client_id), ("secret", secret)]
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -139,6 +146,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def __repr__(self) -> str:
         return f"ServerConfig({self.name!r}, {self.transport!r}, {self.target!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        return [("name", self.name), ("transport", self.transport), ("target", self.target)]
+
     @property
     def target(self) -> str:
         """What the server is, in one line that may be shown to anybody."""
@@ -157,18 +168,24 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @cached_property
     def _hidden(self) -> list[str]:
         found = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
-        found |= {suspect.value for _, suspect in argument_secrets(self.args)}
+        line = (*words_of_command(self.command or ""), *self.args)
+        found |= {suspect.value for _, suspect in argument_secrets(line)}
         # "Bearer abc" is shown by others as "abc".
         found |= {part for value in found for part in value.split()}
         found |= {*self.env.values()}
+        # What a process prints is looked at line by line.
+        found |= {line.strip() for value in self.env.values() for line in value.split("\n")}
         if self.oauth is not None and self.oauth.client_secret:
             found.add(self.oauth.client_secret)
         if self.url:
             found |= {suspect.value for suspect in url_secrets(self.url)}
-            found |= {pair.partition("=")[2] for pair in self.url.partition("?")[2].split("&")}
+            for pair in re.split("[?&#]", self.url)[1:]:
+                name, has_name, value = pair.partition("=")
+                found.add(value if has_name else name)
+        long_enough = (it for it in found if len(it) >= _SHORTEST_SECRET)
+        written = {form for secret in long_enough for form in encodings_of(secret)}
         # The longest first: one secret may be part of another.
-        long_enough = {it for it in found if len(it) >= _SHORTEST_SECRET}
-        return sorted(long_enough, key=len, reverse=True)
+        return sorted(written, key=len, reverse=True)
 
     def _check_address(self) -> None:
         schemes = ("ws", "wss") if self.transport == "websocket" else ("http", "https")

@@ -2,13 +2,14 @@
 
 import re
 
+from pegboard.config.paths import shown_key
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 
 __all__ = ["check_texts"]
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 # The surrogates left out stand for bytes that are no text, as in the environment of this process.
 _NOT_IN_PROCESSES = re.compile("[\x00\ud800-\udc7f\udd00-\udfff]")
 
@@ -17,7 +18,7 @@ def check_texts(config: ServerConfig) -> None:
     """Refuse what no process and no HTTP request can carry.
 
     Raises:
-        ConfigError: naming the variable or header, never its value.
+        ConfigError: never with a value in it, nor with a name that is none.
     """
     texts = (config.command or "", config.cwd or "", *config.args, *config.env.values())
     if any(_NOT_IN_PROCESSES.search(text) for text in texts):
@@ -27,10 +28,23 @@ def check_texts(config: ServerConfig) -> None:
         )
     for name in config.env:
         if not name or "=" in name or _NOT_IN_PROCESSES.search(name):
-            raise ConfigError(f"Server {config.name!r} cannot have a variable named {name!r}.")
-    for name, value in config.headers.items():
-        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_HEADERS.search(value):
             raise ConfigError(
-                f"The header {name!r} of server {config.name!r} has a character that HTTP does "
-                "not allow, such as a line break."
+                f"A variable in the `env` of server {config.name!r} has an impossible name: an "
+                "empty one, or one with `=` or a null character."
             )
+    for name, value in config.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ConfigError(
+                f"A header of server {config.name!r} has an impossible name: an empty one, or one "
+                "with a space, a colon or another character that HTTP does not allow."
+            )
+        _check_header(f"header {shown_key(name)!r}", value, config.name)
+    _check_header("`bearer_token`", config.bearer_token or "", config.name)
+
+
+def _check_header(what: str, value: str, server: str) -> None:
+    if not _HEADER_VALUE.fullmatch(value):
+        raise ConfigError(
+            f"The {what} of server {server!r} must be printable ASCII on one line; look for a "
+            "line break at its end."
+        )

@@ -2,16 +2,16 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict
 
-__all__ = ["Expansion", "Undefined", "Variables", "input_variable"]
+__all__ = ["Expansion", "Undefined", "Variables", "defaults_in", "input_variable"]
 
 Undefined = Literal["error", "keep", "empty"]
 """What becomes of a variable that nobody defined: refuse, leave it as written, or nothing."""
@@ -48,6 +48,10 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Variables(workspace={self.workspace!r}, undefined={self.undefined!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        return [("workspace", self.workspace), ("undefined", self.undefined)]
+
     def expand(self, text: str) -> Expansion:
         """Replace every variable in a text; ``$${`` stands for a plain ``${``.
 
@@ -83,7 +87,7 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         name = named.removeprefix("env:")
         # As in a shell, `:-` also replaces what is defined but empty.
         if has_default and not self._value(name):
-            return default, False
+            return default, self._may_be_secret(name, default)
         return self._environment(reference, name)
 
     def _environment(self, reference: str, name: str) -> tuple[str, bool]:
@@ -98,7 +102,10 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
                 f"The environment variable {name} is not set. Set it, or give a default: "
                 f"`${{{name}:-default}}`.",
             )
-        return value, name not in _HARMLESS and value not in (self.home, self.workspace)
+        return value, self._may_be_secret(name, value)
+
+    def _may_be_secret(self, name: str, value: str) -> bool:
+        return name not in _HARMLESS and value not in (self.home, self.workspace)
 
     def _value(self, name: str) -> str | None:
         return self.own.get(name, self.environ.get(name))
@@ -131,6 +138,14 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
                 return os.sep
             case _:
                 return None
+
+
+def defaults_in(text: str) -> Iterator[tuple[str, str]]:
+    """Give the name and the default of every ``${VAR:-default}`` in a text."""
+    for reference in _REFERENCE.finditer(text):
+        named, has_default, default = (reference[1] or "").partition(":-")
+        if has_default:
+            yield named.removeprefix("env:"), default
 
 
 def input_variable(identity: str) -> str:

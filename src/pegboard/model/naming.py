@@ -169,7 +169,7 @@ class NameTable:
                 return held
             if wanted is not None and _LEGAL.fullmatch(wanted) and self._is_free(wanted):
                 return self._give(wanted, identity)
-            name = legal_name(self._policy_name(server, tool), identity)
+            name = self.policy_name(server, tool)
             if self._is_free(name):
                 return self._give(name, identity)
             return self._settle(name, identity)
@@ -184,6 +184,20 @@ class NameTable:
         if identity is None:
             raise ToolNotFoundError(exposed, nearest=nearest_names(exposed, list(self._origins)))
         return identity
+
+    def policy_name(self, server: str, tool: str) -> str:
+        """Return what a tool is to be called if nobody else is, made legal.
+
+        Raises:
+            InvalidToolError: when the naming policy gives something that is not a string.
+        """
+        name: object = self._naming(server, tool)
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidToolError(
+                f"The naming policy gave {type(name).__name__!r} for tool {tool!r} of server "
+                f"{server!r}; it must give a string."
+            )
+        return legal_name(name, (server, tool))
 
     def exposed(self, server: str, tool: str) -> str | None:
         """Return the name a tool has, or ``None`` if it has none."""
@@ -205,15 +219,6 @@ class NameTable:
     def nameless(self) -> dict[Identity, str]:
         """Return every identity that was left out or overridden, and the name it lost."""
         return dict(self._nameless)
-
-    def _policy_name(self, server: str, tool: str) -> str:
-        name: object = self._naming(server, tool)
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidToolError(
-                f"The naming policy gave {type(name).__name__!r} for tool {tool!r} of server "
-                f"{server!r}; it must give a string."
-            )
-        return name
 
     def _is_free(self, name: str) -> bool:
         return name not in self._origins and not (self._taken is not None and self._taken(name))

@@ -43,23 +43,31 @@ def either(schemas: Sequence[Any]) -> Any:
 def unite(base: Schema, branches: Sequence[Schema]) -> Schema:
     """Return one object schema in place of alternatives: every property, required where all say so.
 
-    It is looser than the alternatives: which properties belong together is no longer said.
+    It is looser than the alternatives: which properties belong together is no longer said. Only
+    where the base or an alternative mentions properties at all, one that it does not mention is
+    taken to be what the others say of it. Strictly speaking it might be anything there, but that is
+    hardly ever meant.
     """
     found: dict[str, list[Any]] = {}
     for branch in branches:
         for name, schema in cast("Schema", branch.get("properties", {})).items():
             found.setdefault(name, []).append(schema)
     own = dict(cast("Schema", base.get("properties", {})))
+    # Beside properties of the base, an alternative without any only says something about those.
+    anything = "properties" not in base and any(_takes_anything(branch) for branch in branches)
     for name, schemas in found.items():
         # What the base says of a property holds for every alternative.
         if own.get(name, True) in (True, {}):
-            own[name] = either(schemas)
+            own[name] = _described_only(schemas) if anything else either(schemas)
     required = strings(base.get("required"))
     if branches:
         first, *others = (strings(branch.get("required")) for branch in branches)
         required += [name for name in first if all(name in other for other in others)]
     united = {**base, "properties": own, "required": list(dict.fromkeys(required))}
-    if branches and all(branch.get("additionalProperties") is False for branch in branches):
+    extras = [branch.get("additionalProperties") for branch in branches]
+    if anything or any(extra not in (None, False) for extra in extras):
+        united.setdefault("additionalProperties", True)
+    elif extras and None not in extras:
         united.setdefault("additionalProperties", False)
     return united
 
@@ -69,6 +77,17 @@ def strings(value: object) -> list[str]:
     if not isinstance(value, list):
         return []
     return [item for item in cast("list[object]", value) if isinstance(item, str)]
+
+
+def _takes_anything(schema: Schema) -> bool:
+    return "properties" not in schema and schema.get("additionalProperties", True) in (True, {})
+
+
+def _described_only(schemas: Sequence[Any]) -> Schema:
+    for schema in schemas:
+        if isinstance(schema, dict) and "description" in schema:
+            return {"description": cast("Schema", schema)["description"]}
+    return {}
 
 
 def _last(_: Any, new: Any) -> Any:

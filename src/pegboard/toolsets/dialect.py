@@ -37,20 +37,11 @@ def root_object(schema: Schema) -> Schema:
     Raises:
         DialectError: when no object fits it, so that nobody could call the tool.
     """
-    base = _all_at_once(schema)
-    if not _may_be_object(base):
-        raise DialectError("its input schema does not describe an object")
-    for key in ("anyOf", "oneOf"):
-        if alternatives := base.pop(key, None):
-            objects = _objects(alternatives)
-            if not objects:
-                raise DialectError("none of the alternatives of its input schema is an object")
-            base = unite(base, objects)
-    kept: Schema = {key: value for key, value in base.items() if key not in _NOT_AT_THE_ROOT}
-    if "properties" not in kept:
+    root: Schema = {**_one_object(schema), "type": "object"}
+    if "properties" not in root:
         # The same meaning, said aloud: whoever mentions no property at all takes any.
-        kept = {"properties": {}, "additionalProperties": True, **kept}
-    return {**kept, "type": "object"}
+        return {"properties": {}, "additionalProperties": True, **root}
+    return root
 
 
 def simplify(schema: Any) -> Schema:
@@ -95,6 +86,19 @@ def _all_at_once(schema: Schema) -> Schema:
     return node
 
 
+def _one_object(schema: Schema) -> Schema:
+    base = _all_at_once(schema)
+    if not _may_be_object(base):
+        raise DialectError("its input schema does not describe an object")
+    for key in ("anyOf", "oneOf"):
+        if alternatives := base.pop(key, None):
+            objects = _objects(alternatives)
+            if not objects:
+                raise DialectError("none of the alternatives of its input schema is an object")
+            base = unite(base, objects)
+    return {key: value for key, value in base.items() if key not in _NOT_AT_THE_ROOT}
+
+
 def _objects(alternatives: Sequence[AnySchema]) -> list[Schema]:
     """Return those alternatives that describe objects, as one object each."""
     objects: list[Schema] = []
@@ -103,7 +107,7 @@ def _objects(alternatives: Sequence[AnySchema]) -> list[Schema]:
             objects.append({})
         elif isinstance(alternative, dict):
             with suppress(DialectError):
-                objects.append(root_object(alternative))
+                objects.append(_one_object(alternative))
     return objects
 
 

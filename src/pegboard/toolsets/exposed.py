@@ -77,7 +77,7 @@ class ExposedTool:
                 given = restore_names(given, self._originals)
             except RecursionError:
                 return given
-        return drop_forbidden_nulls(given, self._inlined)
+        return drop_forbidden_nulls(given, self._inlined, original=self.source.input_schema)
 
     @cached_property
     def parameters(self) -> Schema:

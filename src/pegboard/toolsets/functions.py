@@ -29,15 +29,14 @@ def build_function(
     name: str,
     exposed: ExposedTool,
     *,
-    call: Callable[[str, dict[str, Any]], Awaitable[ToolResult]],
+    call: Callable[[dict[str, Any]], Awaitable[ToolResult]],
     raw: bool,
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return a coroutine function that calls the tool."""
     face = _Face.of(exposed)
-    tool = exposed.tool.name
 
     async def function(*args: Any, **kwargs: Any) -> Any:
-        result = await call(tool, face.arguments(args, kwargs))
+        result = await call(face.arguments(args, kwargs))
         return result if raw else result.raise_for_error().value()
 
     return _dress(function, name, exposed, face, raw=raw)
@@ -47,15 +46,14 @@ def build_sync_function(
     name: str,
     exposed: ExposedTool,
     *,
-    call: Callable[[str, dict[str, Any]], ToolResult],
+    call: Callable[[dict[str, Any]], ToolResult],
     raw: bool,
 ) -> Callable[..., Any]:
     """Return a function that calls the tool and waits for it."""
     face = _Face.of(exposed)
-    tool = exposed.tool.name
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        result = call(tool, face.arguments(args, kwargs))
+        result = call(face.arguments(args, kwargs))
         return result if raw else result.raise_for_error().value()
 
     return _dress(function, name, exposed, face, raw=raw)
@@ -85,7 +83,7 @@ class _Face(NamedTuple):
             descriptions[parameter] = str(simple.get("description", ""))
             parameters.append(_parameter(parameter, simple, optional=name not in required))
         rest = None
-        if root.get("additionalProperties", False) is not False:
+        if _takes_more(root):
             rest = _unique("arguments", originals)
             kind = inspect.Parameter.VAR_KEYWORD
             parameters.append(inspect.Parameter(rest, kind, annotation=Any))
@@ -106,6 +104,15 @@ class _Face(NamedTuple):
             if value is not None or self.signature.parameters[name].default is not None
         }
         return {**rest, **given}
+
+
+def _takes_more(root: Schema) -> bool:
+    """Tell whether the schema takes, or even requires, arguments that it does not declare."""
+    return (
+        root.get("additionalProperties", False) is not False
+        or bool(root.get("patternProperties"))
+        or not set(root["properties"]).issuperset(strings(root.get("required")))
+    )
 
 
 def _parameter(name: str, simple: Schema, *, optional: bool) -> inspect.Parameter:

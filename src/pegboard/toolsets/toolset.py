@@ -2,12 +2,9 @@
 
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from operator import is_
 from typing import Any, TypeVar, Unpack
 
-from pegboard.errors import ToolConflictError, ToolNotFoundError
 from pegboard.model import Tool, ToolResult
-from pegboard.model.names import nearest_names
 from pegboard.model.naming import NameTable
 from pegboard.registry import Registry
 from pegboard.toolsets.dialect import DialectError
@@ -17,8 +14,9 @@ from pegboard.toolsets.functions import (
     build_sync_function,
     function_name,
 )
+from pegboard.toolsets.live_view import LiveView
 from pegboard.toolsets.openai import OpenAIApi
-from pegboard.toolsets.selection import Selection, View, compile_selection
+from pegboard.toolsets.selection import Selection, compile_selection
 
 __all__ = ["Toolset"]
 
@@ -40,48 +38,49 @@ class Toolset:
 
     def __init__(self, registry: Registry, **selection: Unpack[Selection]) -> None:
         self._registry = registry
-        self._views: tuple[View, ...] = (compile_selection(selection),)
-        # One value, so that threads never see the tools of one moment with those of another.
-        self._latest: tuple[tuple[Tool, ...], dict[str, ExposedTool]] = ((), {})
-        # Names a model was given stay valid while a conversation lasts, whatever comes or goes.
-        self._provider_names = NameTable(_provider_name)
+        self._view = LiveView(registry, (compile_selection(selection),))
         self._function_names = NameTable(lambda _, tool: function_name(tool))
 
     def select(self, **more: Unpack[Selection]) -> "Toolset":
         """Return a narrower view of this one; patterns and new names apply to the names here."""
         narrower = Toolset(self._registry, **more)
-        narrower._views = (*self._views, *narrower._views)
+        narrower._view = LiveView(self._registry, (*self._view.views, *narrower._view.views))
         return narrower
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the definitions, under the names of the view.
 
         Raises:
-            ToolConflictError: when two tools would have the same name.
+            ToolConflictError: when two tools would have the same name at the first look. One that
+                comes later is left out instead, and is found in `skipped`.
         """
-        return tuple(exposed.tool for exposed in self._current().values())
+        return tuple(exposed.tool for exposed in self._view.tools.values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the view."""
-        return tuple(self._current())
+        return tuple(self._view.tools)
 
     def __len__(self) -> int:
-        return len(self._current())
+        return len(self._view.tools)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._current()
+        return name in self._view.tools
 
     def __repr__(self) -> str:
         return f"<Toolset of {len(self)} tools>"
 
     @property
     def skipped(self) -> Mapping[str, str]:
-        """The tools that no provider could be given, and why."""
-        reasons: dict[str, str] = {}
+        """The tools that no provider could be given, and why.
+
+        Among them, under its name in the registry, is a tool that came later and would have the
+        name of another.
+        """
+        reasons = dict(self._view.left_out)
         self._each(lambda it: it.openai(strict=True, api="chat"), reasons)
         self._each(ExposedTool.anthropic, reasons)
         self._each(ExposedTool.gemini, reasons)
@@ -112,7 +111,10 @@ class Toolset:
         """
 
         def build(it: ExposedTool) -> Callable[..., Coroutine[Any, Any, Any]]:
-            return build_function(self._function_name(it), it, call=self.call, raw=raw)
+            def call(arguments: dict[str, Any]) -> Coroutine[Any, Any, ToolResult]:
+                return self._call(self._view.find_again(it), arguments)
+
+            return build_function(self._function_name(it), it, call=call, raw=raw)
 
         return self._each(build)
 
@@ -120,7 +122,10 @@ class Toolset:
         """Return the tools as blocking functions, for agents that are not asynchronous."""
 
         def build(it: ExposedTool) -> Callable[..., Any]:
-            return build_sync_function(self._function_name(it), it, call=self.call_sync, raw=raw)
+            def call(arguments: dict[str, Any]) -> ToolResult:
+                return self._call_sync(self._view.find_again(it), arguments)
+
+            return build_sync_function(self._function_name(it), it, call=call, raw=raw)
 
         return self._each(build)
 
@@ -140,9 +145,7 @@ class Toolset:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        exposed = self._find(name)
-        given = exposed.arguments(arguments)
-        return ToolResult.of(await self._registry.acall(exposed.source.name, given, meta))
+        return await self._call(self._view.find(name), arguments, meta)
 
     def call_sync(
         self,
@@ -157,59 +160,30 @@ class Toolset:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        exposed = self._find(name)
+        return self._call_sync(self._view.find(name), arguments, meta)
+
+    async def _call(
+        self, exposed: ExposedTool, arguments: object, meta: Mapping[str, Any] | None = None
+    ) -> ToolResult:
+        given = exposed.arguments(arguments)
+        return ToolResult.of(await self._registry.acall(exposed.source.name, given, meta))
+
+    def _call_sync(
+        self, exposed: ExposedTool, arguments: object, meta: Mapping[str, Any] | None = None
+    ) -> ToolResult:
         given = exposed.arguments(arguments)
         return ToolResult.of(self._registry.call(exposed.source.name, given, meta))
 
-    def _find(self, name: object) -> ExposedTool:
-        current = self._current()
-        if isinstance(name, str):
-            if name in self._provider_names:
-                _, name = self._provider_names.origin(name)
-            exposed = current.get(name)
-            if exposed is not None:
-                return exposed
-        raise ToolNotFoundError(name, nearest=nearest_names(name, current))
-
-    def _current(self) -> dict[str, ExposedTool]:
-        seen, exposed = self._latest
-        there = self._registry.tools()
-        if len(seen) != len(there) or not all(map(is_, seen, there)):
-            exposed = self._look(there, exposed)
-            self._latest = (there, exposed)
-        return exposed
-
-    def _look(
-        self, there: tuple[Tool, ...], before: dict[str, ExposedTool]
-    ) -> dict[str, ExposedTool]:
-        known = {id(it.source): it for it in before.values()}
-        exposed: dict[str, ExposedTool] = {}
-        for source in there:
-            one = known.get(id(source)) or self._expose(source)
-            if one is None:
-                continue
-            other = exposed.setdefault(one.tool.name, one)
-            if other is not one:
-                raise _conflict(one.tool.name, other.source, source)
-        return exposed
-
-    def _expose(self, source: Tool) -> ExposedTool | None:
-        shown: Tool | None = source
-        for view in self._views:
-            shown = None if shown is None else view(shown)
-        if shown is None:
-            return None
-        name = _assigned(self._provider_names, shown.name)
-        return ExposedTool(source, shown, provider_name=name)
-
     def _function_name(self, exposed: ExposedTool) -> str:
-        return _assigned(self._function_names, exposed.tool.name)
+        name = self._function_names.assign("", exposed.tool.name)
+        assert name is not None, "a table that renames leaves nobody out"
+        return name
 
     def _each(
         self, build: Callable[[ExposedTool], T], reasons: dict[str, str] | None = None
     ) -> list[T]:
         built: list[T] = []
-        for name, exposed in self._current().items():
+        for name, exposed in self._view.tools.items():
             try:
                 built.append(build(exposed))
             except DialectError as error:
@@ -223,23 +197,3 @@ class Toolset:
             if reasons is not None:
                 reasons[name] = reason
         return built
-
-
-def _provider_name(_: str, name: str) -> str:
-    # Gemini wants a letter or an underscore first; the others do not mind.
-    return f"_{name}" if name[0] in "-0123456789" else name
-
-
-def _assigned(table: NameTable, name: str) -> str:
-    given = table.assign("", name)
-    assert given is not None, "a table that renames leaves nobody out"
-    return given
-
-
-def _conflict(name: str, first: Tool, second: Tool) -> ToolConflictError:
-    error = ToolConflictError(name)
-    error.args = (
-        f"Two tools of this view would be named {name!r}: {first.name!r} and {second.name!r}. "
-        "Rename one of them, or leave it out with `exclude`.",
-    )
-    return error

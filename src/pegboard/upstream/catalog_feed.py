@@ -18,6 +18,10 @@ __all__ = ["CatalogFeed", "Steps", "tool_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
+GivenName = tuple[str, str]
+"""What a tool should have been called, and what it was called because that was not possible."""
+_TAKEN = "its name is taken by another tool"
+
 Steps = Callable[[str, Tool], Step]
 """Gives the step that calls a tool of the server, by its original name."""
 
@@ -39,6 +43,10 @@ class CatalogFeed:
         """The tools on the board, by original name."""
         self.left_out: dict[str, str] = {}
         """Tools that are not on the board, and why; by original name."""
+        self.invalid: set[str] = set()
+        """Those of them whose definition is broken."""
+        self.contested: dict[str, Mapping[str, Any]] = {}
+        """Definitions of those whose name another tool has."""
         self._config = config
         self._registry = registry
         self._names = names
@@ -48,82 +56,133 @@ class CatalogFeed:
         self.conflict: ToolConflictError | None = None
         """The first conflict of names, where those are to be raised."""
         self._permits = _permission(config)
+        self._retired = False
 
     def apply(
         self,
         listed: Iterable[Mapping[str, Any]],
         *,
-        names: Mapping[str, str] | None = None,
+        names: Mapping[str, GivenName] | None = None,
         checked: bool = False,
     ) -> None:
         """Make the board show exactly the listed tools, in one change.
 
         Args:
             listed: definitions as the protocol has them.
-            names: exposed names from an earlier run.
+            names: names that had to be changed in an earlier run.
             checked: the definitions were on the board before, so their schemas are valid.
         """
+        if self._retired:
+            # A list that was on its way when the server left.
+            return
         wanted: dict[str, Tool] = {}
         left_out: dict[str, str] = {}
+        self.contested = {}
         for raw in listed:
-            original = raw.get("name")
-            if not isinstance(original, str) or original in wanted:
-                left_out[str(original)] = "it has no name, or that of another tool of the server"
+            original = _name_of(raw)
+            if original is None or original in wanted:
+                label = "a tool without a name" if original is None else f"{original} (again)"
+                left_out[label] = "every tool needs a name of its own"
                 continue
             try:
                 tool = self._understand(original, raw, (names or {}).get(original))
             except (PegboardError, TypeError, ValueError) as error:
                 if isinstance(error, ToolConflictError):
                     self.conflict = self.conflict or error
-                left_out[str(original)] = str(error)
+                left_out[original] = str(error)
                 continue
             if tool is not None:
                 wanted[original] = tool
         self._exchange(wanted, left_out, checked=checked)
 
-    def clear(self) -> None:
-        """Take all tools of the server off the board, in one change."""
+    def retire(self) -> None:
+        """Take all tools of the server off the board for good, in one change."""
+        self._retired = True
+        self.contested = {}
         self._exchange({}, {}, checked=True)
 
-    def _understand(self, original: str, raw: Mapping[str, Any], name: str | None) -> Tool | None:
+    def on_board(self) -> int:
+        """Count the tools that are on the board; another may have taken the place of one."""
+        return sum(1 for tool in self.tools.values() if self._holds(tool))
+
+    def remembers(self, raw: object) -> bool:
+        """Tell whether a definition is worth remembering: not those that are broken."""
+        name = _name_of(raw)
+        return name is not None and name not in self.invalid
+
+    def changed_names(self) -> dict[str, GivenName]:
+        """Return the tools that are not called what they should be, to be remembered."""
+        should = {it: self._names.policy_name(self._config.name, it) for it in self.tools}
+        return {
+            it: (should[it], tool.name)
+            for it, tool in self.tools.items()
+            if tool.name != should[it]
+        }
+
+    def _understand(
+        self, original: str, raw: Mapping[str, Any], given: GivenName | None
+    ) -> Tool | None:
         if not self._permits(original):
             return None
-        prefix = self._config.prefix
-        wanted = name if prefix is None or name is not None else prefix + original
-        exposed = self._names.assign(self._config.name, original, wanted=wanted)
+        server = self._config.name
+        wanted = None
+        if given is not None and given[0] == self._names.policy_name(server, original):
+            wanted = given[1]
+        exposed = self._names.assign(server, original, wanted=wanted)
         if exposed is None:
-            raise ValueError("its name is taken by another tool")
+            self.contested[original] = raw
+            raise ValueError(_TAKEN)
         return tool_of(raw, exposed, self._config)
+
+    def _holds(self, tool: Tool) -> bool:
+        return tool.name in self._registry and self._registry.get(tool.name) is tool
 
     def _exchange(
         self, wanted: dict[str, Tool], left_out: dict[str, str], *, checked: bool
     ) -> None:
         before = self.tools
-        fresh = {it: tool for it, tool in wanted.items() if before.get(it) != tool}
+        # What has not changed stays the very object that is on the board.
+        wanted = {it: before[it] if before.get(it) == tool else tool for it, tool in wanted.items()}
+        fresh = {it: tool for it, tool in wanted.items() if before.get(it) is not tool}
         gone = [it for it in before if it not in wanted]
         report = self._registry.register_many(
             [BoundTool(tool, self._steps(it, tool), checked=checked) for it, tool in fresh.items()],
             on_conflict=self._on_conflict,
             on_error="report",
-            replacing=[before[it].name for it in (*gone, *fresh) if it in before],
+            # Only what is still ours: somebody may have been allowed to override it.
+            replacing=[
+                before[it].name
+                for it in (*gone, *fresh)
+                if it in before and self._holds(before[it])
+            ],
             **self._policies,
         )
         originals = list(fresh)
         for rejection in report.rejected:
             left_out[originals[rejection.index]] = str(rejection.error)
         for tool in report.skipped:
-            left_out[self._names.origin(tool.name)[1]] = "its name is taken by another tool"
+            left_out[self._names.origin(tool.name)[1]] = _TAKEN
+        self.invalid = {originals[rejection.index] for rejection in report.rejected}
         for original in left_out:
             wanted.pop(original, None)
         for original in (*gone, *left_out):
             self._names.release(self._config.name, original)
         for original, reason in left_out.items():
             if self.left_out.get(original) != reason:
+                context = {"server": self._config.name, "tool": original, "reason": reason}
                 logger.warning(
-                    "tool_left_out",
-                    extra={"server": self._config.name, "tool": original, "reason": reason},
+                    "tool_left_out: %r of server %r: %s",
+                    original,
+                    self._config.name,
+                    reason,
+                    extra=context,
                 )
         self.tools, self.left_out = wanted, left_out
+
+
+def _name_of(raw: object) -> str | None:
+    name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
+    return name if isinstance(name, str) else None
 
 
 def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:

@@ -25,8 +25,8 @@ __all__ = [
 Era = Literal["legacy", "modern"]
 """``legacy`` servers begin with a handshake; ``modern`` ones (2026-07-28) need none."""
 
-OnProgress = Callable[[float, float | None, str | None], Awaitable[object]]
-"""Receives progress, total and a message while a call runs."""
+OnProgress = Callable[[float, float | None, str | None], Awaitable[object] | object]
+"""Receives progress, total and a message while a call runs; may be a coroutine function."""
 
 ListChanged = Literal["tools", "resources", "prompts"]
 """Which list of a server is not what it was."""
@@ -172,10 +172,6 @@ class Connection(Protocol):
         """Start from what an earlier run found out."""
         ...
 
-    def blame(self, reason: str) -> None:
-        """Note what went wrong with a server that is connected all the same."""
-        ...
-
-    def answered(self) -> None:
-        """Note that the server did what it was asked: earlier failures are forgiven."""
+    def blame(self, reason: str | None) -> None:
+        """Note what is wrong with a server that is connected all the same, or that it is mended."""
         ...

@@ -138,7 +138,9 @@ def failure_of_answer(
     if had_session and _forgot_session(status, told):
         message = "The server has forgotten this session."
         return Failure(kind="session_lost", message=message, status=status)
-    if told is not None and status != 401:
+    retry_after = _seconds(answer.headers.get("retry-after"))
+    is_busy = status == 429 or (status == 503 and retry_after is not None)
+    if told is not None and status != 401 and not is_busy:
         return None
     if status in (401, 403):
         return Failure(
@@ -147,8 +149,7 @@ def failure_of_answer(
             status=status,
             challenge=_shown(redact(answer.headers.get("www-authenticate", ""))) or None,
         )
-    retry_after = _seconds(answer.headers.get("retry-after"))
-    if status == 429 or (status == 503 and retry_after is not None):
+    if is_busy:
         return Failure(
             kind="busy",
             message=f"The server is busy (HTTP {status}).",

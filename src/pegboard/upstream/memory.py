@@ -25,8 +25,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     negotiated: Negotiated
     tools: tuple[Mapping[str, Any], ...]
     """The definitions as the server sent them."""
-    names: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Exposed names by original names, so that they stay the same."""
+    names: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict[str, tuple[str, str]])
+    """By original name: what a tool should have been called, and what it was called instead."""
 
 
 class CatalogMemory(Protocol):
@@ -67,7 +67,7 @@ class FileMemory:
                 found[key] = _decoder.decode(data)
             except FileNotFoundError:
                 continue
-            except (OSError, msgspec.DecodeError) as error:
+            except (OSError, ValueError, msgspec.MsgspecError) as error:
                 logger.warning("memory_unreadable", extra={"reason": str(error)})
         return found
 
@@ -98,12 +98,16 @@ def memory_key(config: ServerConfig) -> str:
         config.cwd,
         config.url,
         dict(config.headers),
+        # Who asks may decide what is offered.
+        config.bearer_token,
+        None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
     )
-    return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]
+    # Not JSON: an environment may hold text that is no Unicode.
+    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _default_directory() -> Path:
-    return Path(platformdirs.user_cache_dir("pegboard", appauthor=False)) / "catalog-1"
+    return Path(platformdirs.user_cache_dir("pegboard", appauthor=False)) / "catalog-2"
 
 
 _decoder = msgspec.json.Decoder(Remembered)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import anyio
 
 from pegboard.errors import NotConnectedError, WouldDeadlockError
+from pegboard.model.forks import start_anew_in_children
 from pegboard.policies.concurrency import blocked_threads
 
 if TYPE_CHECKING:
@@ -37,28 +38,54 @@ class Nursery:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._ready = anyio.Event()
+        self._is_ending = False
         self._guests: set[asyncio.Task[Any] | None] = set()
         self._asides: set[asyncio.Task[None]] = set()
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Start anew: a forked child has neither the threads nor the event loops of its parent."""
+        self._deciding = threading.Lock()
+        self._loop = self._task = self._group = None
 
     @property
     def is_open(self) -> bool:
-        """True while tasks can be started."""
-        return self._group is not None and self._loop is not None and not self._loop.is_closed()
+        """True while tasks can be started: it was opened, and its event loop runs."""
+        return self._group is not None and not self._is_ending and not self._is_gone()
 
     async def open(self) -> None:
-        """Start the task, unless it runs or is being started."""
+        """Start the task, unless it runs or is being started, on this loop or another."""
         loop = asyncio.get_running_loop()
-        if self.is_open:
-            return
-        if self._task is None or self._loop is not loop or self._task.done():
-            self._loop = loop
-            self._thread = threading.get_ident()
-            self._ready = anyio.Event()
-            # A context of its own: what the opener had in his would otherwise live as long as we.
-            self._task = loop.create_task(
-                self._run(self._ready), name=f"pegboard {self._name}", context=contextvars.Context()
-            )
-        await self._ready.wait()
+        if self._is_ending and self._loop is loop and self._task is not None:
+            await asyncio.wait([self._task])
+        with self._deciding:
+            if self._task is None or self._task.done() or self._is_gone():
+                self._loop = loop
+                self._thread = threading.get_ident()
+                self._ready = anyio.Event()
+                self._is_ending = False
+                # A context of its own: the opener's would otherwise live as long as we do.
+                self._task = loop.create_task(
+                    self._run(self._ready),
+                    name=f"pegboard {self._name}",
+                    context=contextvars.Context(),
+                )
+            ready = self._ready
+        await self.at_home(ready.wait)
+
+    @property
+    def opening(self) -> object:
+        """Another object for each time that it is opened."""
+        return self._task
+
+    @property
+    def home(self) -> object:
+        """The event loop that the tasks live on."""
+        return self._loop
+
+    def _is_gone(self) -> bool:
+        return self._loop is None or not self._loop.is_running()
 
     def start_soon(self, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
         """Start work that nobody waits for; what it raises is logged."""
@@ -77,7 +104,7 @@ class Nursery:
     async def close(self) -> None:
         """Cancel everything and wait for its end; from any task or loop, any number of times."""
         task, loop = self._task, self._loop
-        if task is None or loop is None or loop.is_closed():
+        if task is None or loop is None or not (loop.is_running() or self.is_home()):
             self._group = self._task = None
             return
         await self.at_home(self._end)
@@ -92,12 +119,14 @@ class Nursery:
         loop = self._loop
         if loop is asyncio.get_running_loop():
             return await work()
-        if loop is None or loop.is_closed():
-            raise NotConnectedError(
-                "The event loop on which the connections were opened is closed. Open them again.",
-                server=self._name,
-                tool=tool,
+        if loop is None or not loop.is_running():
+            problem = (
+                "Nothing is connected yet. Connect first."
+                if loop is None
+                else "The event loop on which the connections were opened does not run any more. "
+                "Open them again."
             )
+            raise NotConnectedError(problem, server=self._name, tool=tool)
         if self._thread in blocked_threads.get():
             raise WouldDeadlockError(tool)
         future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), loop)
@@ -132,13 +161,16 @@ class Nursery:
             ready.set()
 
     async def _end(self) -> None:
-        task, group = self._task, self._group
-        if group is not None:
-            group.cancel_scope.cancel()
-        if task is not None and task is not asyncio.current_task():
-            with anyio.move_on_after(PATIENCE, shield=True):
-                await asyncio.wait([task])
-        self._task = None
+        task = self._task
+        if task is None or task.done() or task is asyncio.current_task():
+            return
+        with anyio.move_on_after(PATIENCE, shield=True):
+            # It may be just about to be opened.
+            await self._ready.wait()
+            self._is_ending = True
+            if self._group is not None:
+                self._group.cancel_scope.cancel()
+            await asyncio.wait([task])
 
 
 async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> None:

@@ -1,21 +1,28 @@
 """UpstreamServer: one server with its connection and its tools on the board."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ConnectionLostError, PegboardError, ProtocolError, ToolTimeoutError
+from pegboard.errors import (
+    ConnectionLostError,
+    NotConnectedError,
+    PegboardError,
+    ProtocolError,
+    ToolTimeoutError,
+)
 from pegboard.model import Step, Tool, ToolCall, ToolResult
 from pegboard.model.names import name_matcher
 from pegboard.model.naming import NameTable, OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
+from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.catalog_feed import CatalogFeed
 from pegboard.upstream.connection import (
     Connection,
@@ -39,6 +46,10 @@ progress_of_call: ContextVar[OnProgress | None] = ContextVar("progress_of_call",
 
 MANY_TOOLS = 200
 """So many definitions are put on the board in a thread: checking each takes a tenth of a ms."""
+
+
+FIRST_NOTICE, LAST_NOTICE = 0.05, 5.0
+"""Seconds between two readings of a list that keeps changing."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +91,10 @@ class UpstreamServer:
         self._memory = board.memory
         self._key = memory_key(config)
         self._known = False
+        self._held = False
+        self._waiting: list[dict[str, Any]] | None = None
         self._reconciled = anyio.Event()
+        self._reconciled_for = 0
         self._showing = anyio.Lock()
         self._list_error: PegboardError | None = None
         self._dirty = False
@@ -88,7 +102,12 @@ class UpstreamServer:
         self._repeatable = name_matcher("idempotent", config.idempotent)
         kind = StatelessConnection if config.stateless else StatefulConnection
         self.connection: Connection = kind(
-            config, surroundings, on_ready=self._reconcile, on_changed=self._list_changed
+            config,
+            surroundings,
+            on_ready=self._reconcile,
+            on_changed=self._list_changed,
+            # What nobody has ever seen cannot be called, so nothing else would start it.
+            tries_by_itself=lambda: not config.lazy or not self._known,
         )
         self.feed: CatalogFeed = CatalogFeed(
             config,
@@ -117,7 +136,7 @@ class UpstreamServer:
             era=said.era if said else None,
             protocol_version=said.version if said else None,
             server_version=(said.server_version or None) if said else None,
-            tool_count=len(self.feed.tools),
+            tool_count=self.feed.on_board(),
             left_out=dict(self.feed.left_out),
             last_error=connection.last_error,
             startup_seconds=connection.startup_seconds,
@@ -142,15 +161,25 @@ class UpstreamServer:
         Raises:
             UpstreamError: when connecting or listing failed.
         """
+        self._refuse_if_disabled()
+        await self._nursery.at_home(self._start)
+
+    async def _start(self) -> None:
         await self.connection.open()
-        if not self._known:
+        # What is remembered may be out of date: wait for what this session lists.
+        wanted = self.connection.starts
+        while self._reconciled_for < wanted and self.connection.state == ServerState.READY:
             await self._reconciled.wait()
         if self._list_error is not None:
-            raise self._list_error
+            await self.refresh()
 
     async def stop(self) -> None:
-        """Disconnect; the tools stay on the board."""
-        await self.connection.close()
+        """Disconnect; the tools stay on the board, and the next call connects again."""
+        if self._nursery.is_open and self._nursery.is_guest():
+            # The caller is called by the very session that has to end.
+            self._nursery.start_aside(self.connection.close)
+        elif self._nursery.is_open:
+            await self._nursery.at_home(self.connection.close)
 
     async def refresh(self) -> None:
         """List the tools anew and put them on the board.
@@ -158,6 +187,10 @@ class UpstreamServer:
         Raises:
             UpstreamError: when listing failed.
         """
+        self._refuse_if_disabled()
+        await self._nursery.at_home(self._refresh)
+
+    async def _refresh(self) -> None:
         listed = await self.connection.list_all("tools/list") if self._has_tools() else []
         await self._show(listed)
 
@@ -184,6 +217,7 @@ class UpstreamServer:
         Raises:
             UpstreamError: whatever went wrong.
         """
+        self._refuse_if_disabled()
         return await self._nursery.at_home(lambda: self.connection.list_all(method))
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
@@ -228,9 +262,11 @@ class UpstreamServer:
         if on_progress is None:
             return None
 
-        async def note(progress: float, total: float | None, message: str | None) -> object:
+        async def note(progress: float, total: float | None, message: str | None) -> None:
             with self._nursery.guest():
-                return await on_progress(progress, total, message)
+                told = on_progress(progress, total, message)
+                if isinstance(told, Awaitable):
+                    await cast("Awaitable[object]", told)
 
         return note
 
@@ -249,7 +285,6 @@ class UpstreamServer:
                 raise
             logger.info("call_repeated", extra={"server": self.config.name, "tool": tool})
             raw = await self._limited("tools/call", params, tool, on_progress)
-        self.connection.answered()
         return raw
 
     async def _limited(
@@ -259,6 +294,7 @@ class UpstreamServer:
         tool: str,
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
+        self._refuse_if_disabled(tool)
         # Connecting has a limit of its own, and is not the tool's fault.
         if self.connection.state != ServerState.READY:
             await self.connection.open(tool=tool)
@@ -268,6 +304,14 @@ class UpstreamServer:
         raise ToolTimeoutError(
             tool, seconds=limit, remedy=f"raise `timeouts.call` of server {self.config.name!r}"
         )
+
+    def _refuse_if_disabled(self, tool: str = "") -> None:
+        if not self.config.enabled:
+            raise NotConnectedError(
+                f"Server {self.config.name!r} is disabled in the configuration.",
+                server=self.config.name,
+                tool=tool,
+            )
 
     def _read(self, raw: dict[str, Any], tool: str) -> ToolResult:
         try:
@@ -294,34 +338,70 @@ class UpstreamServer:
             self._list_error = error
             self.connection.blame(str(error))
             context = {"server": self.config.name, "reason": str(error)}
-            logger.error("list_failed", extra=context)  # noqa: TRY400 - the reason says it all
-        else:
-            logger.info(
-                "server_ready", extra={"server": self.config.name, "tools": len(self.feed.tools)}
-            )
+            logger.error("list_failed: %s", error, extra=context)  # noqa: TRY400 - says it all
+            self._nursery.start_soon(self._list_again, self.connection.starts)
         finally:
-            self._reconciled.set()
+            self._reconciled_for = self.connection.starts
+            waiting, self._reconciled = self._reconciled, anyio.Event()
+            waiting.set()
+
+    async def _list_again(self, start: int) -> None:
+        backoff = Backoff()
+        while self._list_error is not None:
+            backoff.failed()
+            await anyio.sleep(backoff.pause)
+            if self.connection.state != ServerState.READY or self.connection.starts != start:
+                return
+            try:
+                await self.refresh()
+            except PegboardError as error:
+                self._list_error = error
+
+    def hold(self) -> None:
+        """Keep what is listed off the board for now, so that speed does not decide about names."""
+        self._held = True
+
+    async def release(self) -> None:
+        """Put what was listed meanwhile on the board."""
+        self._held = False
+        listed, self._waiting = self._waiting, None
+        if listed is not None:
+            await self._show(listed)
+
+    async def retry_contested(self) -> None:
+        """Put tools on the board whose names have become free."""
+        if self.feed.contested:
+            await self.refresh()
 
     async def _show(self, listed: list[dict[str, Any]]) -> None:
+        self._known = True
+        if self._list_error is not None:
+            self._list_error = None
+            self.connection.blame(None)
+        if self._held:
+            self._waiting = listed
+            return
         async with self._showing:
             if len(listed) < MANY_TOOLS:
                 self.feed.apply(listed)
             else:
                 await anyio.to_thread.run_sync(self.feed.apply, listed)
-        self._known = True
         said = self.connection.negotiated
         if said is not None:
-            names = {original: tool.name for original, tool in self.feed.tools.items()}
-            remembered = Remembered(negotiated=said, tools=tuple(listed), names=names)
+            valid = tuple(raw for raw in listed if self.feed.remembers(raw))
+            names = self.feed.changed_names()
+            remembered = Remembered(negotiated=said, tools=valid, names=names)
             await anyio.to_thread.run_sync(self._keep, remembered)
+        logger.info(
+            "server_ready", extra={"server": self.config.name, "tools": len(self.feed.tools)}
+        )
 
     def _keep(self, remembered: Remembered) -> None:
         try:
             self._memory.save(self._key, remembered)
         except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure
-            logger.warning(
-                "memory_not_saved", extra={"server": self.config.name, "reason": str(error)}
-            )
+            context = {"server": self.config.name, "reason": str(error)}
+            logger.warning("memory_not_saved: %r: %s", self.config.name, error, extra=context)
 
     def _list_changed(self, kind: ListChanged) -> None:
         if kind != "tools":
@@ -333,14 +413,18 @@ class UpstreamServer:
             self._nursery.start_soon(self._refresh_until_clean)
 
     async def _refresh_until_clean(self) -> None:
+        pause = FIRST_NOTICE
         try:
-            while self._dirty:
+            # Only over the session that told: a notice is no reason to connect.
+            while self._dirty and self.connection.state == ServerState.READY:
                 self._dirty = False
                 try:
-                    await self.refresh()
+                    await self._refresh()
                 except PegboardError as error:
-                    logger.warning(
-                        "refresh_failed", extra={"server": self.config.name, "reason": str(error)}
-                    )
+                    context = {"server": self.config.name, "reason": str(error)}
+                    logger.warning("refresh_failed: %s", error, extra=context)
+                # A server that says so after every list would be listed for ever.
+                await anyio.sleep(pause)
+                pause = min(pause * 2, LAST_NOTICE)
         finally:
             self._refreshing = False

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import mcp_types as types
+import msgspec
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -62,15 +64,21 @@ async def open_session(
     opened = open_transport(config, pool=pool, on_lost=on_lost)
     client = _client(config, opened, legacy=legacy, questions=questions, on_changed=on_changed)
     entered = False
+    raised: Exception | None = None
     try:
         async with client:
             entered = True
-            yield SdkSession(config, client, opened, on_changed)
+            try:
+                yield SdkSession(config, client, opened, on_changed)
+            except Exception as error:  # noqa: BLE001 - raised again below, alone
+                raised = error
     except Exception as error:
         if not entered:
             raise error_of(error, config) from error
         # Whatever happens while leaving: the session is over either way.
         logger.debug("close_failed", extra={"server": config.name}, exc_info=True)
+    if raised is not None:
+        raise raised
 
 
 def _client(
@@ -110,7 +118,9 @@ class SdkSession:
     ) -> None:
         self.negotiated: Negotiated = _negotiated(client)
         self.keeps_session: bool = opened.keeps_session()
-        self.set_headers: Callable[[Mapping[str, str]], None] | None = opened.set_headers
+        self.set_headers: Callable[[Mapping[str, str]], None] | None = None
+        if opened.set_headers is not None:
+            self.set_headers = partial(self._swap_headers, opened.set_headers)
         self._config = config
         self._client = client
         self._session = client.session
@@ -152,8 +162,12 @@ class SdkSession:
             cursor: str | None = None
             for _ in range(MAX_PAGES):
                 page = await self.request(method, {"cursor": cursor} if cursor else {})
-                items.extend(page.get(key) or [])
-                cursor = page.get("nextCursor")
+                found: object = page.get(key) or []
+                more: object = page.get("nextCursor") or None
+                if not isinstance(found, list) or not isinstance(more, str | None):
+                    raise self._unreadable(method)
+                cursor = more
+                items.extend(cast("list[dict[str, Any]]", found))
                 if cursor is None:
                     return items
                 if cursor in cursors:
@@ -211,6 +225,14 @@ class SdkSession:
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    def _swap_headers(
+        self, send: Callable[[Mapping[str, str]], None], headers: Mapping[str, str]
+    ) -> None:
+        send(headers)
+        # So that they are hidden like the configured ones.
+        merged = {**self._config.headers, **headers}
+        self._config = msgspec.structs.replace(self._config, headers=merged)
 
     async def _send(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
@@ -276,6 +298,12 @@ class SdkSession:
             raise MCPError.from_error_data(answer)
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
+    def _unreadable(self, method: str) -> ProtocolError:
+        return ProtocolError(
+            f"Server {self._config.name!r} answers `{method}` with something that is no list.",
+            server=self._config.name,
+        )
+
     def _endless(self, method: str) -> ProtocolError:
         return ProtocolError(
             f"Server {self._config.name!r} never ends its list `{method}`.",
@@ -305,7 +333,7 @@ def _asks(config: ServerConfig, question: Question | None, kind: type[BaseModel]
 
     async def ask(_: ClientRequestContext, params: BaseModel) -> object:
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return _read_answer(await question(config.name, asked), kind)
+        return await _answer_to(question, config.name, asked, kind)
 
     return ask
 
@@ -315,12 +343,20 @@ def _asks_for_roots(config: ServerConfig, question: Question | None) -> Any:
         return None
 
     async def ask(_: ClientRequestContext) -> object:
-        return _read_answer(await question(config.name, {}), types.ListRootsResult)
+        return await _answer_to(question, config.name, {}, types.ListRootsResult)
 
     return ask
 
 
-def _read_answer(answer: Mapping[str, Any] | None, kind: type[BaseModel]) -> object:
-    if answer is None:
-        return types.ErrorData(code=types.INVALID_REQUEST, message="Declined")
-    return kind.model_validate(dict(answer))
+async def _answer_to(
+    question: Question, server: str, asked: Mapping[str, Any], kind: type[BaseModel]
+) -> object:
+    try:
+        answer = await question(server, asked)
+        if answer is not None:
+            return kind.model_validate(dict(answer))
+    except Exception:
+        # In the log, and not in words to a server: they may hold anything.
+        logger.exception("question_failed: %r", server, extra={"server": server})
+        return types.ErrorData(code=types.INTERNAL_ERROR, message="The question failed")
+    return types.ErrorData(code=types.INVALID_REQUEST, message="Declined")

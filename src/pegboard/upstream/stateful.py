@@ -3,7 +3,8 @@
 import copy
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -87,6 +88,7 @@ class StatefulConnection:
         legacy: bool = False,
         on_ready: Callable[[Session], Awaitable[None]] | None = None,
         on_changed: Callable[[ListChanged], None] | None = None,
+        tries_by_itself: Callable[[], bool] | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self.state: ServerState = ServerState.COLD
@@ -98,7 +100,8 @@ class StatefulConnection:
         self._legacy = legacy
         self._on_ready = on_ready
         self._on_changed = on_changed or _ignore
-        self._headers: dict[str, str] = {}
+        self._tries_by_itself = tries_by_itself or (lambda: not config.lazy)
+        self._configured = config
         self._backoff = Backoff()
         self._session: Session | None = None
         self._life: _Life | None = None
@@ -116,7 +119,7 @@ class StatefulConnection:
 
     async def close(self) -> None:
         """Disconnect and stay so until the next `open` or request; any number of times."""
-        life, self._life = self._life, None
+        life = self._life
         self._session = None
         self.state = ServerState.CLOSED
         if life is None:
@@ -146,20 +149,23 @@ class StatefulConnection:
         self.in_flight += 1
         try:
             try:
-                return await session.request(method, params, tool=tool, on_progress=on_progress)
+                raw = await session.request(method, params, tool=tool, on_progress=on_progress)
             except ServerUnavailableError as error:
                 if not self._lose_unreached(session, error):
                     raise
-            session = await self.session(tool=tool)
-            return await session.request(method, params, tool=tool, on_progress=on_progress)
+                session = await self.session(tool=tool)
+                raw = await session.request(method, params, tool=tool, on_progress=on_progress)
         except ConnectionLostError as error:
-            # Over HTTP one broken exchange says nothing about the session.
-            if self.config.transport != "streamable_http":
+            # Over HTTP one broken exchange says nothing about a session that the server keeps.
+            if not (self.config.transport == "streamable_http" and session.keeps_session):
                 self._lose(session, self.last_error or str(error))
             raise
         finally:
             self.in_flight -= 1
             self._last_used = monotonic()
+        if self._backoff.failures:
+            self._backoff.succeeded()
+        return raw
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Connect if need be, and return the items of all pages of a list.
@@ -168,7 +174,18 @@ class StatefulConnection:
             UpstreamError: whatever went wrong.
         """
         session = self._session or await self.session()
-        return await session.list_all(method)
+        with self._busy():
+            return await session.list_all(method)
+
+    @contextmanager
+    def _busy(self) -> Generator[None]:
+        """Keep the server from being idle meanwhile."""
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._last_used = monotonic()
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on, without connecting again.
@@ -180,21 +197,18 @@ class StatefulConnection:
             raise ConfigError(f"Server {self.config.name!r} is not behind HTTP; it has no headers.")
         if self._session is not None and self._session.set_headers is not None:
             self._session.set_headers(headers)
-        self._headers = dict(headers)
+        # Part of the configuration from now on, so that they are sent and hidden like the others.
+        merged = {**self._configured.headers, **headers}
+        self.config = msgspec.structs.replace(self._configured, headers=merged)
 
     def recall(self, negotiated: Negotiated) -> None:
         """Start from what an earlier run found out, so that a legacy server is not probed again."""
         self.negotiated = negotiated
         self._legacy = negotiated.era == "legacy"
 
-    def blame(self, reason: str) -> None:
-        """Note what went wrong with a server that is connected all the same."""
+    def blame(self, reason: str | None) -> None:
+        """Note what is wrong with a server that is connected all the same, or that it is mended."""
         self.last_error = reason
-
-    def answered(self) -> None:
-        """Note that the server did what it was asked: earlier failures are forgiven."""
-        if self._backoff.failures:
-            self._backoff.succeeded()
 
     async def session(self, *, tool: str = "") -> Session:
         """Return the open session; open one, together with everybody else who needs it.
@@ -256,9 +270,13 @@ class StatefulConnection:
         finally:
             if not life.settled.is_set():
                 self._settle(life, self._closed_error())
+            if life is self._life and self._session is not None:
+                # Cancelled from outside, without anybody having closed it.
+                self._session = None
+                self.state = ServerState.CLOSED
             life.over.set()
             life.ended.set()
-        if life is self._life and self._tries_by_itself(life):
+        if life is self._life and self._may_try_again(life):
             await self._try_again(life)
 
     async def _hold_open(
@@ -272,7 +290,7 @@ class StatefulConnection:
                 self._around.nursery.start_soon(self._watch_start, life, starting)
                 began = monotonic()
                 async with opener(
-                    self.current_config(),
+                    self.config,
                     pool=self._around.pool(),
                     legacy=self._legacy,
                     questions=self._around.questions,
@@ -289,14 +307,6 @@ class StatefulConnection:
         finally:
             starting.give_back()
         return None
-
-    def current_config(self) -> ServerConfig:
-        """Return the configuration with the headers that were set meanwhile."""
-        if not self._headers:
-            return self.config
-        return msgspec.structs.replace(
-            self.config, headers={**self.config.headers, **self._headers}
-        )
 
     async def _watch_start(self, life: _Life, starting: "_Slot") -> None:
         """End a start that takes too long; whoever waits is told before the process is stopped."""
@@ -333,7 +343,8 @@ class StatefulConnection:
     async def _greet(self, session: Session) -> None:
         try:
             if self._on_ready is not None:
-                await self._on_ready(session)
+                with self._busy():
+                    await self._on_ready(session)
             await session.watch()
         except Exception:
             logger.exception("greeting_failed", extra={"server": self.config.name})
@@ -344,15 +355,15 @@ class StatefulConnection:
             return math.inf
         return idle if self.in_flight else self._last_used + idle - monotonic()
 
-    def _tries_by_itself(self, life: _Life) -> bool:
-        if self.config.lazy or self.state == ServerState.COLD:
+    def _may_try_again(self, life: _Life) -> bool:
+        if self.state in (ServerState.COLD, ServerState.CLOSED) or not self._tries_by_itself():
             return False
         # Nobody but a person can help, and a login window every minute helps nobody.
         return not isinstance(life.error, AuthenticationError)
 
     async def _try_again(self, life: _Life) -> None:
         await anyio.sleep(self._backoff.pause)
-        if self._life is life:
+        if self._life is life and self._may_try_again(life):
             self._begin()
 
     def _publish(self, life: _Life, session: Session) -> None:
@@ -386,18 +397,20 @@ class StatefulConnection:
         if session is not self._session or self._life is None:
             return
         self._session = None
+        shown = self.config.redact(reason)
         if failed:
-            self.last_error = self.config.redact(reason)
+            self.last_error = shown
             self._backoff.failed()
         self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
         self._life.over.set()
-        logger.warning("server_lost", extra={"server": self.config.name, "reason": reason})
+        context = {"server": self.config.name, "reason": shown}
+        logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
 
     def _fail(self, life: _Life, error: PegboardError) -> None:
         # Once is enough, however often the background tries.
         level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
         context = {"server": self.config.name, "reason": str(error)}
-        logger.log(level, "connect_failed", extra=context)
+        logger.log(level, "connect_failed: %s", error, extra=context)
         self.last_error = str(error)
         # What was remembered of the server may be what kept us out.
         self._legacy = False
@@ -435,9 +448,11 @@ def _ignore(_: ListChanged) -> None:
 
 
 def _as_unavailable(error: Exception, life: _Life, config: ServerConfig) -> PegboardError:
-    if isinstance(error, ServerUnavailableError):
+    if isinstance(error, ServerUnavailableError) and life.lost_because is None:
         return error
     reason = life.lost_because or config.redact(str(error))
+    if isinstance(error, ConnectionLostError) and life.lost_because is None:
+        reason = "it closed the connection before it was ready."
     unavailable = ServerUnavailableError(
         f"Server {config.name!r} could not be started: {reason}", server=config.name
     )

@@ -29,11 +29,17 @@ class StatelessConnection:
         legacy: bool = False,
         on_ready: Callable[[Session], Awaitable[None]] | None = None,
         on_changed: Callable[[ListChanged], None] | None = None,
+        tries_by_itself: Callable[[], bool] | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self._around = surroundings
         self._first = StatefulConnection(
-            config, surroundings, legacy=legacy, on_ready=on_ready, on_changed=on_changed
+            config,
+            surroundings,
+            legacy=legacy,
+            on_ready=on_ready,
+            on_changed=on_changed,
+            tries_by_itself=tries_by_itself,
         )
 
     @property
@@ -98,7 +104,7 @@ class StatelessConnection:
         opener = await session_opener()
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
             async with opener(
-                self._first.current_config(),
+                self._first.config,
                 pool=self._around.pool(),
                 legacy=session.negotiated.era == "legacy",
                 questions=self._around.questions,
@@ -110,6 +116,7 @@ class StatelessConnection:
                     return await own.request(method, params, tool=tool, on_progress=on_progress)
                 finally:
                     scope.deadline = anyio.current_time() + limit
+        # Only here if the scope was cancelled, before the request was sent.
         raise ServerTimeoutError(
             f"Server {self.config.name!r} did not answer within {limit:g} s.",
             server=self.config.name,
@@ -136,13 +143,9 @@ class StatelessConnection:
         """Start from what an earlier run found out."""
         self._first.recall(negotiated)
 
-    def blame(self, reason: str) -> None:
+    def blame(self, reason: str | None) -> None:
         """Note what went wrong with a server that is connected all the same."""
         self._first.blame(reason)
-
-    def answered(self) -> None:
-        """Note that the server did what it was asked."""
-        self._first.answered()
 
 
 def _ignore(_: object) -> None:

@@ -43,6 +43,7 @@ class Supervisor:
         self._surroundings: Surroundings | None = None
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
+        self._replacing = anyio.Lock()
 
     @property
     def nursery(self) -> Nursery:
@@ -56,10 +57,11 @@ class Supervisor:
         """
         for server in self.servers.values():
             # From an earlier opening, perhaps on an event loop that is gone.
-            server.feed.clear()
+            server.feed.retire()
         self.servers = {}
         self._pool = None
         await self._nursery.open()
+        self._replacing = anyio.Lock()
         self._surroundings = Surroundings(
             nursery=self._nursery,
             starts=anyio.CapacityLimiter(self._max_starts),
@@ -70,7 +72,6 @@ class Supervisor:
                 roots=self._as_guest(self._questions.roots),
             ),
         )
-        self._replacing = anyio.Lock()
         await self.replace(configs)
 
     async def close(self) -> None:
@@ -98,22 +99,38 @@ class Supervisor:
         leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
         for server in leaving:
             del self.servers[server.config.name]
-            server.feed.clear()
+            server.feed.retire()
         fresh = [self._make(it) for name, it in wanted.items() if name not in self.servers]
         # In the order of the configuration, whoever was there before.
         known = {**self.servers, **{it.config.name: it for it in fresh}}
         self.servers = {name: known[name] for name in wanted}
         memories = await anyio.to_thread.run_sync(self._recall, [it.key for it in fresh])
         async with anyio.create_task_group() as group:
+            # First, because one that comes back changed might want the same port.
             for server in leaving:
-                group.start_soon(server.stop)
+                group.start_soon(_stop, server)
+        async with anyio.create_task_group() as group:
             for server in fresh:
                 if not server.config.enabled:
                     continue
                 if server.key in memories:
                     server.recall(memories[server.key])
                 if not (server.config.lazy and server.is_known):
+                    server.hold()
                     group.start_soon(_start, server)
+        # In the order of the configuration, whoever was faster.
+        for server in fresh:
+            await server.release()
+        if leaving:
+            await self._retry_contested()
+
+    async def _retry_contested(self) -> None:
+        for server in self.servers.values():
+            try:
+                await server.retry_contested()
+            except PegboardError as error:
+                context = {"server": server.config.name, "reason": str(error)}
+                logger.warning("refresh_failed: %s", error, extra=context)
 
     def find(self, name: str) -> UpstreamServer:
         """Return a server by name.
@@ -164,6 +181,8 @@ class Supervisor:
             async with anyio.create_task_group() as group:
                 for server in self.servers.values():
                     group.start_soon(_stop, server)
+            for server in self.servers.values():
+                server.feed.retire()
             if self._pool is not None:
                 pool, self._pool = self._pool, None
                 await pool.close()

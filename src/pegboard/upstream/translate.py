@@ -64,7 +64,8 @@ def _from_rpc(error: MCPError, config: ServerConfig, tool: str) -> UpstreamError
         return AuthenticationError(_credentials(words, failure, name), server=name, tool=tool)
     if kind in _UNREACHED:
         make, sentence = _UNREACHED[kind]
-        return make(sentence.format(name=repr(name), words=words), server=name, tool=tool)
+        message = sentence.format(name=repr(name), target=config.target, words=words)
+        return make(message, server=name, tool=tool)
     return ProtocolError(
         f"Server {name!r} answered with error {error.code}: {words}",
         server=name,
@@ -85,7 +86,7 @@ def _credentials(words: str, failure: Failure | None, name: str) -> str:
 
 
 _UNREACHED: dict[str, tuple[type[ServerUnavailableError], str]] = {
-    "not_sent": (ServerUnavailableError, "Server {name} was not reached: {words}"),
+    "not_sent": (ServerUnavailableError, "Server {name} ({target}) was not reached: {words}"),
     "busy": (ServerBusyError, "Server {name} is busy: {words}"),
     "session_lost": (SessionLostError, "Server {name} has forgotten the session."),
 }

@@ -10,6 +10,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
+from pegboard.upstream.log_secrets import hide_secrets_of
 from pegboard.upstream.stdio.transport import stdio_transport
 
 __all__ = ["OpenTransport", "open_transport"]
@@ -28,6 +29,7 @@ def open_transport(
     config: ServerConfig, *, pool: HttpPool, on_lost: Callable[[str], None]
 ) -> OpenTransport:
     """Return the transport of a server; nothing is opened before it is entered."""
+    hide_secrets_of(config)
     match config.transport:
         case "memory":
             return OpenTransport(config.server)

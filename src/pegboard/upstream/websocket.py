@@ -13,14 +13,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp import MCPError
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
-from pydantic import ValidationError
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.upstream.failures import Failure, failure_of_answer
 from pegboard.upstream.http.connections import is_loopback
 from pegboard.upstream.http.headers import configured_headers
+from pegboard.upstream.messages import read_message
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -149,10 +148,8 @@ async def _write(
 
 
 def _message(text: str | bytes) -> Incoming:
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except ValidationError as error:
-        return error
+    message = read_message(text.encode() if isinstance(text, str) else text)
+    return ValueError("not a message") if message is None else SessionMessage(message)
 
 
 def _failure(error: Exception, response: Any) -> Failure:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
 import anyio
 
 from pegboard.compat.agentscope.blocks import response_of
-from pegboard.errors import ToolTimeoutError
+from pegboard.errors import ToolTimeoutError, UpstreamError
 from pegboard.upstream import OnProgress
 
 __all__ = [
@@ -30,7 +30,10 @@ class ToolSession(Protocol):
 
 
 ClientGenerator: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
-"""Opens a client for one call and closes it afterwards."""
+"""Opens something for one call and closes it afterwards: a client, or the streams of a transport.
+
+On the streams that ``stdio_client`` and its kin give, a session is opened for the call.
+"""
 
 
 class FunctionOptions(TypedDict, total=False):
@@ -39,7 +42,7 @@ class FunctionOptions(TypedDict, total=False):
     execution_timeout: float | None
     """After so many seconds a call ends with `ToolTimeoutError`."""
     on_progress: OnProgress | None
-    """Told how far the tool is, as far as the server says; for our own clients only."""
+    """Told how far the tool is, as far as the server says; not for a session of the SDK's."""
 
 
 class MCPToolFunction:
@@ -49,7 +52,7 @@ class MCPToolFunction:
         mcp_name: the name of the client it comes from.
         tool: its definition, an SDK ``Tool``.
         wrap_tool_result: give a `ToolResponse` rather than the SDK's ``CallToolResult``.
-        client_gen: opens a new session for each call.
+        client_gen: opens a new session, or the streams for one, for each call.
         session: a session to use for all calls.
         options: see `FunctionOptions`.
 
@@ -104,8 +107,21 @@ class MCPToolFunction:
         if self._session is not None:
             return await self._call_on(self._session, arguments)
         assert self._client_gen is not None
-        async with self._client_gen() as session:
-            return await self._call_on(session, arguments)
+        async with self._client_gen() as given:
+            if not isinstance(given, tuple):
+                return await self._call_on(given, arguments)
+            answer = await self._call_on_streams(cast("tuple[Any, ...]", given), arguments)
+        if isinstance(answer, UpstreamError):
+            raise answer
+        return answer
+
+    async def _call_on_streams(self, streams: tuple[Any, ...], arguments: dict[str, Any]) -> object:
+        # Only who brings streams of the SDK needs the SDK here.
+        from pegboard.upstream.sdk_sessions import call_on_streams  # noqa: PLC0415
+
+        return await call_on_streams(
+            streams, self.name, arguments, server=self.mcp_name, on_progress=self._on_progress
+        )
 
     async def _call_on(self, session: Any, arguments: dict[str, Any]) -> object:
         told = {} if self._on_progress is None else {"on_progress": self._on_progress}

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from pegboard.compat.liteai.wire import ContentBlock, Tool, ToolResult
+from pegboard.compat.loops import in_background
+from pegboard.compat.showing import shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.standalone import StandaloneClient
@@ -38,7 +40,11 @@ class LocalServerParams(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = _NO_HURRY
 
     def __repr__(self) -> str:
-        return f"<LocalServerParams {self.config('local').target!r}>"
+        return f"<LocalServerParams {self._target!r}>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        return [("target", self._target)]
 
     def config(self, name: str) -> ServerConfig:
         """Return the server as the core of Pegboard knows it."""
@@ -52,6 +58,10 @@ class LocalServerParams(msgspec.Struct, frozen=True, kw_only=True):
             timeouts=self.timeouts,
         )
 
+    @property
+    def _target(self) -> str:
+        return shown_target(lambda: self.config("local"))
+
 
 class RemoteServerParams(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server is, and what to show at its door."""
@@ -64,7 +74,11 @@ class RemoteServerParams(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = _NO_HURRY
 
     def __repr__(self) -> str:
-        return f"<RemoteServerParams {self.config('remote').target!r}>"
+        return f"<RemoteServerParams {self._target!r}>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        return [("target", self._target)]
 
     def config(self, name: str) -> ServerConfig:
         """Return the server as the core of Pegboard knows it."""
@@ -77,6 +91,10 @@ class RemoteServerParams(msgspec.Struct, frozen=True, kw_only=True):
             oauth=self.oauth,
             timeouts=self.timeouts,
         )
+
+    @property
+    def _target(self) -> str:
+        return shown_target(lambda: self.config("remote"))
 
 
 class McpClient(ABC):
@@ -116,7 +134,9 @@ class _ServerClient(McpClient):
         self._client = StandaloneClient(config)
 
     async def connect(self) -> None:
-        await self._client.connect()
+        # On the background loop, because the caller's may end before the toolset is used: that of
+        # `asyncio.run(toolset.connect())` does.
+        await in_background(self._client.connect)
 
     async def disconnect(self) -> None:
         await self._client.close()

@@ -87,7 +87,7 @@ def call_tool_fn_sync(tool: ToolFn, arguments: Mapping[str, Any] | None = None) 
     """Call a tool, asynchronous or not, and wait for it in this thread.
 
     Raises:
-        WouldDeadlockError: when this thread runs the event loop that the tool's connection needs.
+        WouldDeadlockError: when this thread runs the event loop that has to do the work.
     """
     given = dict(arguments or {})
     function = cast("ToolFn", getattr(tool, "function", tool))

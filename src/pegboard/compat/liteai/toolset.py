@@ -18,6 +18,7 @@ from pegboard.compat.liteai.client import (
 )
 from pegboard.compat.liteai.prepare import TOOL_FLAG, ToolFn
 from pegboard.compat.liteai.wire import Tool, ToolResult
+from pegboard.compat.loops import Turns
 from pegboard.errors import NotConnectedError
 
 __all__ = ["LocalMcpToolset", "McpToolset", "RemoteMcpToolset", "ToolsetOptions"]
@@ -37,7 +38,11 @@ class ToolsetOptions(TypedDict, total=False):
 
 
 class McpToolset(ABC):
-    """The tools of one MCP server; connect, then `get_tools`."""
+    """The tools of one MCP server; connect, then `get_tools`.
+
+    Connections to our own clients live on a loop of Pegboard's, so that the functions may be called
+    from any event loop, and by `call_tool_fn_sync` without one.
+    """
 
     def __init__(
         self,
@@ -53,7 +58,7 @@ class McpToolset(ABC):
         self._tool_filter = tool_filter
         self._tool_prefix = tool_prefix
         self._auto_reconnect = auto_reconnect
-        self._lock = anyio.Lock()
+        self._turns = Turns()
 
     @abstractmethod
     def _create_client(self) -> McpClient:
@@ -75,7 +80,7 @@ class McpToolset(ABC):
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
         """
-        async with self._lock:
+        async with self._turns.next():
             if self.is_connected:
                 return
             await self._drop_client()
@@ -92,7 +97,7 @@ class McpToolset(ABC):
         """Disconnect and forget the tools; also when not connected."""
         # Even a cancelled caller leaves nothing behind.
         with anyio.CancelScope(shield=True):
-            async with self._lock:
+            async with self._turns.next():
                 await self._drop_client()
 
     async def refresh_tools(self) -> None:
@@ -160,11 +165,11 @@ class McpToolset(ABC):
             # Whoever disconnected on purpose does not want it back.
             if not self._auto_reconnect or self._client is None:
                 raise
-            client = await self._reconnected()
+            client = await self._reconnected(tool_name)
             return await client.call_tool(tool_name, arguments)
 
-    async def _reconnected(self) -> McpClient:
-        async with self._lock:
+    async def _reconnected(self, tool_name: str) -> McpClient:
+        async with self._turns.next(tool=tool_name):
             client = self._client
             if client is None:
                 raise self._not_connected("MCP Toolset was disconnected during the call.")

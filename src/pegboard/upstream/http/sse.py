@@ -30,6 +30,7 @@ from pegboard.upstream.failures import (
     failure_of_exception,
 )
 from pegboard.upstream.http.bodies import start_of_body
+from pegboard.upstream.messages import read_message
 
 __all__ = ["sse_streams"]
 
@@ -198,10 +199,8 @@ async def _send_within_origin(
 
 
 def _message(text: str) -> Incoming:
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except ValidationError as error:
-        return error
+    message = read_message(text.encode())
+    return ValueError("not a message") if message is None else SessionMessage(message)
 
 
 async def _error_in(answer: httpx2.Response) -> ErrorData:

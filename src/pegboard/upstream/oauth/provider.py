@@ -188,7 +188,7 @@ class _BrowserLogin(Login):
         if not shown:
             raise self.failed(
                 "needs a browser, and none could be opened here. Log in once where there is one "
-                "and bring the tokens here, or pass `on_login` to `oauth_provider` and show the "
+                "and bring the tokens here, or open the hub with `on_login` and show the "
                 f"address yourself. It was: {self._url}"
             )
         if "error" in parameters:

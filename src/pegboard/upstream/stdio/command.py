@@ -64,6 +64,8 @@ def find_command(config: ServerConfig, environment: Mapping[str, str]) -> str:
         raise cannot_start(config, error) from error
     if found is None:
         hint = _WHERE_FROM.get(command, "Check its `command`, or give the full path.")
+        if " " in command:
+            hint = "Put the program alone into `command`, and the rest into `args`."
         raise cannot_start(config, f"the command {command!r} was not found", hint=hint)
     return found
 

@@ -4,16 +4,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from io import FileIO
-from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
-import msgspec
 from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCResponse, jsonrpc_message_adapter
 
 from pegboard.config.servers import ServerConfig
+from pegboard.upstream.messages import read_message
 from pegboard.upstream.stdio.lines import Lines, LineTooLongError
 
 __all__ = ["Incoming"]
@@ -131,14 +129,11 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         self._lose(reason)
 
     def _take(self, line: bytes) -> None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            message = _empty_answer(line)
-            if message is None:
-                if line and not line.isspace():
-                    self._take_bad(line)
-                return
+        message = read_message(line)
+        if message is None:
+            if line and not line.isspace():
+                self._take_bad(line)
+            return
         self._speaks_mcp = True
         self._messages.append(SessionMessage(message))
 
@@ -155,19 +150,3 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         # Cut twice: a huge line is not searched for secrets, and none is cut in two.
         text = self._config.redact(line[: 40 * _SHOWN].decode(errors="replace"))
         return text[:_SHOWN]
-
-
-def _empty_answer(line: bytes) -> JSONRPCResponse | None:
-    """Return the answer that careless servers mean when they leave out its result."""
-    try:
-        said: object = msgspec.json.decode(line)
-    except ValueError:
-        return None
-    answer = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
-    number = answer.get("id")
-    if number is None or "method" in answer or answer.get("error") or answer.get("result"):
-        return None
-    try:
-        return JSONRPCResponse(jsonrpc="2.0", id=number, result={})
-    except ValueError:
-        return None

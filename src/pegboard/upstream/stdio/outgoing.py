@@ -6,7 +6,7 @@ from io import FileIO
 import anyio
 from anyio.abc import ObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest
 
 from pegboard.upstream.failures import Failure
 from pegboard.upstream.stdio.incoming import Incoming
@@ -41,6 +41,9 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         if self._closed:
             raise anyio.ClosedResourceError
         message = item.message
+        if _is_courtesy(message) and (self._rest or self._turn.locked()):
+            # A server that does not read will not read this either; nobody should wait for it.
+            return
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if await self._sent(data):
             return
@@ -92,3 +95,7 @@ class Outgoing(ObjectSendStream[SessionMessage]):
 
 def _not_sent(request: JSONRPCRequest) -> SessionMessage:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=NOT_SENT))
+
+
+def _is_courtesy(message: object) -> bool:
+    return isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled"

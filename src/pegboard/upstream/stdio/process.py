@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from io import FileIO
@@ -134,6 +135,7 @@ class ServerProcess:
 
     async def keep(self) -> None:
         """Watch the process until it has ended; `spawn` runs this."""
+        ended = False
         try:
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as tasks:
@@ -142,8 +144,13 @@ class ServerProcess:
                     await self._ending.wait()
                     await self._end_group()
                     await self._end_strays()
+                    ended = True
                     tasks.cancel_scope.cancel()
         finally:
+            if not ended:
+                # The event loop is ending without asking us: no time for the polite way.
+                self._signal(signal.SIGKILL)
+                threading.Thread(target=self._bury, name="pegboard-reaper").start()
             guardian.forget(self.pid)
             _alive.discard(self)
             self._stopped.set()
@@ -212,6 +219,11 @@ class ServerProcess:
     async def _end_strays(self) -> None:
         with anyio.move_on_after(_KILL):
             await _in_thread(kill_strays, self.mark)
+
+    def _bury(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL)
+        kill_strays(self.mark)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(OSError):

@@ -47,6 +47,7 @@ async def stdio_transport(
 
         async def tell_when_lost() -> None:
             reason = await loss.reason(incoming)
+            told.set()
             try:
                 on_lost(reason)
             except Exception:
@@ -54,10 +55,15 @@ async def stdio_transport(
             incoming.end()
             outgoing.end()
 
+        told = anyio.Event()
         tasks.start_soon(tell_when_lost)
         try:
             yield incoming, outgoing
         finally:
+            if loss.is_declared:
+                # A session that gave up at the first failed write still wants to know why.
+                with anyio.move_on_after(2 * _LAST_MOMENT, shield=True):
+                    await told.wait()
             # First, so that the end we make ourselves is not taken for a loss.
             tasks.cancel_scope.cancel()
             incoming.end()
@@ -71,6 +77,11 @@ class _Loss:
         self._process = process
         self._declared = anyio.Event()
         self._reason: str | None = None
+
+    @property
+    def is_declared(self) -> bool:
+        """True once a pipe has ended or the process is gone."""
+        return self._declared.is_set()
 
     def declare(self, reason: str | None) -> None:
         """Say that a pipe ended; without a reason, the end of the process may be one."""

@@ -1,0 +1,180 @@
+"""The tools that a view shows at the moment, found by any of their names."""
+
+import logging
+import threading
+from collections.abc import Collection, Iterable
+from operator import is_
+from typing import NamedTuple
+
+from pegboard.errors import ToolConflictError, ToolNotFoundError
+from pegboard.model import Tool
+from pegboard.model.forks import start_anew_in_children
+from pegboard.model.names import nearest_names
+from pegboard.model.naming import NameTable, legal_name
+from pegboard.registry import Registry
+from pegboard.toolsets.exposed import ExposedTool
+from pegboard.toolsets.selection import View
+
+__all__ = ["LiveView"]
+
+logger: logging.Logger = logging.getLogger("pegboard.toolsets")
+
+# Gemini wants a letter or an underscore first; the others do not mind.
+_NOT_FIRST = tuple("-0123456789")
+
+
+class _Moment(NamedTuple):
+    """What there was to see at one time, as one value: threads never see half of a change."""
+
+    seen: tuple[Tool, ...]
+    by_name: dict[str, ExposedTool]
+    by_source: dict[str, ExposedTool]
+    left_out: dict[str, str]
+
+
+class LiveView:
+    """Follows a registry, and shows its tools as the views do, each applied to the one before.
+
+    The names of the view are its own: a name made for a provider never stands in the way of one.
+    Two tools under one name are refused at the first look. Later on the tool that has the name
+    keeps it, because a newcomer must not break what was handed out.
+    """
+
+    def __init__(self, registry: Registry, views: tuple[View, ...]) -> None:
+        self._registry = registry
+        self.views: tuple[View, ...] = views
+        self._latest: _Moment | None = None
+        self._names: Collection[str] = ()
+        # Names a model was given stay valid while a conversation lasts, whatever comes or goes.
+        self._provider_names = NameTable(
+            lambda _, name: _first_letter(name), taken=lambda name: name in self._names
+        )
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Make a new lock: the thread that held it is not in a forked child."""
+        # Re-entrant, because a view is free to look at another, or at this one.
+        self._lock = threading.RLock()
+
+    @property
+    def tools(self) -> dict[str, ExposedTool]:
+        """The tools by the names of the view.
+
+        Raises:
+            ToolConflictError: at the first look, when two tools would have the same name.
+        """
+        return self._now().by_name
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The tools that came later and want a name of another: names in the registry, reasons."""
+        return self._now().left_out
+
+    def find(self, name: object) -> ExposedTool:
+        """Return the tool that has this name here, or else the one a provider knows under it.
+
+        Raises:
+            ToolNotFoundError: when there is none.
+        """
+        tools = self.tools
+        if isinstance(name, str):
+            if name in tools:
+                return tools[name]
+            if name in self._provider_names:
+                _, own = self._provider_names.origin(name)
+                if own in tools:
+                    return tools[own]
+        raise ToolNotFoundError(name, nearest=nearest_names(name, tools))
+
+    def find_again(self, exposed: ExposedTool) -> ExposedTool:
+        """Return the same tool as it is now.
+
+        Raises:
+            ToolNotFoundError: when the view does not show it any more.
+        """
+        now = self._now()
+        again = now.by_source.get(exposed.source.name)
+        if again is None:
+            name = exposed.tool.name
+            raise ToolNotFoundError(name, nearest=nearest_names(name, now.by_name))
+        return again
+
+    def _now(self) -> _Moment:
+        latest = self._latest
+        there = self._registry.tools()
+        if latest is None or not _are_the_same(latest.seen, there):
+            with self._lock:
+                latest = self._latest = self._look(there, self._latest)
+        return latest
+
+    def _look(self, there: tuple[Tool, ...], before: _Moment | None) -> _Moment:
+        known = before.by_source if before else {}
+        shown = [(source, self._show(source, known.get(source.name))) for source in there]
+        pairs = [(source, tool) for source, tool in shown if tool is not None]
+        holders = _holders(pairs, before.by_name if before else {})
+        self._names = holders
+        by_name: dict[str, ExposedTool] = {}
+        left_out: dict[str, str] = {}
+        for source, tool in pairs:
+            holder = holders[tool.name]
+            if holder is source:
+                by_name[tool.name] = self._expose(source, tool, known.get(source.name))
+            elif before is None:
+                raise _conflict(tool.name, holder, source)
+            else:
+                left_out[source.name] = f"its name here, {tool.name!r}, is that of {holder.name!r}"
+                if source.name not in before.left_out:
+                    logger.warning("tool_skipped: %s; tool=%r", left_out[source.name], source.name)
+        by_source = {exposed.source.name: exposed for exposed in by_name.values()}
+        return _Moment(there, by_name, by_source, left_out)
+
+    def _show(self, source: Tool, known: ExposedTool | None) -> Tool | None:
+        if known is not None and known.source is source:
+            return known.tool
+        shown: Tool | None = source
+        for view in self.views:
+            shown = None if shown is None else view(shown)
+        return shown
+
+    def _expose(self, source: Tool, tool: Tool, known: ExposedTool | None) -> ExposedTool:
+        name = self._provider_name(tool.name)
+        if known is not None and known.source is source and known.provider_name == name:
+            return known
+        return ExposedTool(source, tool, provider_name=name)
+
+    def _provider_name(self, name: str) -> str:
+        if legal_name(_first_letter(name), ("", name)) == name:
+            return name
+        if self._provider_names.exposed("", name) in self._names:
+            self._provider_names.release("", name)
+        given = self._provider_names.assign("", name)
+        assert given is not None, "a table that renames leaves nobody out"
+        return given
+
+
+def _are_the_same(some: tuple[Tool, ...], others: tuple[Tool, ...]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _holders(pairs: Iterable[tuple[Tool, Tool]], before: dict[str, ExposedTool]) -> dict[str, Tool]:
+    """Return whose each name is: of the tool that had it, or else of the first that wants it."""
+    holders: dict[str, Tool] = {}
+    for source, tool in pairs:
+        had = before.get(tool.name)
+        if tool.name not in holders or (had is not None and had.source.name == source.name):
+            holders[tool.name] = source
+    return holders
+
+
+def _first_letter(name: str) -> str:
+    return f"_{name}" if name.startswith(_NOT_FIRST) else name
+
+
+def _conflict(name: str, first: Tool, second: Tool) -> ToolConflictError:
+    error = ToolConflictError(name)
+    error.args = (
+        f"Two tools of this view would be named {name!r}: {first.name!r} and {second.name!r}. "
+        "Rename one of them, or leave it out with `exclude`.",
+    )
+    return error

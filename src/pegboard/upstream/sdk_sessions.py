@@ -1,0 +1,63 @@
+"""A session of the SDK on the streams of a transport that somebody else opened."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import mcp_types as types
+from mcp import ClientSession
+
+from pegboard.config import ServerConfig
+from pegboard.errors import ServerTimeoutError, UpstreamError
+from pegboard.upstream.connection import OnProgress
+from pegboard.upstream.translate import error_of
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+
+__all__ = ["call_on_streams"]
+
+
+async def call_on_streams(
+    streams: Sequence[Any],
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    server: str,
+    on_progress: OnProgress | None = None,
+    patience: float = 30.0,
+) -> types.CallToolResult | UpstreamError:
+    """Open a session, shake hands and call one tool; a failure is returned, not raised.
+
+    Raised inside the context of a transport, it would come out as a group of exceptions.
+
+    Args:
+        streams: the one to read from, the one to write to; the rest is ignored.
+        tool: the name the server has for it.
+        arguments: what it takes.
+        server: what the server is called in errors.
+        on_progress: who is told how far it is.
+        patience: how many seconds the handshake may take.
+    """
+    read, write = streams[:2]
+    try:
+        async with ClientSession(read, write) as session:
+            await _shake_hands(session, server, patience)
+            told = cast("ProgressFnT | None", on_progress)
+            return await session.call_tool(tool, dict(arguments), progress_callback=told)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is translated
+        return error_of(error, _config(server, streams), tool=tool)
+
+
+async def _shake_hands(session: ClientSession, server: str, patience: float) -> None:
+    with anyio.move_on_after(patience):
+        await session.initialize()
+        return
+    raise ServerTimeoutError(
+        f"Server {server!r} did not answer the handshake within {patience:g} s.", server=server
+    )
+
+
+def _config(server: str, streams: Sequence[Any]) -> ServerConfig:
+    printable = "".join(filter(str.isprintable, server))
+    return ServerConfig(name=printable or "mcp", transport="memory", server=streams)
