@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -42,6 +43,9 @@ async def host(
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
+            # What the host left behind may hold the pipe longer than this event loop lives.
+            pipes: Any = process
+            pipes._process._transport.close()
 
 
 @pytest.fixture
