@@ -14,7 +14,7 @@ SERVERS := $(NPM_SERVERS) $(LEGACY_SDK)
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 
-.PHONY: help setup run test cov check lint fmt types layers changelog docs bench lowest clean
+.PHONY: help setup run test cov check lint fmt types layers changelog docs bench stress lowest clean
 
 help: ## List the recipes
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,13 @@ cov: $(READY) $(SERVERS) ## Which lines no test reaches
 lowest: $(READY) $(SERVERS) ## Run the tests with the oldest dependencies we claim to support
 	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q tests --ignore tests/docs
+
+stress: $(READY) ## Kill writers 200 times per store, and let processes register 1,000 tools each; ten times
+	@for round in 1 2 3 4 5 6 7 8 9 10; do \
+	  PEGBOARD_CRASH_RUNS=20 PEGBOARD_STRESS=1 PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q --timeout 600 \
+	    tests/storage/test_json_crash.py tests/storage/test_sqlite_crash.py tests/storage/test_postgres_crash.py \
+	    tests/storage/test_processes.py tests/storage/test_isolation.py || exit 1; \
+	done
 
 bench: $(READY) ## Measure against real peers; writes bench/results/
 	@$(IN)/python -m bench.run

@@ -70,6 +70,18 @@ def at_most(claim: str, measured: float, goal: float, detail: str) -> Row:
     )
 
 
+def limit(claim: str, measured: float, goal: float, unit: str, detail: str = "") -> Row:
+    """A figure that should stay below something."""
+    return Row(
+        claim=claim,
+        measured=measured,
+        unit=unit,
+        goal=f"≤ {goal:g}{unit}",
+        met=measured <= goal,
+        detail=detail,
+    )
+
+
 def table(rows: list[Row]) -> str:
     """Render rows for a terminal, and for README."""
     lines = ["| claim | measured | goal | met | detail |", "| --- | ---: | ---: | :---: | --- |"]

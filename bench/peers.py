@@ -13,6 +13,7 @@ PEERS = {
     "fastmcp": ["fastmcp>=4.1,<5"],
     "jsonschema": ["jsonschema>=4.25"],
     "agentscope": ["agentscope>=2,<3"],
+    "registrytools": ["registry-tools==0.2.1"],
 }
 
 

@@ -1,4 +1,4 @@
-"""Measure everything once, print one table, write `bench/results/` and README's quotation of it."""
+"""Measure everything once, print the tables, write `bench/results/` and the page quoting them."""
 
 import dataclasses
 import datetime
@@ -7,10 +7,14 @@ import os
 import platform
 import sys
 
-from bench import foundation, upstreams
+from bench import foundation, storage, upstreams
 from bench.measure import ROOT, table
 
-SUITES = {"foundation": foundation.measure, "upstreams": upstreams.measure}
+SUITES = {
+    "foundation": foundation.measure,
+    "upstreams": upstreams.measure,
+    "storage": storage.measure,
+}
 
 
 def main() -> None:
@@ -27,17 +31,17 @@ def main() -> None:
         path = ROOT / "bench" / "results" / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        _quote_in_readme(name, table(rows))
+        _quote_in_docs(name, table(rows))
         print(table(rows))
         print(f"\nWritten to {path.relative_to(ROOT)}; versions: {json.dumps(versions)}\n")
 
 
-def _quote_in_readme(suite: str, quoted: str) -> None:
-    readme = ROOT / "README.md"
+def _quote_in_docs(suite: str, quoted: str) -> None:
+    page = ROOT / "docs" / "measurements.md"
     begin, end = f"<!-- bench: {suite} -->\n", "\n<!-- bench: end -->"
-    before, _, rest = readme.read_text("utf-8").partition(begin)
-    _, _, after = rest.partition(end)
-    readme.write_text(f"{before}{begin}{quoted}{end}{after}", encoding="utf-8")
+    before, _, rest = page.read_text("utf-8").partition(begin)
+    _, _, after = f"\n{rest}".partition(end)
+    page.write_text(f"{before}{begin}{quoted}{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

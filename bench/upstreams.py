@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Row, at_most, interleave, run_worker
+from bench.measure import Row, at_most, interleave, limit, run_worker
 from bench.peers import python_of, versions
 
 OURS = Path(sys.executable)
@@ -96,18 +96,18 @@ def _opening() -> list[Row]:
     lazy, eager = found["lazy"], found["eager"]
     work = (lazy["hundred_work"] - lazy["empty_work"]) * 1e3
     return [
-        _limit(
+        limit(
             "opening 100 lazy servers from a warm catalogue, beyond an empty hub",
             work,
             100,
             " ms",
             f"{lazy['tools']:,.0f} tools; {lazy['hundred_seconds'] * 1e3:,.0f} ms on the clock",
         ),
-        _limit("processes started by that", lazy["processes"], 0, "", ""),
-        _limit(
+        limit("processes started by that", lazy["processes"], 0, "", ""),
+        limit(
             "processes started by 100 first calls at once to one server", lazy["spawns"], 1, "", ""
         ),
-        _limit(
+        limit(
             "opening 50 servers that take 0.5 s to start, 8 at a time",
             eager["seconds"],
             8,
@@ -119,14 +119,3 @@ def _opening() -> list[Row]:
 
 def _against(ours: float, other: float) -> str:
     return f"{ours * 1e3:,.2f} ms against {other * 1e3:,.2f} ms"
-
-
-def _limit(claim: str, measured: float, goal: float, unit: str, detail: str) -> Row:
-    return Row(
-        claim=claim,
-        measured=measured,
-        unit=unit,
-        goal=f"≤ {goal:g}{unit}",
-        met=measured <= goal,
-        detail=detail,
-    )

@@ -33,6 +33,7 @@ from pegboard import (
 )
 from pegboard.model import CatalogChange
 from pegboard.upstream import FileMemory, NoMemory
+from pegboard.upstream.catalog_feed import tool_of
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
 from tests.upstream.http_servers import build_server, serving
 
@@ -745,3 +746,62 @@ def test_a_failing_server_is_named_in_the_log(caplog: pytest.LogCaptureFixture) 
     (record,) = (it for it in caplog.records if it.levelno == logging.ERROR)
     assert "'gone'" in record.getMessage()
     assert "no-such-command" in record.getMessage()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("on_conflict", ["skip", "override", "raise"])
+async def test_names_of_an_earlier_run_do_not_outlive_the_way_conflicts_are_settled(
+    tmp_path: Path, on_conflict: Any, lazy: bool
+) -> None:
+    def configs() -> list[ServerConfig]:
+        return [memory(name, Bench(echo=echo), lazy=lazy) for name in ("a-b", "a_b")]
+
+    remembered = FileMemory(tmp_path)
+    async with hub_of(*configs(), memory=remembered) as hub:
+        assert len(hub.registry) == 2
+    hub = hub_of(*configs(), memory=remembered, on_conflict=on_conflict)
+    if on_conflict == "raise":
+        with pytest.raises(ToolConflictError):
+            await hub.start()
+        return
+    async with hub:
+        assert set(hub.registry) == {"mcp_a_b_echo"}
+        winner, loser = ("a-b", "a_b") if on_conflict == "skip" else ("a_b", "a-b")
+        assert hub.origin("mcp_a_b_echo")[0] == winner
+        assert set(hub.servers[loser].left_out) == {"echo"}
+        assert hub.servers[winner].left_out == {}
+    async with hub_of(*configs(), memory=remembered) as hub:
+        assert len(hub.registry) == 2
+
+
+async def test_a_pattern_that_no_tool_matches_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(read_file=echo, write_file=echo)
+    config = memory("calc", bench, allow=("raed_file", "write_*"), deny=("zzz",))
+    async with hub_of(config) as hub:
+        assert set(hub.registry) == {"mcp_calc_write_file"}
+        first, second = hub.servers["calc"].warnings
+        assert "'raed_file' in its `allow`. Did you mean 'read_file'?" in first
+        assert "'zzz' in its `deny`." in second
+        assert caplog.text.count("pattern_unused") == 2
+        await hub.server("calc").refresh()
+        assert caplog.text.count("pattern_unused") == 2
+        bench.tools["raed_file"] = bench.tools["zzz"] = echo
+        await hub.server("calc").refresh()
+        assert hub.servers["calc"].warnings == ()
+
+
+@pytest.mark.parametrize("annotations", [[1], 5, "yes", {"title": 5}])
+async def test_nonsense_annotations_are_no_reason_to_do_without_a_tool(annotations: Any) -> None:
+    definition = {"name": "go", "inputSchema": {"type": "object"}, "annotations": annotations}
+    tool = tool_of(definition, "go", ServerConfig(name="a", transport="stdio", command="x"))
+    assert (tool.name, tool.annotations.title) == ("go", None)
+
+
+async def test_what_happens_can_be_read_from_the_lines_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="pegboard")
+    async with hub_of(memory("calc", Bench(echo=echo))):
+        assert "server_ready: 'calc', tools: 1" in caplog.messages

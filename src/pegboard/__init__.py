@@ -24,9 +24,14 @@ if TYPE_CHECKING:
         PegboardError,
         ProtocolError,
         QueueFullError,
+        RevisionConflictError,
         ServerNotFoundError,
         ServerTimeoutError,
         ServerUnavailableError,
+        StorageError,
+        StoreDamagedError,
+        StoreUnavailableError,
+        StoreVersionError,
         ToolConflictError,
         ToolDisabledError,
         ToolExecutionError,
@@ -47,10 +52,12 @@ if TYPE_CHECKING:
         Other,
         ResourceContents,
         ResourceLink,
+        Temperature,
         Text,
         Tool,
         ToolCall,
         ToolResult,
+        Usage,
     )
     from pegboard.policies import Access, Concurrency, Deadline, Retry, Telemetry, Validation
     from pegboard.registry import (
@@ -63,13 +70,17 @@ if TYPE_CHECKING:
         run_plan,
         tool,
     )
+    from pegboard.storage import Store, open_store
     from pegboard.toolsets import Toolset
     from pegboard.upstream import ServerState, ServerStatus
 
     __version__: str
 
 # From the lowest layer up: looking for a name never imports more than the name itself needs.
-_HOMES = ("errors", "model", "config", "policies", "registry", "toolsets", "upstream", "hub")
+_HOMES = (
+    *("errors", "model", "config", "storage", "policies", "registry"),
+    *("toolsets", "upstream", "hub"),
+)
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Access",
@@ -104,6 +115,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ResourceContents",
     "ResourceLink",
     "Retry",
+    "RevisionConflictError",
     "ServerConfig",
     "ServerNotFoundError",
     "ServerState",
@@ -111,8 +123,14 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ServerTimeoutError",
     "ServerUnavailableError",
     "StepResult",
+    "StorageError",
+    "Store",
+    "StoreDamagedError",
+    "StoreUnavailableError",
+    "StoreVersionError",
     "SyncHub",
     "Telemetry",
+    "Temperature",
     "Text",
     "Timeouts",
     "Tool",
@@ -125,11 +143,13 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ToolTimeoutError",
     "Toolset",
     "UpstreamError",
+    "Usage",
     "Validation",
     "Violation",
     "WouldDeadlockError",
     "__version__",
     "arun_plan",
+    "open_store",
     "run_plan",
     "tool",
 ]

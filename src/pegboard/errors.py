@@ -16,6 +16,11 @@
     ├── ToolExecutionError       RuntimeError    the tool reported its own failure
     ├── ConfigError              ValueError      a configuration file cannot be used
     ├── ServerNotFoundError      KeyError, ValueError
+    ├── StorageError                             what is to be kept was not kept, or cannot be read
+    │   ├── StoreUnavailableError OSError        no disk space, no permission, no server
+    │   ├── StoreDamagedError    ValueError      not what was written; it is left as it is
+    │   ├── StoreVersionError                    written by a newer Pegboard; it is left as it is
+    │   └── RevisionConflictError                somebody else wrote first
     └── UpstreamError                            a server could not do its part
         ├── ServerUnavailableError ConnectionError it cannot be started or reached; nothing was sent
         │   ├── ServerTimeoutError TimeoutError  it did not answer while connecting or listing
@@ -49,9 +54,14 @@ __all__ = [
     "PegboardError",
     "ProtocolError",
     "QueueFullError",
+    "RevisionConflictError",
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
+    "StorageError",
+    "StoreDamagedError",
+    "StoreUnavailableError",
+    "StoreVersionError",
     "ToolConflictError",
     "ToolDisabledError",
     "ToolExecutionError",
@@ -219,9 +229,10 @@ class WouldDeadlockError(CallRefusedError, RuntimeError):
     code: ClassVar[str] = "would_deadlock"
 
     def __init__(self, tool: str) -> None:
+        what = f"Tool {tool!r} was not called" if tool else "This was not done"
         super().__init__(
-            f"Tool {tool!r} was not called: `call` would block the event loop that has to run it. "
-            "Use `await registry.acall(...)` here.",
+            f"{what}: waiting for it here would block the event loop that has to run it. Await the "
+            "asynchronous form: `registry.acall`, `hub.call` or `tools.call`.",
             tool=tool,
         )
 
@@ -296,6 +307,83 @@ class ServerNotFoundError(PegboardError, KeyError, ValueError):
         super().__init__(f"No server is named {_shorten(name)}; known: {names}.")
         self.name = name
         self.known: tuple[str, ...] = tuple(known)
+
+
+class StorageError(PegboardError):
+    """What is to be kept was not kept, or cannot be read; ``url`` says where."""
+
+    code: ClassVar[str] = "storage"
+
+    def __init__(self, message: str, *, url: str) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class StoreUnavailableError(StorageError, OSError):
+    """The store cannot be read or written now, and nothing was changed by the attempt."""
+
+    code: ClassVar[str] = "store_unavailable"
+
+
+class StoreDamagedError(StorageError, ValueError):
+    """The store does not hold what was written to it; nothing in it is touched.
+
+    ``line`` and ``column`` say where a file stops making sense, ``remedy`` what to run.
+    """
+
+    code: ClassVar[str] = "store_damaged"
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        url: str,
+        remedy: str,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        place = ":".join(str(part) for part in (url, line, column) if part is not None)
+        super().__init__(
+            f"{place}: {problem} Nothing was changed. What helps: `{remedy}`.",
+            url=url,
+        )
+        self.problem = problem
+        self.remedy = remedy
+        self.line = line
+        self.column = column
+
+
+class StoreVersionError(StorageError):
+    """The store was written by a newer Pegboard; nothing in it is touched."""
+
+    code: ClassVar[str] = "store_version"
+
+    def __init__(self, *, url: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{url} is of version {found}, and this Pegboard knows versions up to {known}. "
+            "Nothing was changed; use a newer Pegboard.",
+            url=url,
+        )
+        self.found = found
+        self.known = known
+
+
+class RevisionConflictError(StorageError):
+    """Somebody else wrote ``key`` first; read it again, and decide anew."""
+
+    code: ClassVar[str] = "revision_conflict"
+
+    def __init__(self, key: str, *, url: str, expected: int | None, found: int | None) -> None:
+        wanted = "nothing" if expected is None else f"revision {expected}"
+        there = "nothing" if found is None else f"revision {found}"
+        super().__init__(
+            f"{key!r} was changed by somebody else: {wanted} was expected, {there} is there. "
+            "Read it again and decide anew.",
+            url=url,
+        )
+        self.key = key
+        self.expected = expected
+        self.found = found
 
 
 class UpstreamError(PegboardError):

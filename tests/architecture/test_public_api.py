@@ -6,8 +6,10 @@ import pytest
 import pegboard
 
 PACKAGES = [
-    *("errors", "model", "config", "policies", "registry", "observe", "toolsets", "upstream"),
-    *("hub", "compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
+    *("errors", "model", "config", "storage", "policies", "registry", "observe", "toolsets"),
+    *("upstream", "hub", "testing"),
+    *("compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
+    "compat.registrytools",
 ]
 SOURCE = Path(pegboard.__file__).parent
 

@@ -2,12 +2,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.requirements import LEFT_OUT, REQUIRED
+from tests.requirements import COMING, LEFT_OUT, REQUIRED
 
 TESTS = Path(__file__).parents[1]
 # How many lines the documents have: stated requirements, and what users of the real systems have.
-STATED = {"SAGE": 40, "EXCEL": 65, "LITE": 33, "AS": 33}
-PARITY = {"SAGE": 9, "EXCEL": 14, "LITE": 9, "AS": 17}
+STATED = {"SAGE": 40, "EXCEL": 65, "LITE": 33, "AS": 33, "REG": 41}
+PARITY = {"SAGE": 9, "EXCEL": 14, "LITE": 9, "AS": 17, "REG": 13}
 
 
 def test_every_requirement_is_named_by_a_test() -> None:
@@ -22,9 +22,9 @@ def test_every_named_requirement_exists() -> None:
 def test_the_documents_are_listed_without_gaps() -> None:
     stated = {f"R-{name}-{it}" for name, last in STATED.items() for it in range(1, last + 1)}
     parity = {f"X-{name}-{it}" for name, last in PARITY.items() for it in range(1, last + 1)}
-    assert stated - set(REQUIRED) == set()
-    assert stated | parity == set(REQUIRED) | set(LEFT_OUT)
-    assert set(REQUIRED) & set(LEFT_OUT) == set()
+    assert stated - set(REQUIRED) - set(COMING) == set()
+    assert stated | parity == set(REQUIRED) | set(LEFT_OUT) | set(COMING)
+    assert len(stated | parity) == len(REQUIRED) + len(LEFT_OUT) + len(COMING)
 
 
 def covered_ids() -> Iterator[str]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 
 import pegboard.compat.agentscope as agentscope
 from pegboard.compat.agentscope import (
@@ -39,12 +40,15 @@ from pegboard.errors import (
     ConnectionLostError,
     InvalidArgumentsError,
     NotConnectedError,
+    ProtocolError,
     ServerTimeoutError,
     ToolDisabledError,
     ToolTimeoutError,
 )
-from pegboard.policies import Validation
+from pegboard.policies import Retry, Validation
 from pegboard.upstream.sdk_sessions import call_on_streams
+from tests.compat.excelmanus_servers import in_memory
+from tests.compat.raw_servers import answering
 
 SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
 TEXT = types.TextContent(text="hello")
@@ -748,16 +752,42 @@ async def test_tools_of_a_group_are_there_while_it_is_active() -> None:
 
 @pytest.mark.covers("R-AS-4")
 async def test_nothing_is_checked_or_repeated_unless_asked_for() -> None:
-    session = Session({"content": []})
-    function = MCPToolFunction("one", TOOL, session=session)
-    schema = {"function": {"name": "echo", "parameters": {"required": ["text"]}}}
-    lax, strict = Toolkit(), Toolkit(validation=Validation())
-    for toolkit in (lax, strict):
-        toolkit.register_tool_function(function, json_schema=schema)
-    await content(lax, "echo")
-    with pytest.raises(InvalidArgumentsError):
-        await strict.call_tool_function(use("echo"))
-    assert session.calls == [("echo", {})]
+    calls: list[Any] = []
+
+    def refuse(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        calls.append(arguments)
+        raise MCPError(code=-32603, message="not today")
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    listed = [types.Tool(name="echo", input_schema=schema)]
+    client = StatefulClientBase("one", in_memory("one", listed, answer=refuse))
+    strict: dict[str, Any] = {"validation": Validation()}
+    patient: dict[str, Any] = {"retry": Retry(3, idempotent=["*"], initial=0)}
+    for policies, arguments, expected, seen in (
+        ({}, {}, ProtocolError, 1),
+        ({}, {"text": 5, "other": None}, ProtocolError, 1),
+        (strict, {}, InvalidArgumentsError, 0),
+        (patient, {}, ProtocolError, 3),
+    ):
+        toolkit = Toolkit(**policies)
+        await toolkit.register_mcp_client(client)
+        calls.clear()
+        with pytest.raises(expected):
+            await toolkit.call_tool_function(use("echo", **arguments))
+        assert calls == [arguments] * seen
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-4")
+async def test_a_call_that_lost_its_server_is_not_repeated(tmp_path: Path) -> None:
+    trace = tmp_path / "calls"
+    client = StdioStatefulClient("raw", *answering(notes=trace))
+    toolkit = Toolkit()
+    await toolkit.register_mcp_client(client)
+    with pytest.raises(ConnectionLostError):
+        await toolkit.call_tool_function(use("echo"))
+    assert (await anyio.Path(trace).read_text("utf-8")).split().count("tools/call") == 1
+    await client.close()
 
 
 async def test_one_tool_with_a_broken_schema_does_not_cost_the_others(

@@ -1,7 +1,9 @@
 """AgentScope's HTTP clients against real servers on loopback, over both transports."""
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any
 
 import anyio
@@ -32,6 +34,10 @@ from pegboard.errors import (
 )
 from tests.upstream.http_servers import Gate, build_server, cutting_proxy, serving, serving_raw
 
+for late in ("httpcore2", "jsonschema"):
+    # The SDK's transports and sessions import these when first used, which blocks the loop.
+    import_module(late)
+
 BOTH = pytest.mark.parametrize("transport", ["streamable_http", "sse"])
 KINDS = pytest.mark.parametrize("kind", [HttpStatelessClient, HttpStatefulClient])
 
@@ -44,7 +50,8 @@ class Visitors:
         self.came: set[bytes] = set()
         self.left: set[bytes] = set()
         self.headers: list[dict[bytes, bytes]] = []
-        self.lists = 0
+        self.methods: list[str] = []
+        self.refused = ""
         self.changed = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,13 +59,16 @@ class Visitors:
             return await self.app(scope, receive, send)
         headers = dict(scope["headers"])
         self.headers.append(headers)
+        if self.refused == _era(headers):
+            return await PlainTextResponse("not any more", 400)(scope, receive, send)
         session = headers.get(b"mcp-session-id") or scope["query_string"]
         if session:
             self.came.add(session)
 
         async def noting() -> Any:
             message = await receive()
-            self.lists += b'"tools/list"' in message.get("body", b"")
+            if body := message.get("body"):
+                self.methods.append(json.loads(body).get("method", ""))
             return message
 
         await self.app(scope, noting, send)
@@ -72,6 +82,11 @@ class Visitors:
         with anyio.fail_after(5):
             while self.left != self.came:
                 await self.changed.wait()
+
+
+def _era(headers: dict[bytes, bytes]) -> str:
+    modern = headers.get(b"mcp-protocol-version") == b"2026-07-28"
+    return "modern" if modern else "legacy"
 
 
 @asynccontextmanager
@@ -171,10 +186,38 @@ async def test_a_stateless_client_asks_for_the_list_once() -> None:
         await client.get_callable_function("echo")
         tools = await client.list_tools()
         await client.get_callable_function("large")
-        assert visitors.lists == 1
+        assert visitors.methods.count("tools/list") == 1
         assert client._tools == tools  # pyright: ignore[reportPrivateUsage]
         await client.list_tools(refresh=True)
-        assert visitors.lists == 2
+        assert visitors.methods.count("tools/list") == 2
+
+
+@pytest.mark.covers("R-AS-11")
+async def test_a_stateless_client_asks_once_which_protocol_a_server_speaks() -> None:
+    async with server("streamable_http") as (visitors, url):
+        client = HttpStatelessClient("remote", "streamable_http", url)
+        echo = await client.get_callable_function("echo")
+        assert visitors.methods.count("server/discover") == 1
+        visitors.methods.clear()
+        for text in ("one", "two"):
+            assert (await echo(text=text)).content == [TextBlock(type="text", text=text)]
+        assert visitors.methods == ["tools/call"] * 2
+
+
+@pytest.mark.covers("R-AS-11")
+@pytest.mark.parametrize("refused", [("legacy", "modern"), ("modern", "legacy")])
+async def test_a_stateless_client_asks_again_after_something_went_wrong(
+    refused: tuple[str, str],
+) -> None:
+    async with server("streamable_http") as (visitors, url):
+        visitors.refused, then = refused
+        client = HttpStatelessClient("remote", "streamable_http", url)
+        echo = await client.get_callable_function("echo")
+        await echo(text="one")
+        visitors.refused = then
+        with pytest.raises(UpstreamError):
+            await echo(text="two")
+        assert (await echo(text="three")).content == [TextBlock(type="text", text="three")]
 
 
 @pytest.mark.covers("R-AS-26", "R-AS-27", "R-AS-28")

@@ -45,8 +45,10 @@ from pegboard.compat.liteai import (
     prepare_tools,
 )
 from pegboard.config import OAuthConfig, Timeouts
-from pegboard.errors import AuthenticationError
+from pegboard.errors import AuthenticationError, ProtocolError
 from pegboard.toolsets import Toolset
+from tests.compat.raw_servers import ECHO as RAW_ECHO
+from tests.compat.raw_servers import answering
 from tests.upstream.http_servers import serving
 
 SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
@@ -556,6 +558,48 @@ async def test_a_real_server_reports_failures_and_takes_its_environment() -> Non
         assert await tools["env"](name="COLOUR") == "grün"
         assert await tools["fail"](message="broken") == "Error executing tool: broken"
         assert len(await tools["big"](n=100_000)) == 100_000
+
+
+@pytest.mark.covers("R-LITE-8")
+@pytest.mark.parametrize(
+    "strange",
+    [
+        *("a string", None, 5, [], {}),
+        *({"name": ""}, {"name": 5}, {"name": None, "inputSchema": SCHEMA}),
+        *({"name": "odd", "inputSchema": "none"}, {"name": "odd", "description": 5}),
+    ],
+    ids=repr,
+)
+async def test_a_definition_that_is_none_costs_a_warning_and_only_itself(
+    strange: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    command, args = answering({}, tools=[strange, {"name": "bare"}, RAW_ECHO])
+    async with LocalMcpToolset("raw", LocalServerParams(command=command, args=args)) as toolset:
+        assert list(by_name(toolset)) == ["bare", "echo"]
+        assert len(prepare_tools(toolset.get_tools())) == 2
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "pegboard.compat")
+
+
+@pytest.mark.covers("R-LITE-22")
+@pytest.mark.parametrize(
+    "content", ["text", 5, {"type": "text"}, ["a string"], [None], [["type", "text"]]], ids=repr
+)
+async def test_an_answer_that_cannot_be_read_is_an_error_of_the_server(content: object) -> None:
+    command, args = answering({"content": content})
+    async with LocalMcpToolset("raw", LocalServerParams(command=command, args=args)) as toolset:
+        with pytest.raises(ProtocolError, match="'raw'") as caught:
+            await by_name(toolset)["echo"]()
+        assert (caught.value.server, caught.value.tool) == ("raw", "echo")
+        assert toolset.is_connected
+
+
+@pytest.mark.covers("R-LITE-24")
+async def test_an_answer_without_blocks_is_its_structured_content() -> None:
+    for result, text in (({}, ""), ({"structuredContent": {"ä": 1}}, '{"ä": 1}')):
+        command, args = answering(result)
+        async with LocalMcpToolset("raw", LocalServerParams(command=command, args=args)) as toolset:
+            assert await by_name(toolset)["echo"]() == text
 
 
 @pytest.mark.covers("R-LITE-29", "X-LITE-7")

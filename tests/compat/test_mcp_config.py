@@ -147,14 +147,89 @@ def test_a_file_that_cannot_be_used_is_one_error_and_no_servers(
         MCPConfigLoader.load(strict=True)
 
 
-def test_strict_loading_says_where_the_file_is_broken(nowhere: Path) -> None:
-    (nowhere / "mcp.json").write_text('{\n  "mcpServers": {,}\n}', "utf-8")
+WRONG = {
+    "not JSON": ('{\n  "mcpServers": {,}\n}', 2, 18),
+    "a comment": ('{\n  "mcpServers": {} // none\n}', 2, 20),
+    "a list": ("\n []", 2, 2),
+    "no servers": (' {"servers": {}}', 1, 2),
+    "a list of servers": ('{\n"mcpServers": []}', 2, 15),
+    "no object": ('{"mcpServers": {\n"ä": 5}}', 2, 6),
+    "a field that is missing": ('{"mcpServers": {\n"a": {"transport": "stdio"}}}', 2, 6),
+    "a field that is wrong": ('{"mcpServers": {"a": {\n"transport": "fax"}}}', 2, 14),
+    "a part of a field": (
+        '{"mcpServers": {"a": {"transport": "sse", "url": "x",\n"env": {"PIN": 1}}}}',
+        *(2, 8),
+    ),
+    "the last of two": (
+        '{"mcpServers": {"a": {"transport": "sse", "url": "x"},\n"a": 5}}',
+        *(2, 6),
+    ),
+}
+
+
+@pytest.mark.covers("R-EXCEL-48")
+@pytest.mark.parametrize(("text", "line", "column"), WRONG.values(), ids=list(WRONG))
+def test_it_is_said_where_a_file_is_wrong(
+    text: str, line: int, column: int, nowhere: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = nowhere / "mcp.json"
+    path.write_text(text, "utf-8")
     with pytest.raises(ConfigError) as caught:
         MCPConfigLoader.load(strict=True)
-    assert (caught.value.line, caught.value.column) == (2, 18)
-    (nowhere / "mcp.json").write_text('{"mcpServers": {"a": {"transport": "stdio"}}}', "utf-8")
-    with pytest.raises(ConfigError, match="`command`"):
+    error = caught.value
+    assert (error.path, error.line, error.column) == ("mcp.json", line, column)
+    assert MCPConfigLoader.load() == []
+    assert str(error) in caplog.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"mcpServers": {"a": {"env": {"TOKEN": "hunter22"}} oops',
+        b'{"mcpServers": {"a": {"env": {"TOKEN": "hunter22",}}}}',
+        b'{"mcpServers": {"a": {"env": {"TOKEN": "hunter22\xff"}}}}',
+        b'{"mcpServers": {"a": {"transport": "hunter22"}}}',
+    ],
+    ids=["not JSON", "nearly JSON", "not UTF-8", "an entry"],
+)
+def test_an_error_holds_nothing_of_the_file(content: bytes, nowhere: Path) -> None:
+    (nowhere / "mcp.json").write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
         MCPConfigLoader.load(strict=True)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "hunter22" not in repr((error.args, vars(error), getattr(error, "doc", "")))
+        error = error.__context__
+
+
+TOO_LONG = '{"mcpServers": {"a": {"env": {"TOKEN": "hunter22"}}}}' + "x" * 300
+
+
+@pytest.mark.covers("R-EXCEL-2", "R-EXCEL-48")
+@pytest.mark.parametrize("place", ["EXCELMANUS_MCP_CONFIG", "config_path", "workspace_root"])
+def test_a_place_that_cannot_be_looked_at_is_one_error_and_not_quoted(
+    place: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {place: TOO_LONG}
+    if place.isupper():
+        monkeypatch.setenv(place, given.pop(place))
+    assert MCPConfigLoader.load(**given) == []
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("ERROR", "pegboard.excelmanus")
+    assert f"`{place}`" in record.getMessage()
+    with pytest.raises(ConfigError) as caught:
+        MCPConfigLoader.load(**given, strict=True)
+    assert "hunter22" not in str(caught.value) + caplog.text
+
+
+@pytest.mark.covers("R-EXCEL-11", "R-EXCEL-48")
+def test_a_home_that_cannot_be_looked_at_is_nothing_to_talk_about(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", f"/{TOO_LONG}")
+    monkeypatch.setenv("USERPROFILE", f"/{TOO_LONG}")
+    assert MCPConfigLoader.load(strict=True) == []
+    assert caplog.records == []
 
 
 def test_a_byte_order_mark_does_no_harm(nowhere: Path) -> None:

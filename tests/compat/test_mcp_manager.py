@@ -158,8 +158,19 @@ async def test_a_result_is_text_then_structured_content_then_what_else_there_is(
 
 
 @pytest.mark.covers("R-EXCEL-62")
-def test_the_official_sdk_speaks_the_protocol() -> None:
-    assert vars(session)["Client"] is mcp.Client
+async def test_the_official_sdk_speaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[mcp.Client] = []
+
+    class Noted(mcp.Client):
+        async def __aenter__(self) -> Any:
+            opened.append(self)
+            return await super().__aenter__()
+
+    monkeypatch.setattr(session, "Client", Noted)
+    async with connected(in_memory("m", [tool("a")])) as client:
+        (official,) = opened
+        assert [it.name for it in (await official.list_tools()).tools] == ["a"]
+        assert await client.call_tool("a", {}) == "a {}"
 
 
 @linux_only
@@ -205,15 +216,19 @@ async def test_it_works_in_many_threads_at_once() -> None:
 
 @pytest.mark.covers("R-EXCEL-37", "R-EXCEL-53", "R-EXCEL-7", "R-EXCEL-58")
 async def test_a_call_that_takes_too_long_gives_a_text(caplog: pytest.LogCaptureFixture) -> None:
-    config = MCPClientWrapper(light(timeout=7)).config
-    assert config.timeouts.call == 7
+    config = MCPClientWrapper(light(timeout=60)).config
+    assert config.timeouts.call == 60
+    # Each limit by itself: that of the function, that of the client, and the one for the other.
+    async with connected(config) as client:
+        answer = make_tool_func(client, "slow", 0.05)(seconds=60)
+        assert answer.startswith("Error (timeout): Tool 'slow' did not finish within 0.05 s.")
+        assert client.is_connected
     hasty = msgspec.structs.replace(config, timeouts=Timeouts(call=0.05))
     async with connected(hasty) as client:
         with pytest.raises(TimeoutError):
             await client.call_tool("slow", {"seconds": 60})
-        answer = make_tool_func(client, "slow", 0.05)(seconds=60)
+        answer = make_tool_func(client, "slow", None)(seconds=60)
         assert answer.startswith("Error (timeout): Tool 'slow' did not finish within 0.05 s.")
-        assert client.is_connected
     assert "'slow'" in messages(caplog, "ERROR")[0]
 
 
@@ -306,23 +321,27 @@ async def test_servers_that_fail_cost_nobody_anything(caplog: pytest.LogCaptureF
         status = {it["name"]: it["status"] for it in manager.get_server_info()}
     failed = dict.fromkeys(["missing", "mute", "nowhere", "nonsense"], "connect_failed")
     assert status == {**failed, "listless": "discover_failed", "good": "ready"}
-    errors = messages(caplog, "ERROR")
-    assert len(errors) == 5
-    for name in (*failed, "listless"):
-        assert any(repr(name) in error for error in errors), name
+    errors = [it for it in caplog.records if it.levelno >= logging.ERROR]
+    told = {name: [it.name for it in errors if repr(name) in it.getMessage()] for name in status}
+    # Who connects tells it first, except where there was nothing to connect to.
+    ours, both = ["pegboard.excelmanus"], ["pegboard.upstream", "pegboard.excelmanus"]
+    assert told == {
+        **dict.fromkeys(["missing", "mute", "nowhere"], both),
+        **dict.fromkeys(["nonsense", "listless"], ours),
+        "good": [],
+    }
+    assert len(errors) == 8
 
 
 @pytest.mark.covers("R-EXCEL-50")
 async def test_a_server_that_never_answers_counts_as_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    frozen = ServerConfig(
-        name="frozen",
-        transport="stdio",
-        command="sh",
-        args=("-c", "cat > /dev/null"),
-        timeouts=Timeouts(connect=0.2),
-    )
+    # What a file can say always has a limit; here it is made shorter than a file can.
+    for seconds, limit in ((1, 30), (30, 30), (90, 90)):
+        mute = MCPServerConfig("frozen", *MUTE, timeout=seconds).server_config()
+        assert (mute.timeouts.connect, mute.timeouts.list) == (limit, limit)
+    frozen = msgspec.structs.replace(mute, timeouts=Timeouts(connect=0.2))
     async with managing(frozen) as (manager, registry):
         assert manager.connected_servers == registry.get_tool_names() == []
     assert "not ready within 0.2 s" in messages(caplog, "ERROR")[0]
@@ -628,6 +647,36 @@ def test_the_registry_refuses_a_taken_name_and_an_unknown_one() -> None:
     registry.register_tool(ToolDef("say", "", {}, lambda: "hello", max_result_chars=2))
     assert registry.call_tool("say", {}) == "he… [truncated: 2 of 5 characters shown]"
     assert [it.name for it in registry.get_all_tools()] == ["sum", "say"]
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    return arguments
+
+
+@pytest.mark.covers("R-EXCEL-1", "R-EXCEL-5")
+async def test_arguments_reach_a_tool_as_they_were_given_nulls_included() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"cell": {"type": "string"}, "value": {"type": "string"}},
+        "required": ["cell"],
+    }
+    arguments = {"cell": "A1", "value": None, "more": [None]}
+    local = ToolDef("set_cell", "", schema, given)
+    async with managing(in_memory("m", [tool("set_cell", schema)]), builtins=[local]) as (_, tools):
+        assert tools.call_tool("set_cell", arguments) == arguments
+        assert tools.call_tool("mcp_m_set_cell", arguments) == f"set_cell {arguments}"
+
+
+@pytest.mark.covers("R-EXCEL-61")
+def test_a_property_that_openai_refuses_is_known_to_the_tool_by_its_own_name() -> None:
+    registry = ToolRegistry()
+    schema = {"type": "object", "properties": {"cell nr.": {"type": "string"}}}
+    registry.register_tool(ToolDef("set_cell", "", schema, given))
+    (shown,) = registry.get_openai_schemas()
+    (alias,) = shown["parameters"]["properties"]
+    assert alias != "cell nr."
+    for name in (alias, "cell nr."):
+        assert registry.call_tool("set_cell", {name: None}) == {"cell nr.": None}
 
 
 def test_a_host_without_a_home_directory_still_starts(monkeypatch: pytest.MonkeyPatch) -> None:

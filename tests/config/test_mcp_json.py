@@ -106,7 +106,7 @@ def test_the_settings_of_vs_code() -> None:
 
 def test_windsurf_and_gemini_addresses() -> None:
     assert one({"serverUrl": "https://x.test/mcp"}).url == "https://x.test/mcp"
-    server = one({"httpUrl": "https://x.test/sse", "timeout": 30000, "trust": False})
+    server = one({"httpUrl": "https://x.test/sse", "timeout": 30, "trust": False})
     assert (server.transport, server.url) == ("streamable_http", "https://x.test/sse")
     assert server.timeouts == Timeouts(call=30)
 
@@ -149,7 +149,7 @@ def test_our_own_fields() -> None:
             "max_result_chars": 100,
             "idempotent": ["read_*"],
             "trust_hints": True,
-            "oauth": {"flow": "client_credentials", "scopes": "a b", "callbackPort": 8123},
+            "oauth": {"client_id": "me", "scopes": "a b", "callbackPort": 8123},
         },
         environ={"T": "abcdefgh"},
     )
@@ -171,7 +171,7 @@ def test_our_own_fields() -> None:
         max_result_chars=100,
         idempotent=("read_*",),
         trust_hints=True,
-        oauth=OAuthConfig(flow="client_credentials", scopes=("a", "b"), redirect_port=8123),
+        oauth=OAuthConfig(client_id="me", scopes=("a", "b"), redirect_port=8123),
         secrets=frozenset({"abcdefgh"}),
     )
 
@@ -232,9 +232,15 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"type": "sse", "command": "x"}, "needs a `url`"),
         ({"type": "carrier-pigeon", "command": "x"}, "unknown `type`"),
         ({"type": "memory", "command": "x"}, "unknown `type`"),
+        ({"type": "streamabel-http", "url": "https://x.test"}, "mean `streamable_http`?"),
+        ({"type": "stdoi", "command": "x"}, "Did you mean `stdio`?"),
         ({"url": "ftp://x.test"}, "begins with http://"),
         ({"url": "http://["}, "begins with http://"),
-        ({"url": "https://x.test:port/"}, "begins with http://"),
+        ({"url": "https://x.test:port/"}, "port in the `url`"),
+        ({"url": "https://x.test:99999/mcp"}, "from 1 to 65535"),
+        ({"url": "https://x.test:0/mcp"}, "from 1 to 65535"),
+        ({"url": "https://x .test/mcp"}, "begins with http://"),
+        ({"url": "https://x.test/m\ncp"}, "no address has; look for a space or a line break"),
         ({"url": "x.test/mcp"}, "begins with http://"),
         ({"url": "https://x.test", "headers": {"A": "b\r\nc: d"}}, "header 'A'"),
         ({"url": "https://x.test", "headers": {"A": "é"}}, "header 'A'"),
@@ -246,6 +252,8 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"command": "x", "env": {"": "y"}}, "A variable in"),
         ({"command": "x", "env": {"A": "b", "A=B": "y"}}, "A variable in"),
         ({"command": "x", "args": "y"}, "`args`: expected `array`, got `str`"),
+        ({"command": "x", "args": "y"}, "Write a list, one text for each argument"),
+        ({"command": ["npx", "-y"]}, "Put the program alone into `command`"),
         ({"command": "x", "args": ["y", None]}, "`args[1]`"),
         ({"command": "x", "env": {"A": ["b"]}}, "`env.A`"),
         ({"command": "x", "lazy": "yes"}, "`lazy`: expected `bool`, got `str`"),
@@ -258,7 +266,7 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"url": "https://x.test", "oauth": {"flow": "x"}}, "`oauth.flow`"),
         ({"command": "x", "max_result_chars": 0}, "`max_result_chars`"),
         ({"command": "${NO_SUCH_THING}"}, "NO_SUCH_THING is not set"),
-        ({"command": "x", "envFile": "nowhere.env"}, "cannot be read"),
+        ({"command": "x", "envFile": "nowhere.env"}, "Server 'one' has an `envFile` that cannot"),
     ],
 )
 def test_a_bad_entry_says_what_is_wrong(entry: object, words: str) -> None:
@@ -332,9 +340,68 @@ def test_a_timeout_whose_unit_is_in_doubt_is_a_warning() -> None:
     assert "`timeout` of server 'one' is read as seconds" in warning(
         {"command": "x", "timeout": 2000}
     )
+    assert "`timeout` of server 'one' is read as milliseconds" in warning(
+        {"command": "x", "timeout": 7200}
+    )
+    loaded = load_servers({"mcpServers": {"one": {"command": "x", "timeout": 60000}}})
+    assert loaded.servers[0].timeouts.call == 60
     assert one({"command": "x", "timeout": 60}).timeouts.call == 60
-    assert one({"command": "x", "timeout": 60000}).timeouts.call == 60
     assert one({"command": "x", "timeout": 2000, "timeouts": {"call": 5}}).timeouts.call == 5
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"command": "x", "headers": {"A": "b"}}, "is a program, so its `headers` is not used"),
+        ({"command": "x", "bearer_token": "${T}"}, "its `bearer_token` is not used"),
+        ({"command": "x", "oauth": True}, "its `oauth` is not used"),
+        ({"url": "https://x.test", "args": ["-y"]}, "so its `args` is not used"),
+        ({"url": "https://x.test", "env": {"A": "b"}}, "so its `env` is not used"),
+        ({"url": "https://x.test", "headers": {"Mcp-Session-Id": "b"}}, "`Mcp-Session-Id` of"),
+        ({"url": "https://x.test", "headers": {"accept": "b"}}, "is not sent; leave it out"),
+        ({"url": "https://x.test", "oauth": {"flow": "client_credentials"}}, "`client_id` and"),
+        (
+            {"url": "https://x.test", "oauth": {"flow": "client_credentials", "clientId": "me"}},
+            "needs `client_secret`",
+        ),
+        ({"command": "npx -y server"}, "looks like a whole command line"),
+        ({"command": "/usr/bin/python -m server"}, "looks like a whole command line"),
+    ],
+)
+def test_an_entry_that_contradicts_itself_is_a_warning(entry: object, words: str) -> None:
+    assert words in warning(entry, environ={"T": "t"})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "/opt/my programs/server"},
+        {"command": "C:\\Program Files\\server.exe"},
+        {"command": "my server", "args": ["--port", 1]},
+        {"command": "x", "headers": {}, "oauth": False},
+        {"url": "https://x.test", "env": {}, "args": []},
+        {"url": "https://x.test", "headers": {"X-Accept": "b"}, "oauth": True},
+    ],
+)
+def test_an_entry_that_may_mean_what_it_says_is_no_warning(entry: object) -> None:
+    one(entry)
+
+
+def test_a_fault_or_doubt_about_one_field_is_placed_at_that_field(tmp_path: Path) -> None:
+    text = """{"mcpServers": {
+      "a": {"command": "x",
+            "envFile": "gone.env"},
+      "b": {"command": "x",
+            "headers": {"A": "b"}},
+      "c": {"url": "https://x.test",
+            "headers": {"Host": "b"}},
+      "d": {"command": "x",
+            "type": "studio"}
+    }}"""
+    loaded = load(tmp_path, text)
+    assert [(it.server, it.line) for it in loaded.problems] == [
+        *(("a", 3), ("b", 5), ("c", 7), ("d", 9))
+    ]
 
 
 def test_a_bare_dollar_name_is_a_warning() -> None:
@@ -390,6 +457,8 @@ def test_servers_with_nothing_around_them_are_read() -> None:
         ("[]", "must be an object", "error"),
         ('{"mcpServers": []}', "`mcpServers` must be an object", "error"),
         ('{"theme": "dark"}', "No servers here", "warning"),
+        ('{"mcpServer": {}}', "Did you mean `mcpServers` by `mcpServer`?", "warning"),
+        ('{"context-servers": {}}', "Did you mean `context_servers`", "warning"),
     ],
 )
 def test_a_file_that_lists_no_servers_says_so(

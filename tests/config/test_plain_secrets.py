@@ -7,7 +7,8 @@ from pegboard.config import Problem, load_servers
 
 
 def problems(entry: dict[str, Any]) -> tuple[Problem, ...]:
-    return load_servers({"mcpServers": {"git-hub": entry}}, environ={"T": "t"}).problems
+    found = load_servers({"mcpServers": {"git-hub": entry}}, environ={"T": "t"}).problems
+    return tuple(problem for problem in found if "in plain text" in problem.message)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,20 @@ def problems(entry: dict[str, Any]) -> tuple[Problem, ...]:
         ({"env": {"X": "ghp_hunter2hunter2hunter2"}}, "env.X", "X"),
         ({"env": {"DB": "postgres://u:hunter2!@h/x"}}, "env.DB", "DB"),
         ({"env": {"A_TOKEN": "${A_TOKEN:-hunter2!}"}}, "env.A_TOKEN", "A_TOKEN"),
+        ({"env": {"MYSQL_PASS": "hunter2!"}}, "env.MYSQL_PASS", "MYSQL_PASS"),
+        ({"env": {"H": '{"Authorization": "Bearer hunter2!"}'}}, "env.H", "H"),
+        ({"env": {"AUTH": "Bearer hunter2!"}}, "env.AUTH", "AUTH"),
+        ({"env": {"STORE": "Name=a;AccountKey=hunter2!;x=y"}}, "env.STORE", "STORE"),
+        ({"args": ["-c", "export API_KEY=hunter2! && run"]}, "args[1]", "GIT_HUB_API_KEY"),
+        ({"args": ["-c", "run --token hunter2!"]}, "args[1]", "GIT_HUB_TOKEN"),
+        ({"args": ["-c", "curl -H 'X-Token: hunter2!'"]}, "args[1]", "GIT_HUB_X_TOKEN"),
+        ({"args": ["-e", 'H={"Authorization":"Bearer hunter2!"}']}, "args[1]", "GIT_HUB_TOKEN"),
+        ({"args": ["-eDB_PASS=hunter2!"]}, "args[0]", "GIT_HUB_DB_PASS"),
+        ({"args": ["--db-pass", "hunter2!"]}, "args[1]", "GIT_HUB_DB_PASS"),
+        ({"args": ["--dsn", "host=h password=hunter2!"]}, "args[1]", "GIT_HUB_PASSWORD"),
+        ({"args": ["--dsn", "Server=h;Pwd=hunter2!;"]}, "args[1]", "GIT_HUB_PWD"),
+        ({"args": ["--dsn", "AccountKey=hunter2!"]}, "args[1]", "GIT_HUB_ACCOUNT_KEY"),
+        ({"args": ["--password", "root"]}, "args[1]", "GIT_HUB_PASSWORD"),
         ({"args": ["--api-key", "hunter2!"]}, "args[1]", "GIT_HUB_API_KEY"),
         ({"args": ["--api-key=hunter2!"]}, "args[0]", "GIT_HUB_API_KEY"),
         ({"args": ["-e", "MY_TOKEN=hunter2!"]}, "args[1]", "GIT_HUB_MY_TOKEN"),
@@ -98,13 +113,49 @@ def test_remote_servers_have_secrets_too(entry: dict[str, Any], field: str) -> N
         {"args": ["--sort-key", "created_at", "--config", '{"apiKey": "${T}", "port": 8080}']},
         {"args": ["--config", "{not json", "[", '"', "{" * 50_000, "[" * 50_000]},
         {"command": "/opt/my programs/run --auth none"},
+        {"args": ["-c", "API_KEY=$(cat /run/key) TOKEN=$OTHER run --token `cat /run/token`"]},
+        {"args": ["-c", "export API_KEY=${T} && run -H 'Authorization: Bearer ${T}'"]},
+        {"args": ["-e", 'H={"Authorization":"Bearer ${T}"}', "host=h password=${T}", "Pwd=${T};"]},
+        {"args": ["--title", "Basic usage", "--about", "what needs bearer authentication"]},
+        {"env": {"JWT_AUDIENCE": "everybody", "PASS_THROUGH": "headers"}},
+        {"env": {"AUTH": "oauth2", "NODE_OPTIONS": "--max-old-space-size=4096", "BYPASS": "on"}},
+        {"args": ["--mount", "type=bind,src=/a,dst=/b", "--fields=id,key:desc", "C:\\keys"]},
     ],
 )
 def test_what_is_no_secret_is_no_warning(entry: dict[str, Any]) -> None:
     assert problems({"command": "x", **entry}) == ()
 
 
+@pytest.mark.parametrize(
+    ("args", "variables"),
+    [
+        (["--token", "one!", "--token", "two!"], ["TOKEN", "TOKEN_2"]),
+        (["--token", "one!", "--token", "one!"], ["TOKEN", "TOKEN"]),
+        (
+            ["--token", "one!", "--token", "two!", "X-Token: two!", "token=three!"],
+            ["TOKEN", "TOKEN_2", "X_TOKEN", "TOKEN_3"],
+        ),
+    ],
+)
+def test_two_secrets_are_never_told_to_share_a_variable(
+    args: list[str], variables: list[str]
+) -> None:
+    found = problems({"command": "x", "args": args})
+    assert [it.message.split("variable ")[1] for it in found] == [
+        f"GIT_HUB_{variable}." for variable in variables
+    ]
+
+
+def test_a_token_and_the_header_that_sends_it_share_a_variable() -> None:
+    headers = {"Authorization": "Bearer hunter2!"}
+    entry = {"url": "https://x.test", "bearer_token": "hunter2!", "headers": headers}
+    assert all("variable GIT_HUB_TOKEN." in it.message for it in problems(entry))
+    headers["Authorization"] = "Bearer another!"
+    assert "variable GIT_HUB_TOKEN_2." in problems(entry)[1].message
+
+
 def test_a_default_that_is_never_closed_is_read_in_one_go() -> None:
     # Quadratic, this would take minutes.
-    (problem,) = problems({"command": "x", "env": {"API_TOKEN": "${" + ":-" * 200_000}})
+    entry = {"command": "x", "env": {"API_TOKEN": "${" + ":-" * 200_000}}
+    (problem,) = load_servers({"mcpServers": {"one": entry}}, environ={}).problems
     assert "no `}`" in problem.message

@@ -13,16 +13,17 @@ NAMES = st.text(
 )
 SECONDS = st.floats(min_value=0.001, max_value=1e8)
 LISTS = st.lists(TEXT, max_size=3).map(tuple)
+HEADER = st.text("abc ${}:,'~", max_size=8).map(str.strip)
 HEADERS = st.dictionaries(
     st.sampled_from(["A", "x-api-key", "Authorization"]),
-    st.text("abc ${}:,'~", max_size=8),
+    HEADER,
 )
 OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "args": LISTS,
     "env": st.dictionaries(NAMES, TEXT, max_size=3),
     "cwd": TEXT.map(lambda text: "/srv/" + text.strip("/")),
     "headers": HEADERS,
-    "bearer_token": st.text("abc ${}:,'~", max_size=8),
+    "bearer_token": HEADER,
     "oauth": st.builds(
         OAuthConfig,
         flow=st.sampled_from(["authorization_code", "client_credentials"]),

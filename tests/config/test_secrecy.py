@@ -2,6 +2,7 @@
 
 import json
 import string
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ SECRETS = st.text(string.ascii_letters + string.digits + "-_.~+/=!", min_size=8,
 )
 PLACES = (
     *("env", "header", "bearer", "flag", "flag=", "url password", "url query", "variable"),
-    *("key", "auth", "pass", "json", "json in json", "command line", "default"),
+    *("key", "auth", "pass", "json", "json in json", "command line", "default", "shell"),
+    *("docker json", "docker escaped json", "docker pass", "dsn", "odbc", "account key", "slash"),
 )
 FLAWS: list[dict[str, Any]] = [
     {},
@@ -52,9 +54,27 @@ def entry_with(secret: str, place: str) -> dict[str, Any]:
         "json in json": {"command": "run", "args": [json.dumps(json.dumps({"token": [secret]}))]},
         "command line": {"command": f"node server.js --api-key '{secret}'"},
         "default": {"command": "run", "args": [f"${{NOT_SET:-{secret}}}"]},
+        "shell": {
+            "command": "sh",
+            "args": ["-c", f"export API_KEY={secret} && exec npx server --token '{secret}'"],
+        },
+        "docker json": {"command": "docker", "args": ["-e", f"H={_headers(secret)}"]},
+        "docker escaped json": {
+            "command": "docker",
+            "args": ["--env=H=" + _headers(secret).replace('"', '\\"')],
+        },
+        "docker pass": {"command": "docker", "args": ["run", f"-eDB_PASS={secret}"]},
+        "dsn": {"command": "run", "args": ["--dsn", f"host=h password={secret} user=u"]},
+        "odbc": {"command": "run", "args": ["--connect", f"Server=h;Pwd={secret};Uid=u"]},
+        "account key": {"command": "run", "args": [f"Name=a;AccountKey={secret};Suffix=b"]},
+        "slash": {"command": "cmd", "args": ["/c", "run", f"/token:{secret}"]},
         "variable": {"command": "run-${SECRET}", "args": ["${SECRET}"], "cwd": "/${SECRET}"},
     }
     return entries[place]
+
+
+def _headers(secret: str) -> str:
+    return json.dumps({"Accept": "text/html", "Authorization": f"Bearer {secret}"})
 
 
 def shown(loaded: LoadedConfig) -> str:
@@ -137,6 +157,92 @@ def test_a_secret_is_hidden_however_it_is_written(way: str, secret: str) -> None
     assert "***" in shown
 
 
+def _basic(secret: str) -> str:
+    return b64encode(f"ada:{secret}".encode()).decode()
+
+
+# Values that hold a secret among other things, in `env`, `headers` or a variable.
+COMPOSITES: dict[str, Callable[[str], str]] = {
+    "address": lambda secret: f"postgres://ada:{quote(secret, safe='')}@host/db",
+    "json": _headers,
+    "json in json": lambda secret: json.dumps(_headers(secret)),
+    "bearer": lambda secret: f"Bearer {secret}",
+    "basic": lambda secret: f"Basic {_basic(secret)}",
+    "cookie": lambda secret: f"password={secret}; y=1",
+    "pairs": lambda secret: f"id=4,api_key={secret}",
+    "dsn": lambda secret: f"host=h password={secret}",
+    "options": lambda secret: f"--verbose --api-key {secret}",
+}
+
+
+@pytest.mark.parametrize("form", COMPOSITES)
+@given(SECRETS, st.sampled_from(["env", "headers", "secrets"]))
+def test_a_secret_within_a_value_is_hidden_also_alone(form: str, secret: str, field: str) -> None:
+    value = COMPOSITES[form](secret)
+    options: dict[str, Any] = {field: {value} if field == "secrets" else {"SETTING": value}}
+    server = ServerConfig(name="one", transport="stdio", command="x", **options)
+    assert secret not in server.redact(f"login failed: password={secret}!")
+
+
+@given(SECRETS)
+def test_a_cookie_is_hidden_whatever_it_is_called(secret: str) -> None:
+    headers = {"Cookie": f"sid={secret}; y=1"}
+    server = ServerConfig(name="one", transport="sse", url="https://x.test", headers=headers)
+    assert secret not in server.redact(f"no session {secret}")
+
+
+def test_a_password_of_an_address_is_hidden_as_http_sends_it() -> None:
+    server = ServerConfig(name="one", transport="sse", url="https://ada:hunter%212@x.test/sse")
+    assert server.redact(f"Authorization: Basic {_basic('hunter!2')}") == "Authorization: Basic ***"
+
+
+@given(SECRETS)
+def test_the_words_around_a_secret_stay_readable(secret: str) -> None:
+    line = f"API_KEY={secret} exec server --verbose"
+    server = ServerConfig(
+        name="one",
+        transport="stdio",
+        command="sh",
+        args=("-c", line),
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    text = "Bearer token refused: the server could not exec"
+    assert server.redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("args", "target"),
+    [
+        (("--password", "root"), "run --password ***"),
+        (("--password=a", "--all", "-a"), "run --password=*** --all -***"),
+        (("postgresql://postgres:admin@h/db",), "run postgresql://postgres:***@h/db"),
+        (("-e", '{"apiKey": "a\\"b"}'), 'run -e {"apiKey": "***"}'),
+        (("sh", "-c", "API_KEY=ab exec run --token 'cd'"), "run sh -c API_KEY=***"),
+        (("--token", "*"), "run --token *"),
+        (("--pass", ""), "run --pass "),
+    ],
+)
+def test_a_short_secret_is_hidden_where_its_place_is_known(
+    args: tuple[str, ...], target: str
+) -> None:
+    server = ServerConfig(name="one", transport="stdio", command="run", args=args)
+    assert server.target == target
+
+
+def test_a_target_is_one_short_line() -> None:
+    args = ("-c", "import os\n\x1b[31m\u202e", "x" * 300_000, "--token", "hunter2hunter2")
+    target = ServerConfig(name="one", transport="stdio", command="python", args=args).target
+    assert target.startswith(r"python -c import os\n\x1b[31m\u202e xxx")
+    assert len(target) == 200
+    assert target.endswith("x…")
+
+
+def test_a_secret_is_hidden_before_a_target_is_cut() -> None:
+    args = ("x" * 180, "--token", "q7" * 20)
+    server = ServerConfig(name="one", transport="stdio", command="run", args=args)
+    assert "q7" not in server.target
+
+
 def test_an_address_is_hidden_as_it_is_sent() -> None:
     url = """https://x.test/mcp?token=q7%20a'b"c&q7-alone#q7-behind"""
     server = ServerConfig(name="one", transport="sse", url=url)
@@ -160,6 +266,10 @@ def test_every_line_of_a_secret_is_hidden() -> None:
         {"command": "x", "--api-key q7-hidden": 1},
         {"command": "x", "ghp_q7hiddenq7hiddenq7hidden": 1},
         {"url": "https://x.test", "oauth": {"secret=q7-hidden": 1}},
+        {"command": "x", "Q7hidden-0123456789abcdef": 1},
+        {"url": "https://x.test", "headers": {"Q7hidden0123456789abcd": "\n"}},
+        {"command": "x", "args": ["${input:Q7hidden0123456789abcd}"]},
+        {"command": "x", "args": ["${ghp_q7hiddenq7hiddenq7hidden}"]},
     ],
 )
 def test_a_secret_in_the_place_of_a_name_is_not_quoted(
@@ -170,8 +280,16 @@ def test_a_secret_in_the_place_of_a_name_is_not_quoted(
     # All of it twice, so that duplicates are told of, too.
     path.write_text(f'{{"mcpServers": {{"one": {{{fields}, {fields}}}}}}}', "utf-8")
     problems = load_servers(path, environ={}).problems
-    assert len(problems) >= 3
+    assert len(problems) >= 2
     assert "q7" not in "".join(map(str, problems)).lower()
+
+
+@pytest.mark.parametrize("entry", [5, {"command": 5}, {"command": "x", "timeouts": {"call": 1e12}}])
+def test_a_secret_in_the_place_of_a_servers_name_is_not_quoted(entry: object) -> None:
+    content = {"mcpServers": {"sk-q7hiddenq7hiddenq7hidden": entry}}
+    (problem,) = load_servers(content, environ={}).problems
+    assert "q7" not in repr(problem)
+    assert "Server '…'" in problem.message
 
 
 def test_pretty_printers_are_shown_no_more_than_others() -> None:

@@ -34,6 +34,9 @@ def test_a_bare_string_is_not_a_list(field: str) -> None:
         {"transport": "websocket", "url": "https://x.test"},
         {"transport": "sse", "url": "https://x.test", "stateless": True},
         {"transport": "stdio", "command": "x", "name": "a\nb"},
+        {"transport": "sse", "url": " https://x.test"},
+        {"transport": "sse", "url": "https://x.test "},
+        {"transport": "sse", "url": "https://x.test:99999"},
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:

@@ -98,6 +98,22 @@ def test_an_input_is_answered_by_the_caller_or_by_the_environment() -> None:
         variables().expand("${input:api-key}")
 
 
+@pytest.mark.parametrize("identity", ["path", "home", "user", "LANG"])
+def test_an_input_is_not_answered_by_what_every_environment_holds(identity: str) -> None:
+    everywhere = variables(environ={identity.upper(): "/usr/bin"})
+    with pytest.raises(ConfigError, match=r"has no value\. Pass it in `inputs`\.$"):
+        everywhere.expand(f"${{input:{identity}}}")
+    answered = variables(environ={}, inputs={identity: "answer"})
+    assert answered.expand(f"${{input:{identity}}}").text == "answer"
+
+
+def test_an_input_that_nobody_answers_has_its_default() -> None:
+    asked = variables(environ={}, input_defaults={"region": "eu", "path": "/srv"})
+    assert asked.expand("${input:region} ${input:path}").text == "eu /srv"
+    answered = variables(environ={"REGION": "us"}, input_defaults={"region": "eu"})
+    assert answered.expand("${input:region}").text == "us"
+
+
 def test_the_environment_is_not_shown() -> None:
     assert "secret" not in repr(variables())
     assert "secret" not in repr(list(variables().__rich_repr__()))

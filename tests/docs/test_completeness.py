@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.measure import Row, table
+from bench.run import SUITES
 
 from pegboard import errors
 from pegboard.policies import ORDER
@@ -42,10 +43,9 @@ def test_every_error_and_policy_is_explained() -> None:
         assert f"| `{name.capitalize()}` |" in concepts, name
 
 
-def test_readme_quotes_exactly_what_the_bench_wrote() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    quotes = QUOTE.findall(readme)
-    assert quotes
+def test_the_documentation_quotes_exactly_what_the_bench_wrote() -> None:
+    quotes = QUOTE.findall((ROOT / "docs/measurements.md").read_text("utf-8"))
+    assert {suite for suite, _ in quotes} == set(SUITES)
     for suite, quoted in quotes:
         written = json.loads((ROOT / f"bench/results/{suite}.json").read_text("utf-8"))
         assert quoted.strip() == table([Row(**row) for row in written["rows"]])

@@ -501,3 +501,24 @@ def test_each_caller_gets_definitions_of_their_own() -> None:
     tools = toolset_of(SAMPLE)
     tools.openai()[0]["function"]["parameters"]["properties"].clear()
     assert tools.openai()[0]["function"]["parameters"]["properties"]
+
+
+@pytest.mark.parametrize("name", ["zz", "odd name", ""])
+def test_an_argument_that_is_required_without_being_declared_is_asked_for(name: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", name]}
+    tools = toolset_of(schema)
+    assert problems_of(tools) == {}
+    # Nothing is said about its values, which no strict schema can express.
+    (definition,) = tools.openai(strict=True)
+    assert definition["function"]["strict"] is False
+    (declaration,) = tools.gemini()
+    assert len(declaration["parameters"]["properties"]) == 2
+    assert set(declaration["parameters"]["required"]) == set(
+        declaration["parameters"]["properties"]
+    )
+
+
+def test_a_required_argument_that_nothing_can_be_is_not_asked_for() -> None:
+    schema = {"properties": {"a": {"type": "string"}, "b": False}, "required": ["a", "b"]}
+    (declaration,) = toolset_of(schema).gemini()
+    assert set(declaration["parameters"]["properties"]) == {"a"}

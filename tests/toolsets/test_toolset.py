@@ -16,7 +16,7 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.toolsets import Toolset
+from pegboard.toolsets import Toolset, nulls
 from tests.toolsets.schemas import LEGAL_ROOTS, NAMES, SEVERAL_ARGUMENTS, STRINGS, objects
 
 
@@ -427,6 +427,34 @@ async def test_a_null_that_a_closed_alternative_does_not_know_counts_as_left_out
     registry.register(Echo("closed", schema))
     result = await Toolset(registry).call("closed", {"a": "x", "b": None})
     assert result.value()["arguments"] == {"a": "x"}
+
+
+async def test_a_null_that_its_own_declaration_allows_is_kept_where_nothing_forbids_it() -> None:
+    one = {"properties": {"a": TEXT}, "required": ["a"]}
+    other = {"properties": {"b": {"type": ["string", "null"]}, "c": TEXT}, "required": ["c"]}
+    registry = Registry()
+    registry.register(Echo("either", {"type": "object", "anyOf": [one, other]}))
+    result = await Toolset(registry).call("either", {"a": "x", "b": None, "c": None})
+    assert result.value()["arguments"] == {"a": "x", "b": None}
+
+
+async def test_each_part_of_a_schema_is_compiled_once_however_large_the_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[object] = []
+    compile_one = nulls._compiled  # pyright: ignore[reportPrivateUsage]
+
+    def count(schema: object) -> Any:
+        compiled.append(schema)
+        return compile_one(schema)
+
+    monkeypatch.setattr(nulls, "_compiled", count)
+    row = {"anyOf": [closed("a", a=TEXT), closed("b", b=TEXT, n=TEXT)]}
+    schema = {"type": "object", "properties": {"rows": {"type": "array", "items": row}}}
+    rows = [{"b": "x", "n": None, "a": None}] * 500
+    dropped = nulls.drop_forbidden_nulls({"rows": rows}, schema, original=schema)
+    assert dropped == {"rows": [{"b": "x"}] * 500}
+    assert len(compiled) <= 10
 
 
 async def test_a_null_that_only_the_alternatives_as_they_are_allow_is_kept() -> None:

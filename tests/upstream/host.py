@@ -5,6 +5,7 @@ import signal
 import sys
 
 import anyio
+import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
 from pegboard.upstream.stdio.guardian import guardian
@@ -21,6 +22,8 @@ HARD_TO_END = {
 
 
 def main(mode: str, marker: str) -> None:
+    # Ignored where the tests are a background job of a shell.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     match mode:
         case "all":
             anyio.run(serve_all, marker)
@@ -56,6 +59,8 @@ async def lose_guardian(marker: str) -> None:
         lost = guardian.pid
         assert lost is not None
         os.kill(lost, signal.SIGKILL)
+        # It dies a moment later; before that nobody can know.
+        await anyio.to_thread.run_sync(os.waitid, os.P_PID, lost, os.WEXITED | os.WNOWAIT)
         async with spawn(shell("exec cat", marker=marker)):
             assert guardian.pid not in {lost, None}
             say("ready")

@@ -1,6 +1,7 @@
 """Failures over HTTP: each is told as what it is, in one line, without secrets."""
 
 import json
+from typing import Any
 
 import httpx2
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from pegboard.upstream.failures import failure_of, failure_of_answer
 from pegboard.upstream.http.client import HttpPool
+from tests.upstream.board_servers import hub_of
 from tests.upstream.http_clients import (
     failure_from,
     post,
@@ -182,3 +184,50 @@ def test_whatever_a_server_answers_is_told_in_one_printable_line(
     assert failure is not None
     assert failure.message.isprintable()
     assert failure_of(failure.error) == failure
+
+
+PAGE = """<!doctype html><html><head><style>p { color: red }</style>
+<script>let a = "<b>"</script></head><body><h1>No such &lt;page&gt;</h1></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (404, PAGE, "answered with HTTP 404: No such <page>. Check its `url` and `type`."),
+        (404, "<title>404 Not Found</title>Sorry!", "answered with HTTP 404: Not Found. Check"),
+        (405, "", "answered with HTTP 405. Check its `url` and `type`."),
+        (500, '{"detail": "boom"}', 'answered with HTTP 500: {"detail": "boom"}.'),
+        (200, PAGE, "does not speak MCP: Unexpected content type: text/html"),
+        (401, PAGE, "refused the credentials (HTTP 401). Check its `headers`"),
+        (429, "", "is busy (HTTP 429)."),
+    ],
+)
+@pytest.mark.parametrize("transport", ["streamable_http", "sse"])
+async def test_an_answer_that_is_none_is_told_in_one_sentence_with_the_address(
+    transport: Any, status: int, body: str, words: str
+) -> None:
+    async def endpoint(request: Request) -> Response:
+        return HTMLResponse(body, status)
+
+    app = Starlette(routes=[Route("/mcp", endpoint, methods=["GET", "POST"])])
+    async with serving(app) as origin:
+        config = config_for(f"{origin}/mcp", transport)
+        async with hub_of(config) as hub:
+            said = str(hub.servers["remote"].last_error)
+    assert said.startswith(f"Server 'remote' ({origin}/mcp) ")
+    assert said.count("erver") == 1
+    if (transport, status) != ("sse", 200):
+        assert words in said
+
+
+@given(st.text(st.sampled_from("<>/!-script te&;#x9"), max_size=500), st.sampled_from("<x"))
+def test_markup_never_hides_a_secret_from_being_hidden(page: str, first: str) -> None:
+    def redact(text: str) -> str:
+        return text.replace("hunter&2", "***")
+
+    answer = httpx2.Response(404)
+    for secret in ("hunter&2", "hunter&amp;2"):
+        body = f"{first}{page}{secret}{page}".encode()
+        failure = failure_of_answer(answer, body, had_session=False, redact=redact)
+        assert failure is not None
+        assert "hunter&2" not in failure.message

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from pegboard.errors import ConfigError
 from pegboard.upstream.http.client import HttpPool
+from pegboard.upstream.http.headers import configured_headers
 from tests.upstream.http_clients import (
     post,
 )
@@ -98,3 +99,10 @@ def test_headers_of_the_protocol_in_a_configuration_are_left_out() -> None:
     assert client.headers["x-fine"] == "1"
     assert client.headers["accept"] == "*/*"
     assert "content-type" not in client.headers
+
+
+def test_a_header_of_the_protocol_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    config = config_for("https://x.test/mcp", headers={"Mcp-Session-Id": "1", "X-Own": "2"})
+    assert configured_headers(config) == {"x-own": "2"}
+    said = "header_ignored: 'Mcp-Session-Id' of server 'remote' belongs to the protocol"
+    assert caplog.messages == [said]

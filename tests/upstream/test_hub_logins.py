@@ -96,3 +96,29 @@ async def test_a_bearer_token_is_all_some_servers_want(right: bool) -> None:
             assert "barley" not in str(caught.value) + repr(
                 msgspec.structs.asdict(hub.servers["web"])
             )
+
+
+async def test_a_token_is_not_sent_to_another_server_that_takes_the_name() -> None:
+    accounts = MachineAccounts()
+    oauth = OAuthConfig(
+        flow="client_credentials", client_id="robot", client_secret="s3cret-s3cret", scopes=("use",)
+    )
+    shown: list[str] = []
+    app: Any = build_server().streamable_http_app()
+
+    async def listening(scope: Any, receive: Any, send: Any) -> None:
+        shown.extend(
+            value.decode() for name, value in scope.get("headers", ()) if name == b"authorization"
+        )
+        await app(scope, receive, send)
+
+    async with (
+        machine_server(accounts) as url,
+        serving(listening) as origin,
+        hub_of(protected(url, oauth)) as hub,
+    ):
+        assert (await hub.call("mcp_web_echo", {"text": "mine"})).text() == "mine"
+        hub._source = [protected(f"{origin}/mcp", oauth)]  # pyright: ignore[reportPrivateUsage]
+        await hub.reload()
+        assert (await hub.call("mcp_web_echo", {"text": "other"})).text() == "other"
+    assert (len(accounts.tokens), shown) == (1, [])

@@ -115,3 +115,27 @@ async def test_a_value_that_is_no_unicode_stops_no_hub() -> None:
     odd = ServerConfig(name="odd", transport="stdio", command="false", env={"A": "abc\udcff"})
     async with hub_of(odd, memory("calc", Bench(one=lambda _: "1"))) as hub:
         assert (await hub.call("mcp_calc_one")).text() == "1"
+
+
+async def test_a_lazy_server_that_had_no_tools_is_asked_again_in_the_next_run(
+    tmp_path: Path,
+) -> None:
+    bench = Bench()
+    config = memory("calc", bench, lazy=True)
+    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+        assert len(hub.registry) == 0
+    bench.tools["one"] = lambda _: "1"
+    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+        assert (await hub.call("mcp_calc_one")).text() == "1"
+
+
+async def test_one_file_that_is_too_deep_to_read_costs_no_other(tmp_path: Path) -> None:
+    remembered = FileMemory(tmp_path)
+    good, bad = (memory(name, Bench(one=lambda _: "1"), lazy=True) for name in ("good", "bad"))
+    async with hub_of(good, bad, memory=remembered):
+        pass
+    deep = b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    (tmp_path / f"{memory_key(bad)}.json").write_bytes(deep)
+    async with hub_of(good, bad, memory=remembered) as hub:
+        assert hub.servers["good"].state == ServerState.COLD
+        assert set(hub.registry) == {"mcp_good_one", "mcp_bad_one"}

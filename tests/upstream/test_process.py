@@ -251,6 +251,8 @@ async def test_the_working_directory_is_used_also_to_find_the_command(tmp_path: 
         ("/no/such/file", "there is no file '/no/such/file'"),
         ("/tmp", "'/tmp' is not an executable file"),
         ("./not-there", "there is no file"),
+        ("npx -y server", "was not found. Put the program alone into `command`"),
+        ("/no/such/file --port 1", "--port 1'. Put the program alone into `command`"),
     ],
 )
 async def test_a_command_that_cannot_be_run_is_named(command: str, words: str):
@@ -355,6 +357,7 @@ async def test_each_line_of_standard_error_is_logged_without_secrets(
         for record in caplog.records
         if record.name == "pegboard.server"
     ]
+    assert "server_stderr: 'sample': two ***" in caplog.text
     assert lines == [("sample", "one"), ("sample", "two ***"), ("sample", "�"), ("sample", "last")]
 
 

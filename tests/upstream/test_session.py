@@ -1,9 +1,11 @@
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import anyio
 import mcp_types as types
 import pytest
+from anyio import create_task_group
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -77,13 +79,73 @@ async def test_a_question_in_mid_call_is_answered_in_both_eras(protocol: Any, on
         assert (await hub.call("mcp_asking_go")).text() == "accept: Oslo"
 
 
-@pytest.mark.parametrize("elicitation", [None, decline], ids=["nobody_answers", "declined"])
-async def test_a_question_that_nobody_answers_is_an_error_and_not_a_hang(elicitation: Any) -> None:
+async def test_a_question_that_nobody_answers_is_an_error_and_not_a_hang() -> None:
     config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
-    options = {} if elicitation is None else {"elicitation": elicitation}
-    async with hub_of(config, **options) as hub:
+    async with hub_of(config) as hub:
         with pytest.raises(ProtocolError):
             await hub.call("mcp_asking_go")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "on_call"), [("legacy", push_question), ("auto", return_question)]
+)
+async def test_no_answer_declines_as_the_protocol_says(protocol: Any, on_call: Any) -> None:
+    config = ServerConfig(
+        name="asking", transport="memory", server=one_tool(on_call), protocol=protocol
+    )
+    async with hub_of(config, elicitation=decline) as hub:
+        assert (await hub.call("mcp_asking_go")).text() == "decline: None"
+
+
+async def test_a_plain_function_answers_in_a_thread_and_may_wait() -> None:
+    told = threading.Event()
+
+    def answer_slowly(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert told.wait(5)
+        return {"action": "accept", "content": {"city": f"{server} {params['message']}"}}
+
+    config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
+    other = memory("other", Bench(tell=lambda _: str(told.set())))
+    async with (
+        hub_of(config, other, elicitation=answer_slowly) as hub,
+        create_task_group() as group,
+    ):
+        # The one that waits does not keep the other from being called.
+        group.start_soon(hub.call, "mcp_other_tell")
+        assert (await hub.call("mcp_asking_go")).text() == "accept: asking Which city?"
+
+
+@pytest.mark.parametrize("wrong", [{"city": "Oslo"}, "Oslo", 7])
+async def test_an_answer_of_the_wrong_shape_says_what_to_return(
+    wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
+    async with hub_of(config, elicitation=lambda *_: wrong) as hub:
+        with pytest.raises(ProtocolError, match="no ElicitResult"):
+            await hub.call("mcp_asking_go")
+    assert '{"action": "accept", "content": {...}}' in caplog.text
+    assert "Oslo" not in caplog.text
+
+
+async def test_a_refused_request_for_the_model_or_the_roots_is_an_error() -> None:
+    async def on_call(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.InputRequiredResult:
+        return types.InputRequiredResult(input_requests={"roots": types.ListRootsRequest()})
+
+    config = ServerConfig(name="asking", transport="memory", server=one_tool(on_call))
+    async with hub_of(config, roots=decline) as hub:
+        with pytest.raises(ProtocolError, match="Declined"):
+            await hub.call("mcp_asking_go")
+
+
+async def test_a_question_that_the_modern_era_cannot_carry_names_the_remedy() -> None:
+    config = ServerConfig(name="asking", transport="memory", server=one_tool(push_question))
+    async with hub_of(config, elicitation=answer) as hub:
+        assert hub.servers["asking"].era == "modern"
+        with pytest.raises(ProtocolError) as caught:
+            await hub.call("mcp_asking_go")
+    assert '"protocol": "legacy"' in str(caught.value)
 
 
 async def test_a_server_that_never_stops_asking_is_stopped() -> None:
@@ -172,6 +234,7 @@ async def test_an_error_answer_is_an_error_with_its_code(code: int) -> None:
 async def test_a_callback_may_close_the_hub_it_is_called_by(protocol: Any) -> None:
     async def close(server: str, params: Mapping[str, Any]) -> None:
         await hub.close()
+        await until(lambda: hub.servers["asking"].state == ServerState.CLOSED)
 
     on_call = push_question if protocol == "legacy" else return_question
     config = ServerConfig(

@@ -131,7 +131,9 @@ async def test_lines_that_are_no_messages_are_skipped_and_logged_once(
         assert isinstance(answer, SessionMessage)
         assert isinstance(answer.message, JSONRPCResponse)
     records = [it for it in caplog.records if it.name == "pegboard.upstream"]
-    assert [(it.message, it.__dict__["server"]) for it in records] == [("not_a_message", "sample")]
+    assert [(it.message, it.__dict__["server"]) for it in records] == [
+        ("not_a_message: server 'sample' printed '\ufffd\ufffd'", "sample")
+    ]
     assert "very-secret" not in caplog.text
     assert losses == []
 

@@ -12,7 +12,12 @@ import anyio.to_thread
 
 from pegboard.compat.excelmanus_client import MCPClientWrapper, client_of
 from pegboard.compat.excelmanus_client import make_tool_func as _make_tool_func
-from pegboard.compat.excelmanus_config import MCPConfigLoader, MCPServerConfig, mcp_config_schema
+from pegboard.compat.excelmanus_config import (
+    MCPConfigLoader,
+    MCPServerConfig,
+    mcp_config_schema,
+    read_servers,
+)
 from pegboard.compat.excelmanus_tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
 from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
@@ -56,8 +61,8 @@ class ServerInfo(TypedDict):
 class _Account:
     """What became of one server."""
 
-    def __init__(self, transport: str) -> None:
-        self.transport = transport
+    def __init__(self) -> None:
+        self.transport = ""
         self.failure: ServerStatus | None = None
         self.error: str | None = None
         self.init_ms: int | None = None
@@ -79,6 +84,7 @@ class MCPManager:
     ) -> None:
         self._workspace_root = workspace_root
         self._servers = None if servers is None else list(servers)
+        self._wanted: dict[str, MCPServerConfig | ServerConfig] = {}
         self._clients: dict[str, MCPClientWrapper] = {}
         self._accounts: dict[str, _Account] = {}
         self._origins: dict[str, tuple[str, str]] = {}
@@ -94,17 +100,18 @@ class MCPManager:
     async def initialize(self, registry: HostRegistry) -> None:
         """Connect to all servers at once and register their tools; never fails because of one.
 
-        Once more, it tries those again that failed or were lost, and leaves the others alone. What
-        they offer by then takes the place of what they offered before in a `ToolRegistry`; a
-        registry of the host's own keeps what it has, and gets what is new.
+        Once more, it reads the file again: it closes servers that are no longer there, begins anew
+        with those that changed, tries those again that failed or were lost, and leaves the others
+        alone. A file that cannot be used changes nothing. What servers offer by then takes the
+        place of what they offered before in a `ToolRegistry`; a registry of the host's own keeps
+        what it has, and gets what is new.
         """
-        configs = await anyio.to_thread.run_sync(self._load)
-        await in_background(lambda: self._connect_all(configs))
+        await in_background(self._connect_all)
         with self._registering:
-            for config in configs:
-                client = self._clients.get(config.name)
-                if client is not None and client.is_connected:
-                    self._register(registry, config.name, client)
+            # First those that leave: another one may want a name of theirs.
+            for name, client in sorted(self._clients.items(), key=lambda it: it[0] in self._wanted):
+                if client.is_connected or name not in self._wanted:
+                    self._register(registry, name, client)
 
     async def shutdown(self) -> None:
         """Close all connections, whatever one of them does; `initialize` may follow again."""
@@ -125,28 +132,48 @@ class MCPManager:
             raise ToolNotFoundError(tool_name, nearest=nearest_names(tool_name, self._origins))
         return found
 
-    def _load(self) -> list[MCPServerConfig | ServerConfig]:
-        if self._servers is not None:
-            return self._servers
-        return [*MCPConfigLoader.load(workspace_root=self._workspace_root)]
-
-    async def _connect_all(self, configs: Iterable[MCPServerConfig | ServerConfig]) -> None:
+    async def _connect_all(self) -> None:
         async with self._turn, anyio.create_task_group() as group:
             self._connecting = group.cancel_scope
+            found = await anyio.to_thread.run_sync(self._load)
             # By name: two connections for one name would be one nobody closes.
-            for config in {config.name: config for config in configs}.values():
+            self._wanted = {config.name: config for config in found}
+            await self._close_unwanted()
+            for config in self._wanted.values():
                 group.start_soon(self._connect_one, config)
 
-    async def _connect_one(self, config: MCPServerConfig | ServerConfig) -> None:
-        account = self._accounts.setdefault(config.name, _Account(config.transport))
+    def _load(self) -> Iterable[MCPServerConfig | ServerConfig]:
+        if self._servers is not None:
+            return self._servers
+        found = read_servers(workspace_root=self._workspace_root)
+        return self._wanted.values() if found is None else found
+
+    async def _close_unwanted(self) -> None:
+        # Before others start: one of them may be the same server under another name.
+        for name in self._accounts.keys() - self._wanted.keys():
+            del self._accounts[name]
+        async with anyio.create_task_group() as group:
+            for name in self._clients.keys() - self._wanted.keys():
+                group.start_soon(self._close, name, self._clients[name])
+
+    async def _client_for(self, config: MCPServerConfig | ServerConfig) -> MCPClientWrapper:
         client = self._clients.get(config.name)
-        if client is not None and client.is_connected:
-            return
+        if client is None:
+            client = self._clients[config.name] = MCPClientWrapper(config)
+        else:
+            # Not a new one: functions that were given out belong to it.
+            await client.reconfigure(config)
+        return client
+
+    async def _connect_one(self, config: MCPServerConfig | ServerConfig) -> None:
+        account = self._accounts.setdefault(config.name, _Account())
+        account.transport = config.transport
         began = monotonic()
         stage: ServerStatus = "connect_failed"
         try:
-            if client is None:
-                client = self._clients[config.name] = MCPClientWrapper(config)
+            client = await self._client_for(config)
+            if client.is_connected:
+                return
             await client.connect()
             stage = "discover_failed"
             tools = await client.discover_tools()
@@ -158,8 +185,9 @@ class MCPManager:
             logger.info("mcp_connected: server=%r tools=%d", config.name, len(tools))
             return
         logger.error("mcp_%s: server=%r reason=%s", stage, config.name, account.error)
-        if client is not None:
-            await self._close(config.name, client)
+        failed = self._clients.get(config.name)
+        if failed is not None:
+            await self._close(config.name, failed)
 
     def _register(self, registry: HostRegistry, server: str, client: MCPClientWrapper) -> None:
         offered, origins = self._offered(server, client)
@@ -189,7 +217,7 @@ class MCPManager:
     ) -> tuple[dict[str, ToolDef], dict[str, tuple[str, str]]]:
         offered: dict[str, ToolDef] = {}
         origins: dict[str, tuple[str, str]] = {}
-        for tool in client.tools:
+        for tool in client.tools if server in self._wanted else ():
             made = self._make_tool_def(server, client, tool)
             if made is not None:
                 offered[made.name] = made
@@ -273,6 +301,6 @@ def _tool_def(server: str, client: MCPClientWrapper, tool: dict[str, Any]) -> To
         name=checked.name,
         description=checked.description,
         input_schema=tool["inputSchema"],
-        func=_make_tool_func(client, original, client.config.timeouts.call),
+        func=_make_tool_func(client, original, None),
         max_result_chars=client.config.max_result_chars,
     )

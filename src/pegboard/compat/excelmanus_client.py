@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from pegboard.compat.answers import reading_answer
 from pegboard.compat.excelmanus_config import MCPServerConfig
 from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
@@ -31,9 +32,7 @@ class MCPClientWrapper:
     """
 
     def __init__(self, config: MCPServerConfig | ServerConfig) -> None:
-        self.config: ServerConfig = (
-            config if isinstance(config, ServerConfig) else config.server_config()
-        )
+        self.config: ServerConfig = _server_config(config)
         """The configuration as the core has it."""
         self._client = StandaloneClient(self.config)
         self._tools: list[dict[str, Any]] = []
@@ -84,19 +83,28 @@ class MCPClientWrapper:
             summary = reprlib.repr(arguments)
             logger.debug("mcp_call: server=%r tool=%r arguments=%s", server, tool_name, summary)
         raw = await self._client.call_tool(tool_name, arguments)
-        try:
+        with reading_answer(server=server, tool=tool_name):
             result = result_of(raw)
-        except (TypeError, ValueError) as error:
-            raise ProtocolError(
-                f"Server {server!r} answered with something that is no result: {error}",
-                server=server,
-                tool=tool_name,
-            ) from error
         return result.raise_for_error().text()
 
     async def close(self) -> None:
         """End the connection, and the process if there is one; any number of times."""
         await self._client.close()
+
+    async def reconfigure(self, config: MCPServerConfig | ServerConfig) -> None:
+        """Close the connection and stand for another server from now on, unless it is the same.
+
+        Functions that call tools through this client call the tools of the other server then.
+
+        Raises:
+            ConfigError: when the configuration cannot be used.
+        """
+        wanted = _server_config(config)
+        if wanted == self.config:
+            return
+        await self.close()
+        self.config = wanted
+        self._client = StandaloneClient(wanted)
 
     async def _connect(self) -> None:
         async with self._turn:
@@ -111,23 +119,29 @@ class MCPClientWrapper:
 
 
 def make_tool_func(
-    client: MCPClientWrapper, original_name: str, timeout: float
+    client: MCPClientWrapper, original_name: str, timeout: float | None
 ) -> Callable[..., str]:
     """Return a blocking function around an asynchronous call.
 
     It works in any thread, whether or not an event loop runs in it. A call that takes too long, or
     loses its server, gives a text that says so; a failure that the server reports is raised.
+
+    Args:
+        client: who calls the tool.
+        original_name: the name the server has for it.
+        timeout: how many seconds a call may take; ``None`` asks the client at each call.
     """
 
-    async def call(arguments: dict[str, Any]) -> str:
-        with anyio.fail_after(timeout):
+    async def call(arguments: dict[str, Any], limit: float) -> str:
+        with anyio.fail_after(limit):
             return await client.call_tool(original_name, arguments)
 
     def tool_func(**kwargs: Any) -> str:
+        limit = client.config.timeouts.call if timeout is None else timeout
         try:
-            return run_in_background(lambda: call(kwargs), tool=original_name)
+            return run_in_background(lambda: call(kwargs, limit), tool=original_name)
         except TimeoutError:
-            late = ToolTimeoutError(original_name, seconds=timeout, remedy="raise its `timeout`")
+            late = ToolTimeoutError(original_name, seconds=limit, remedy="raise its `timeout`")
             kind, failure = "timeout", late
         except ToolExecutionError as error:
             kind, failure = "", error
@@ -149,3 +163,7 @@ def make_tool_func(
 def client_of(tool: object) -> MCPClientWrapper | None:
     """Return the client that a tool of a host calls; ``None`` if it is no tool of a server."""
     return getattr(getattr(tool, "func", None), _CLIENT, None)
+
+
+def _server_config(config: MCPServerConfig | ServerConfig) -> ServerConfig:
+    return config if isinstance(config, ServerConfig) else config.server_config()

@@ -4,17 +4,20 @@ import copy
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Never, cast
+from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast
 
 from pegboard.compat.showing import shown_target
 from pegboard.config import ServerConfig, Timeouts
+from pegboard.config.jsonc import Document, read_jsonc
 from pegboard.errors import ConfigError, InvalidArgumentsError
 from pegboard.model import ArgumentSchema
 
-__all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema"]
+__all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema", "read_servers"]
 
 logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
 
@@ -103,53 +106,104 @@ class MCPConfigLoader:
             strict: raise instead of logging.
 
         Raises:
-            ConfigError: when ``strict``, with line and column where there are any.
+            ConfigError: when ``strict``, with path, line and column where there are any.
         """
-        path = next((it for it in _candidates(config_path, workspace_root) if it.is_file()), None)
-        if path is None:
-            return []
-        try:
-            entries = _entries(_read(path))
-            if strict:
-                return [_understood(name, entry) for name, entry in entries.items()]
-        except ConfigError as error:
-            if strict:
-                raise
-            problem = str(error if error.path else ConfigError(error.problem, path=str(path)))
-        else:
-            return _usable(entries)
-        logger.error("mcp_config_unusable: %s", problem)
-        return []
+        return read_servers(config_path, workspace_root, strict=strict) or []
 
     @staticmethod
     def _parse_config(data: dict[str, Any]) -> list[MCPServerConfig]:
         """Return the servers of a parsed file; those that are malformed cost a warning each."""
-        try:
-            entries = _entries(data)
-        except ConfigError as error:
-            problem = str(error)
-        else:
-            return _usable(entries)
-        logger.error("mcp_config_unusable: %s", problem)
-        return []
+        return _servers(data, _Origin(), _log) or []
 
     @staticmethod
     def _validate_server_config(entry: dict[str, Any]) -> MCPServerConfig | None:
         """Return one entry, with its ``name`` among its fields, as a value if it is valid."""
+        name = str(entry.get("name", "")) if isinstance(entry, dict) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+        return None if _flaw(name, entry) else _server(name, entry)
+
+
+def read_servers(
+    config_path: str | None = None, workspace_root: str = ".", *, strict: bool = False
+) -> list[MCPServerConfig] | None:
+    """Do what `MCPConfigLoader.load` does, and return ``None`` for a file that cannot be used.
+
+    Raises:
+        ConfigError: when ``strict``.
+    """
+    report = _raise if strict else _log
+    try:
+        path = _first_file(config_path, workspace_root)
+        document = None if path is None else _document(path)
+    except ConfigError as error:
+        report(logging.ERROR, error)
+        return None
+    if document is None:
+        return []
+    return _servers(document.root.value, _Origin(path, document), report)
+
+
+_Report: TypeAlias = Callable[[int, ConfigError], None]
+_EVENTS = {logging.ERROR: "mcp_config_unusable", logging.WARNING: "mcp_server_skipped"}
+
+
+def _log(level: int, error: ConfigError) -> None:
+    logger.log(level, "%s: %s", _EVENTS[level], error)
+
+
+def _raise(_: int, error: ConfigError) -> Never:
+    raise error
+
+
+class _Flaw(NamedTuple):
+    """What is wrong with an entry, and with which field of it."""
+
+    problem: str
+    field: str = ""
+
+
+class _Origin(NamedTuple):
+    """Where data comes from, to say where something is wrong with it."""
+
+    path: Path | None = None
+    document: Document | None = None
+
+    def error(self, problem: str, *steps: str) -> ConfigError:
+        """Return an error with the place of what the steps lead to, as far as it is there."""
+        if self.document is None:
+            return ConfigError(problem)
+        root = self.document.root
+        found = (root.find(steps[:count]) for count in range(len(steps), 0, -1))
+        node = next((it for it in found if it is not None), root)
+        place = self.document.place(node.start)
+        return ConfigError(problem, path=str(self.path), line=place.line, column=place.column)
+
+
+def _first_file(config_path: str | None, workspace_root: str) -> Path | None:
+    for name, path in _candidates(config_path, workspace_root):
         try:
-            name = entry.get("name", "") if isinstance(entry, dict) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
-            return _understood(str(name), entry)
-        except ConfigError:
-            return None
+            if stat.S_ISREG(path.stat().st_mode):
+                return path
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            continue
+        except OSError as error:
+            reason = error.strerror
+        else:
+            continue
+        if name:
+            # What it holds is not quoted: where a path should be, people put the file itself.
+            raise ConfigError(
+                f"What {name} names cannot be looked at: {reason}. Give it a path that can."
+            )
+    return None
 
 
-def _candidates(config_path: str | None, workspace_root: str) -> Iterator[Path]:
-    named = os.environ.get(VARIABLE)
-    for path in (named, config_path):
+def _candidates(config_path: str | None, workspace_root: str) -> Iterator[tuple[str, Path]]:
+    """Yield where a file may be, and what says so; of the last place nobody has said anything."""
+    for name, path in ((f"`{VARIABLE}`", os.environ.get(VARIABLE)), ("`config_path`", config_path)):
         if path:
-            yield _expanded(path)
-    yield _expanded(workspace_root) / "mcp.json"
-    yield _expanded("~/.excelmanus/mcp.json")
+            yield name, _expanded(path)
+    yield "`workspace_root`", _expanded(workspace_root) / "mcp.json"
+    yield "", _expanded("~/.excelmanus/mcp.json")
 
 
 def _expanded(path: str) -> Path:
@@ -159,61 +213,57 @@ def _expanded(path: str) -> Path:
         return Path(path)
 
 
-def _read(path: Path) -> object:
-    place = str(path)
+def _document(path: Path) -> Document:
+    document = read_jsonc(path)
     try:
-        return json.loads(path.read_text("utf-8-sig"), parse_constant=_refuse_constant)
+        # This one takes neither comments nor trailing commas: the format is plain JSON.
+        json.loads(document.text)
     except json.JSONDecodeError as error:
-        raise ConfigError(
-            f"This is not JSON: {error.msg}.", path=place, line=error.lineno, column=error.colno
-        ) from error
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"The file cannot be read: {error}.", path=place) from error
-    except RecursionError:
-        raise ConfigError("The file is nested too deeply.", path=place) from None
+        words, line, column = error.msg, error.lineno, error.colno
+    else:
+        return document
+    # Not raised from the error above: that one holds the whole text, secrets and all.
+    raise ConfigError(f"This is not JSON: {words}.", path=str(path), line=line, column=column)
 
 
-def _refuse_constant(constant: str) -> Never:
-    raise ValueError(f"JSON has no {constant}")
-
-
-def _entries(data: object) -> Mapping[str, object]:
+def _servers(data: object, origin: _Origin, report: _Report) -> list[MCPServerConfig] | None:
     entries: object = None
     if isinstance(data, Mapping):
         entries = cast("Mapping[str, object]", data).get("mcpServers")
     if not isinstance(entries, Mapping):
-        raise ConfigError("The file must be an object with an object `mcpServers`.")
-    return cast("Mapping[str, object]", entries)
-
-
-def _usable(entries: Mapping[str, object]) -> list[MCPServerConfig]:
+        problem = "The file must be an object with an object `mcpServers`."
+        report(logging.ERROR, origin.error(problem, "mcpServers"))
+        return None
     servers: list[MCPServerConfig] = []
-    problems: list[str] = []
-    for name, entry in entries.items():
-        try:
-            servers.append(_understood(name, entry))
-        except ConfigError as error:
-            problems.append(str(error))
-    for problem in problems:
-        logger.warning("mcp_server_skipped: %s", problem)
+    for name, entry in cast("Mapping[str, object]", entries).items():
+        flaw = _flaw(name, entry)
+        if flaw is None:
+            servers.append(_server(name, cast("dict[str, Any]", entry)))
+        else:
+            report(logging.WARNING, origin.error(flaw.problem, "mcpServers", name, flaw.field))
     return servers
 
 
-def _understood(name: str, entry: object) -> MCPServerConfig:
+def _flaw(name: str, entry: object) -> _Flaw | None:
     if not isinstance(entry, dict):
-        raise ConfigError(f"Server {name!r} must be an object.")
+        return _Flaw(f"Server {name!r} must be an object.")
     fields = cast("dict[str, Any]", entry)
     # Only where something is wrong is told, and not what stands there: it may be a secret.
     try:
         _FIELDS.check(fields, tool=name)
     except InvalidArgumentsError as error:
-        wrong = dict.fromkeys(it.path or "transport" for it in error.violations)
+        wrong = list(dict.fromkeys(it.path or "transport" for it in error.violations))
     else:
         needed = _NEEDS[fields["transport"]]
-        wrong = {} if fields.get(needed) else {needed: None}
-    if wrong:
-        listed = ", ".join(f"`{it}`" for it in wrong)
-        raise ConfigError(f"Server {name!r} lacks these fields, or has them wrong: {listed}.")
+        wrong = [] if fields.get(needed) else [needed]
+    if not wrong:
+        return None
+    listed = ", ".join(f"`{it}`" for it in wrong)
+    problem = f"Server {name!r} lacks these fields, or has them wrong: {listed}."
+    return _Flaw(problem, re.split(r"\W", wrong[0])[0])
+
+
+def _server(name: str, fields: dict[str, Any]) -> MCPServerConfig:
     known: dict[str, Any] = {it: fields[it] for it in _SERVER["properties"] if it in fields}
     # To JSON Schema, 60.0 is an integer.
     known["timeout"] = int(known.get("timeout", 30))

@@ -1,13 +1,17 @@
 """The host's side of the ExcelManus document: `ToolDef` and `ToolRegistry`."""
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol, TypeAlias
 
+from pegboard.model import ToolResult
 from pegboard.model.truncation import truncate_text
 from pegboard.registry import Registry
 from pegboard.toolsets import OpenAIApi, Toolset
+from pegboard.toolsets.property_names import ANY_LEGAL, aliases_of, restore_names
+from pegboard.toolsets.references import inline
 
 __all__ = ["HostRegistry", "OpenAISchemaMode", "ToolDef", "ToolRegistry"]
 
@@ -51,7 +55,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self.registry: Registry = Registry(validation=None)
         """The core registry underneath."""
-        self._view = Toolset(self.registry)
+        self._view = _View(self.registry)
         self._tools: dict[str, ToolDef] = {}
 
     def register_tool(self, tool: ToolDef) -> None:
@@ -110,12 +114,26 @@ class ToolRegistry:
             ToolNotFoundError: when there is no such tool; it is a `KeyError`.
             ToolExecutionError: when a remote tool reports a failure.
         """
-        return self._view.call_sync(tool_name, arguments).value()
+        name = self._view.name_in_registry(tool_name)
+        return ToolResult.of(self.registry.call(name, arguments)).value()
+
+
+class _View(Toolset):
+    def name_in_registry(self, name: str) -> str:
+        """Return the name of a tool that is given its own name, or the one OpenAI has for it."""
+        return self._view.find(name).source.name
 
 
 def _as_object(tool: ToolDef) -> SimpleNamespace:
+    @functools.cache
+    def originals() -> dict[str, str]:
+        aliases = aliases_of(inline(tool.input_schema), ANY_LEGAL)
+        return {alias: name for name, alias in aliases.items()}
+
     def call(arguments: dict[str, Any]) -> Any:
-        value = tool.func(**arguments)
+        # The names that OpenAI was given instead of those it refuses; all else goes on as it is.
+        given = restore_names(arguments, originals()) if originals() else arguments
+        value = tool.func(**given)
         return tool.truncate_result(value) if isinstance(value, str) else value
 
     return SimpleNamespace(

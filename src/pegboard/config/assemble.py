@@ -13,8 +13,9 @@ from pegboard.config.env_file import read_env_file
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport
 from pegboard.config.texts import check_texts
 from pegboard.errors import ConfigError
+from pegboard.model.names import nearest_names
 
-__all__ = ["MOST_SECONDS", "assemble"]
+__all__ = ["MOST_SECONDS", "FieldError", "assemble"]
 
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
@@ -24,6 +25,7 @@ _TRANSPORTS: dict[str, Transport] = {
     "websocket": "websocket",
     "ws": "websocket",
 }
+_TYPES = ("stdio", "sse", "http", "streamable_http", "websocket")
 # Cline and Roo write seconds and allow an hour at most; Claude Code and Gemini write milliseconds.
 MOST_SECONDS = 3600
 _AS_IT_IS = (
@@ -33,13 +35,22 @@ _AS_IT_IS = (
 _LISTS = ("allow", "deny", "tags", "idempotent")
 
 
+class FieldError(ConfigError):
+    """One field of an entry cannot be used; ``field`` is its name in `ServerEntry`, with dots."""
+
+    def __init__(self, problem: str, *, field: str) -> None:
+        super().__init__(problem)
+        self.field = field
+
+
 def assemble(
     name: str, entry: ServerEntry, *, folder: Path, home: str, secrets: frozenset[str]
 ) -> ServerConfig:
     """Make the server out of its entry.
 
     Raises:
-        ConfigError: when the entry contradicts itself or lacks something.
+        ConfigError: when the entry contradicts itself or lacks something; a `FieldError` where one
+            field is to blame.
     """
     if isinstance(entry.command, CommandEntry):
         entry = _flattened(entry, entry.command)
@@ -53,7 +64,7 @@ def assemble(
     }
     env = _texts(entry.env)
     if entry.env_file and transport == "stdio":
-        env = read_env_file(folder / _at_home(entry.env_file, home)) | env
+        env = _env_file(name, folder / _at_home(entry.env_file, home)) | env
     config = ServerConfig(
         name=name,
         transport=transport,
@@ -61,10 +72,10 @@ def assemble(
         args=tuple(_text(argument) for argument in entry.args or ()),
         env=env,
         cwd=_folder(_at_home(entry.cwd, home), folder) if entry.cwd else None,
-        url=entry.http_url or entry.url,
+        url=(entry.http_url or entry.url or "").strip() or None,
         headers=_texts(entry.headers),
         oauth=_oauth(entry.oauth),
-        timeouts=_timeouts(entry),
+        timeouts=_timeouts(name, entry),
         enabled=entry.enabled is not False and entry.disabled is not True,
         secrets=secrets,
         **options,
@@ -86,9 +97,11 @@ def _transport(name: str, entry: ServerEntry) -> Transport:
     if entry.type is not None:
         found = _TRANSPORTS.get(re.sub(r"[-_ ]", "", entry.type).lower())
         if found is None:
-            raise ConfigError(
-                f"Server {name!r} has an unknown `type`; known are stdio, sse, http, "
-                "streamable_http and websocket."
+            near = nearest_names(entry.type, _TYPES, limit=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise FieldError(
+                f"Server {name!r} has an unknown `type`; known are {', '.join(_TYPES)}.{hint}",
+                field="type",
             )
         return found
     url = entry.http_url or entry.url
@@ -114,6 +127,14 @@ def _transport_of(url: str) -> Transport:
     return "sse" if parts.path.rstrip("/").endswith("/sse") else "streamable_http"
 
 
+def _env_file(name: str, path: Path) -> dict[str, str]:
+    try:
+        return read_env_file(path)
+    except ConfigError as error:
+        problem = f"Server {name!r} has an `envFile` that cannot be used: {error}"
+        raise FieldError(problem, field="env_file") from error
+
+
 def _at_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith(("~/", "~\\")) else path
 
@@ -130,12 +151,20 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _timeouts(entry: ServerEntry) -> Timeouts:
+def _timeouts(name: str, entry: ServerEntry) -> Timeouts:
     given = {} if entry.timeouts is None else msgspec.structs.asdict(entry.timeouts)
     given = {field: value for field, value in given.items() if value is not None}
     if entry.timeout is not None:
         seconds = entry.timeout if entry.timeout <= MOST_SECONDS else entry.timeout / 1000
         given.setdefault("call", seconds)
+    for field, value in given.items():
+        try:
+            Timeouts(**{field: value})
+        except ConfigError as error:
+            is_written = getattr(entry.timeouts, field, None) is not None
+            raise FieldError(
+                f"Server {name!r}: {error}", field=f"timeouts.{field}" if is_written else "timeout"
+            ) from None
     return Timeouts(**given)
 
 

@@ -8,6 +8,7 @@ from pegboard.config.interpret import RawEntry
 from pegboard.config.jsonc import Document, Node
 from pegboard.config.paths import shown_key, value_at
 from pegboard.config.problems import Problem, Severity
+from pegboard.model.names import nearest_names
 
 __all__ = ["SECTIONS", "Found", "find_entries"]
 
@@ -51,6 +52,7 @@ def find_entries(content: object, document: Document | None = None) -> Found:
             entries[entry.name] = entry
     if content and not sections:
         message = "No servers here: expected `mcpServers`, `servers` or `context_servers`."
+        message += _misspelt_section(cast("Mapping[object, object]", content))
         problems.append(_problem(message, document, root, severity="warning"))
     problems += _duplicates(document, entries)
     return Found(tuple(entries.values()), tuple(problems))
@@ -66,6 +68,15 @@ def _sections(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], 
     if is_bare and any(value_at(it, (start,)) for it in content.values() for start in _STARTS):
         # Servers with nothing around them, as people paste them.
         yield (), {key: it for key, it in content.items() if isinstance(it, Mapping)}
+
+
+def _misspelt_section(content: Mapping[object, object]) -> str:
+    sections = [path[0] for path in SECTIONS]
+    for key in content:
+        near = nearest_names(key, sections, limit=1)
+        if near:
+            return f" Did you mean `{near[0]}` by `{shown_key(str(key))}`?"
+    return ""
 
 
 def _members(section: Mapping[object, object], node: Node | None) -> Iterator[RawEntry]:

@@ -127,7 +127,7 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     enabled: Annotated[bool | None, Meta(description="`false` leaves the server alone.")] = None
     disabled: Annotated[bool | None, Meta(description="`true` leaves the server alone.")] = None
     lazy: Annotated[
-        bool | None, Meta(description="Start the server when a tool is first called.")
+        bool | None, Meta(description="Start the server only to learn its tools, then by a call.")
     ] = None
     stateless: Annotated[
         bool | None, Meta(description="Share no session between calls (streamable HTTP only).")

@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 
-from pegboard.config.assemble import MOST_SECONDS, assemble
+from pegboard.config.assemble import FieldError, assemble
+from pegboard.config.doubts import doubts_about
 from pegboard.config.entry import (
     IGNORED,
     SPELLINGS,
@@ -20,6 +21,7 @@ from pegboard.config.jsonc import Document, Node
 from pegboard.config.paths import FieldPath, shown_path
 from pegboard.config.plain_secrets import plain_secrets
 from pegboard.config.problems import Problem, Severity
+from pegboard.config.secret_words import looks_like_token
 from pegboard.config.servers import ServerConfig
 from pegboard.config.variables import Variables
 from pegboard.errors import ConfigError
@@ -34,6 +36,10 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "command": CommandEntry,
     "oauth": OAuthEntry,
     "timeouts": TimeoutsEntry,
+}
+_HINTS: dict[tuple[str, type], str] = {
+    ("args", str): ' Write a list, one text for each argument: ["--port", "8080"].',
+    ("command", list): " Put the program alone into `command`, and the rest into `args`.",
 }
 _STEP = re.compile(r"`\$(?:\.(\w+)|\[(\d+)\])")
 _BARE_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
@@ -99,8 +105,11 @@ class _Reader:
         checked = self.checked(fields)
         if checked is None or self.is_an_extension(entry, checked):
             return None
-        self.doubt_the_unit(checked)
-        return self.assembled(checked)
+        config = self.assembled(checked)
+        if config is not None:
+            for doubt in doubts_about(checked, config):
+                self.report(doubt.message, doubt.path, "warning")
+        return config
 
     def assembled(self, entry: ServerEntry) -> ServerConfig | None:
         try:
@@ -111,6 +120,8 @@ class _Reader:
                 home=self.variables.home,
                 secrets=frozenset(self.secrets),
             )
+        except FieldError as error:
+            self.report(self.without_secrets(str(error)), tuple(error.field.split(".")))
         except ConfigError as error:
             self.report(self.without_secrets(str(error)))
         return None
@@ -220,8 +231,9 @@ class _Reader:
         path = _culprit(value, told)
         kind = _TYPES[_NESTED.get(field, ServerEntry)].get(str(path[0]) if path else field)
         shown = shown_path((self.keys[field], *path))
+        hint = _HINTS.get((field, type(value)), "") if not path else ""
         self.report(
-            f"Server {self.entry.name!r} has a bad `{shown}`: {_in_words(kind, told)}.",
+            f"Server {self.entry.name!r} has a bad `{shown}`: {_in_words(kind, told)}.{hint}",
             (field, *path),
         )
 
@@ -239,25 +251,17 @@ class _Reader:
         )
         return True
 
-    def doubt_the_unit(self, entry: ServerEntry) -> None:
-        is_clear = entry.timeouts is not None and entry.timeouts.call is not None
-        if not is_clear and 1000 <= (entry.timeout or 0) <= MOST_SECONDS:
-            self.report(
-                f"The `timeout` of server {self.entry.name!r} is read as seconds. Write "
-                '`"timeouts": {"call": …}`, in seconds, to leave no doubt.',
-                ("timeout",),
-                "warning",
-            )
-
     def report(self, message: str, path: FieldPath = (), severity: Severity = "error") -> None:
+        server = self.entry.name
+        if looks_like_token(server):
+            # Somebody pasted a secret where the name belongs.
+            message, server = message.replace(repr(server), repr("…")), "…"
         # A server that is switched off may be unfinished.
         kind: Severity = "warning" if self.is_off else severity
         self.failed = self.failed or severity == "error"
         line, column = self.place(path)
         self.problems.append(
-            Problem(
-                message=message, server=self.entry.name, line=line, column=column, severity=kind
-            )
+            Problem(message=message, server=server, line=line, column=column, severity=kind)
         )
 
     def place(self, path: FieldPath) -> tuple[int | None, int | None]:

@@ -121,8 +121,10 @@ def _decode(content: str | bytes, path: str | None) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-    raise ConfigError("The file is not UTF-8; save it in that encoding.", path=path, line=line)
+        before = error.object[: error.start].decode()
+    line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+    message = "The file is not UTF-8; save it in that encoding."
+    raise ConfigError(message, path=path, line=line, column=column)
 
 
 def _place(newlines: Sequence[int], offset: int) -> Place:

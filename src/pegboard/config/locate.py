@@ -11,7 +11,7 @@ from platformdirs import user_config_path
 
 from pegboard.errors import ConfigError
 
-__all__ = ["Location", "Origin", "locate_config", "user_config_file"]
+__all__ = ["Location", "Origin", "locate_config", "places_looked_in", "user_config_file"]
 
 Origin = Literal["explicit", "PEGBOARD_CONFIG", "project", "user", "none"]
 """Which rule of the search order chose the file."""
@@ -71,6 +71,12 @@ def locate_config(
 def user_config_file() -> Path:
     """Return where the user's own file is, whether or not it exists."""
     return user_config_path("pegboard", appauthor=False) / "mcp.json"
+
+
+def places_looked_in() -> list[str]:
+    """Return where a file is looked for when none is named, as a person would say it."""
+    places = [str(_look(given)[0]) for given, _ in _candidates(None, {}, Path())]
+    return [f"the variable {VARIABLE}", *places]
 
 
 def _candidates(

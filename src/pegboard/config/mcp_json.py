@@ -13,7 +13,7 @@ from pegboard.config.jsonc import Document, read_jsonc
 from pegboard.config.locate import Origin, locate_config
 from pegboard.config.problems import Problem
 from pegboard.config.servers import ServerConfig
-from pegboard.config.variables import Undefined, Variables
+from pegboard.config.variables import Undefined, Variables, input_defaults
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict
 
@@ -66,6 +66,7 @@ def load_servers(
             workspace=str(_workspace(file.folder)),
             home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
             undefined=undefined,
+            input_defaults=input_defaults(file.content),
         ),
         file.folder,
         file.document,

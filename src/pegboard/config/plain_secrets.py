@@ -10,8 +10,7 @@ from pegboard.config.secret_words import (
     argument_secrets,
     is_secret,
     is_secret_name,
-    looks_like_token,
-    url_secrets,
+    secrets_in,
     words_of_command,
 )
 from pegboard.config.variables import defaults_in
@@ -20,7 +19,7 @@ __all__ = ["PlainSecret", "plain_secrets"]
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _NO_SECRET = re.compile(
-    r"<.*>|\{.*\}|\[.*\]|x{3,}.*|\*+|\.{2,}|…|\$\w+|%\w+%|[+-]?[0-9.]+"
+    r"<.*>|\{.*\}|\[.*\]|x{3,}.*|\*+|\.{2,}|…|\$\w+|\$\(.*|`.*|%\w+%|[+-]?[0-9.]+"
     r"|true|false|yes|no|on|off|auto|none|null"
     r"|.*(?:your[-_ ]|change-?_?me|replace|placeholder|example|dummy|insert[-_ ]|redacted).*",
     re.IGNORECASE | re.DOTALL,
@@ -49,21 +48,35 @@ class PlainSecret(NamedTuple):
 
 def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSecret]:
     """Find them in an entry whose variables are not expanded yet; the keys are our own fields."""
+    held: dict[str, str] = {}
+    for path, wanted, value in _found(server, entry):
+        variable, number = wanted, 1
+        secret = _SCHEME.sub("", value.strip(), count=1)
+        while held.setdefault(variable, secret) != secret:
+            number += 1
+            variable = f"{wanted}_{number}"
+        yield PlainSecret(path, variable)
+
+
+def _found(server: str, entry: Mapping[str, object]) -> Iterator[tuple[FieldPath, str, str]]:
+    """Give the path of each, the variable it calls for, and what that would hold."""
     for field in ("bearer_token", "url", "http_url"):
         value = entry.get(field)
-        if isinstance(value, str) and _named_secret(field, value):
-            yield PlainSecret((field,), _variable(server, field))
+        if isinstance(value, str) and _holds_secret(field, value):
+            yield (field,), _variable(server, field), value
     for path, members in _objects(entry):
         for name, value in members.items():
-            if isinstance(value, str) and _named_secret(name, value):
+            if isinstance(value, str) and _holds_secret(name, value):
                 whose = "" if "env" in path else server
-                yield PlainSecret((*path, name), _variable(whose, name))
+                yield (*path, name), _variable(whose, name), value
     for path, command in _commands(entry):
-        for variable in list(_on_command_line(server, words_of_command(command)).values())[:1]:
-            yield PlainSecret(path, variable)
+        for variable, value in list(_on_command_line(server, words_of_command(command)).values())[
+            :1
+        ]:
+            yield path, variable, value
     for path, args in _argument_lists(entry):
-        for index, variable in _on_command_line(server, args).items():
-            yield PlainSecret((*path, index), variable)
+        for index, (variable, value) in _on_command_line(server, args).items():
+            yield (*path, index), variable, value
 
 
 def _objects(
@@ -93,35 +106,33 @@ def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ..
             )
 
 
-def _on_command_line(server: str, args: list[str]) -> dict[int, str]:
-    """Return the variable for each argument that holds a secret, by its index."""
-    found: dict[int, str] = {}
+def _on_command_line(server: str, args: list[str]) -> dict[int, tuple[str, str]]:
+    """Return the variable for each argument that holds a secret, and its value, by its index."""
+    found: dict[int, tuple[str, str]] = {}
     for index, suspect in argument_secrets(args):
-        if index not in found and _is_plain_argument(suspect):
-            found[index] = _variable(server, suspect.name)
+        if index not in found and _is_plain_suspect(suspect):
+            found[index] = _variable(server, suspect.name), suspect.value
     for index, argument in enumerate(args):
-        for name in _secret_defaults(argument):
-            found.setdefault(index, _variable("", name))
+        for name, default in _secret_defaults(argument):
+            found.setdefault(index, (_variable("", name), default))
     return found
 
 
-def _is_plain_argument(suspect: Suspect) -> bool:
-    is_clear = is_secret_name(suspect.name) or suspect.name.lower() == "pass"
+def _holds_secret(name: str, value: str) -> bool:
+    if is_secret(name, value):
+        return _is_plain(value)
+    return any(_secret_defaults(value)) or any(map(_is_plain_suspect, secrets_in(value)))
+
+
+def _is_plain_suspect(suspect: Suspect) -> bool:
+    is_clear = is_secret_name(suspect.name)
     return _is_plain(suspect.value) and (is_clear or not _WORD_OR_FILE.fullmatch(suspect.value))
 
 
-def _named_secret(name: str, value: str) -> bool:
-    if is_secret(name, value) or looks_like_token(value):
-        return _is_plain(value)
-    if any(_secret_defaults(value)):
-        return True
-    return "://" in value and any(_is_plain(suspect.value) for suspect in url_secrets(value))
-
-
-def _secret_defaults(text: str) -> Iterator[str]:
+def _secret_defaults(text: str) -> Iterator[tuple[str, str]]:
     for name, default in defaults_in(text):
         if is_secret(name, default) and _is_plain(default):
-            yield name
+            yield name, default
 
 
 def _is_plain(value: str) -> bool:

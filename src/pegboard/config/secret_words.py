@@ -1,8 +1,10 @@
 """Which names and texts look as if they held a secret."""
 
+import binascii
 import json
 import re
-from collections.abc import Iterator, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -13,6 +15,9 @@ __all__ = [
     "is_secret",
     "is_secret_name",
     "looks_like_token",
+    "looks_random",
+    "parts_of_secret",
+    "secrets_in",
     "url_secrets",
     "words_of_command",
 ]
@@ -22,7 +27,8 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET = re.compile(
     r"(?:^|_)(?:\w*(?:token|secret|password|apikey)|passwd|pwd|passphrase|authorization|bearer"
     r"|cookie|credentials?|pat"
-    r"|(?:api|access|private|auth|encryption|signing|service|license)_keys?)(?:_|$)"
+    r"|(?:api|access|account|private|auth|encryption|signing|service|license)_keys?)(?:_|$)"
+    r"|(?:^|_)(?:pass|pw|jwt)$"
 )
 # TOKEN_URL and PASSWORD_FILE say where a secret is, TOKEN_LIMIT speaks of something else.
 _HARMLESS = re.compile(
@@ -35,12 +41,17 @@ _TOKEN = re.compile(
 )
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])\S{16,}")
 # Too vague for a variable, but on a command line they mean what they say.
-_SECRET_FLAGS = frozenset({"key", "auth", "pass"})
+_SECRET_FLAGS = frozenset({"key", "auth"})
+_SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "token"})
+_DEEPEST = 6
 _WORD_OF_COMMAND = re.compile(r"""(?:"[^"]*"|'[^']*'|\S)+""")
 _QUOTES = re.compile(r"""(["'])(.*?)\1""", re.DOTALL)
-_FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
-_HEADER = re.compile(r"([A-Za-z][\w-]*):\s*(.+)", re.DOTALL)
+_SEPARATORS = re.compile(r"[\s;,&|]+")
+_FLAG = re.compile(r"--?([A-Za-z][\w.-]*)")
+# `--token=x`, `-eTOKEN=x`, `/token:x`, `TOKEN=x`, `Authorization: x`
+_ASSIGNMENT = re.compile(r"(?:-e(?=[A-Z_])|--?|/)?([A-Za-z_][\w.-]*)(?:=|:\s*)(.+)", re.DOTALL)
+_BEARER = re.compile(r"""\bbearer\s+([^\s"'\\,;]+)""", re.IGNORECASE)
+_BASIC = re.compile(r"\bbasic\s+([A-Za-z0-9+/]{4,}={0,2})", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://\S+")
 # An identifier such as a UUID, or a long run of letters and digits without a hyphen.
 _RANDOM_SEGMENT = re.compile(
@@ -75,20 +86,41 @@ def looks_like_token(text: str) -> bool:
     return _TOKEN.search(text) is not None
 
 
-def argument_secrets(args: Sequence[str]) -> Iterator[tuple[int, Suspect]]:
-    """Find secrets on a command line, each with the index of its argument."""
-    name = ""
-    for index, argument in enumerate(args):
-        flag = _FLAG.fullmatch(argument)
-        if name and not _is_option(argument) and _is_secret_argument(name, argument):
-            yield index, Suspect(name, argument)
-            flag = None
-        if flag is not None and flag[2] is None:
-            name = flag[1]
+def secrets_in(text: str, name: str = "") -> Iterator[Suspect]:
+    """Find the secrets within a value: all of it, or in JSON, addresses, headers, assignments."""
+    waiting = [(0, name, text)]
+    seen: set[tuple[int, str, str]] = set()
+    while waiting:
+        depth, name, text = step = waiting.pop()
+        if not text or step in seen:
             continue
-        name = ""
-        for suspect in _within_argument(argument, argument if flag is None else flag[2]):
+        seen.add(step)
+        if _is_secret_argument(name, text):
+            yield Suspect(name, text)
+        yield from _by_their_form(text)
+        if depth < _DEEPEST:
+            parts = [(depth + 1, *part) for part in _parts(text)]
+            waiting += reversed(parts)
+
+
+def argument_secrets(args: Iterable[str]) -> Iterator[tuple[int, Suspect]]:
+    """Find secrets on a command line, each with the index of its argument."""
+    for index, (name, argument) in enumerate(_after_flags(args)):
+        for suspect in secrets_in(argument, name):
             yield index, suspect
+
+
+def parts_of_secret(secret: str) -> Iterator[str]:
+    """Give a secret, and what others show of it: the token of ``Bearer …``, a cookie's value."""
+    yield secret
+    words = [word for word in secret.split() if word.lower() not in _SCHEMES]
+    for word in words:
+        # Of a command behind a secret, and of a sentence that is one, the words say nothing.
+        if len(words) > 1 and word.isalpha() and word.islower():
+            continue
+        for part in _SEPARATORS.split(word):
+            yield part
+            yield part.partition("=")[2]
 
 
 def words_of_command(line: str) -> list[str]:
@@ -107,17 +139,21 @@ def url_secrets(url: str) -> Iterator[Suspect]:
         if text:
             yield Suspect("password", text)
             yield Suspect("password", unquote(text))
+    if password:
+        sent = f"{unquote(user or '')}:{unquote(password)}"
+        yield Suspect("password", b64encode(sent.encode("utf-8", "surrogatepass")).decode())
     for pair in parts.query.split("&"):
         name, _, raw = pair.partition("=")
         if is_secret_name(name) or name.lower() in ("key", "sig", "signature", "code"):
             yield Suspect(name, raw)
             yield from (Suspect(name, value) for _, value in parse_qsl(pair))
     for segment in parts.path.split("/"):
-        if _looks_random(segment):
+        if looks_random(segment):
             yield Suspect("path", segment)
 
 
-def _looks_random(segment: str) -> bool:
+def looks_random(segment: str) -> bool:
+    """Tell whether a name, or a part of a path, looks made up by a machine."""
     # Nobody names a thing in so many letters; besides, the pattern would take long.
     if len(segment) > _LONGEST_NAME:
         return True
@@ -133,26 +169,57 @@ def _is_secret_argument(name: str, value: str) -> bool:
     return name.lower() in _SECRET_FLAGS or is_secret(name, value)
 
 
-def _within_argument(argument: str, value: str) -> Iterator[Suspect]:
-    yield from _within_json(value)
-    for form in (_FLAG, _ASSIGNMENT, _HEADER):
-        for text in (argument, value):
-            named = form.fullmatch(text)
-            if named is not None and named[2] and _is_secret_argument(named[1], named[2]):
-                yield Suspect(named[1], named[2])
-                return
-    yield from _within_text(value)
+def _by_their_form(text: str) -> Iterator[Suspect]:
+    """Find what is a secret whatever it is called."""
+    for url in _URL.findall(text):
+        yield from url_secrets(url)
+    for token in _TOKEN.findall(text):
+        yield Suspect("token", token)
+        if "://" not in text and not _SEPARATORS.search(text):
+            # There may be more of it than we know.
+            yield Suspect("token", text)
+    for bearer in _BEARER.finditer(text):
+        # In a sentence, "bearer authentication" is no secret.
+        if bearer[0] == text or not (bearer[1].isalpha() and bearer[1].islower()):
+            yield Suspect("token", bearer[1])
+    for encoded in _BASIC.findall(text):
+        try:
+            user, colon, password = b64decode(encoded).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+        if colon and user.isprintable():
+            yield Suspect("password", encoded)
+            yield Suspect("password", password)
 
 
-def _within_text(text: str) -> Iterator[Suspect]:
-    if looks_like_token(text):
-        yield Suspect("token", text)
-    elif url := _URL.search(text):
-        yield from url_secrets(url[0])
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """Give the smaller texts that a text is made of, each with its name if it has one."""
+    parsed = _parsed(text)
+    if parsed is not None:
+        yield from _leaves(parsed)
+        return
+    assigned = _ASSIGNMENT.fullmatch(text)
+    if assigned is not None:
+        yield assigned[1], assigned[2]
+    words = words_of_command(text)
+    if words == [text]:
+        words = _SEPARATORS.split(text)
+    if words != [text]:
+        yield from _after_flags(words)
 
 
-def _within_json(text: str) -> Iterator[Suspect]:
-    waiting = [("", _parsed(text))]
+def _after_flags(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Give each word of a command line with the name of the flag before it."""
+    name = ""
+    for word in words:
+        is_value = bool(name) and not _is_option(word)
+        yield (name if is_value else ""), word
+        flag = None if is_value and _is_secret_argument(name, word) else _FLAG.fullmatch(word)
+        name = "" if flag is None else flag[1]
+
+
+def _leaves(parsed: object) -> Iterator[tuple[str, str]]:
+    waiting = [("", parsed)]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, list):
@@ -160,20 +227,18 @@ def _within_json(text: str) -> Iterator[Suspect]:
                 it if isinstance(it, tuple) else (name, it)
                 for it in cast("list[tuple[str, object] | str]", value)
             ]
-        elif isinstance(value, str):
-            if _is_secret_argument(name, value):
-                yield Suspect(name, value)
-            else:
-                yield from _within_text(value)
-            # People quote JSON once more to bring it through a shell.
-            waiting.append((name, _parsed(value)))
+        elif isinstance(value, str | int) and not isinstance(value, bool):
+            yield name, str(value)
 
 
 def _parsed(text: str) -> object:
     """Return what is in JSON, each object as a list of pairs; of other texts, nothing."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return None
-    try:
-        return json.loads(text, object_pairs_hook=list, strict=False)
-    except (ValueError, RecursionError):
-        return None
+    # People escape JSON once more to bring it through a shell.
+    for written in (text, text.replace('\\"', '"')):
+        try:
+            return json.loads(written, object_pairs_hook=list, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    return None

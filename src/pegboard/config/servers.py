@@ -4,12 +4,18 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import msgspec
 
 from pegboard.config.encodings import encodings_of
-from pegboard.config.secret_words import argument_secrets, url_secrets, words_of_command
+from pegboard.config.secret_words import (
+    argument_secrets,
+    parts_of_secret,
+    secrets_in,
+    url_secrets,
+    words_of_command,
+)
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict, freeze
 
@@ -25,6 +31,7 @@ Sharing = Literal["shared", "per_client"]
 HIDDEN = "***"
 """What is shown instead of a secret."""
 _SHORTEST_SECRET = 6
+_LONGEST_TARGET = 200
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,7 +53,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
                 raise ConfigError(
-                    f"The {field} timeout is a positive number of seconds, not {value!r}."
+                    f"The {field} timeout is a positive number of seconds below a billion, not "
+                    f"{value!r}."
                 )
 
 
@@ -75,7 +83,9 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return [("flow", self.flow), ("client_id", self.client_id), ("secret", secret)]
 
 
-class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+class ServerConfig(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True
+):
     """Everything there is to know about one server. Values are final: variables are expanded."""
 
     name: str
@@ -102,7 +112,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     category: str | None = None
     enabled: bool = True
     lazy: bool = False
-    """Start the server when one of its tools is first called."""
+    """Start the server when one of its tools is first called; at once if nobody knows its tools."""
     stateless: bool = False
     """Share no session between calls (HTTP only)."""
     sharing: Sharing = "shared"
@@ -150,14 +160,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         # Without this, Rich shows every field.
         return [("name", self.name), ("transport", self.transport), ("target", self.target)]
 
-    @property
+    @cached_property
     def target(self) -> str:
-        """What the server is, in one line that may be shown to anybody."""
-        if self.transport == "stdio":
-            return self.redact(" ".join((self.command or "", *self.args)))
+        """What the server is, in one short line that may be shown to anybody."""
         if self.transport == "memory":
             return type(self.server).__name__
-        return self.redact(_without_credentials(self.url or ""))
+        if self.transport == "stdio":
+            shown = self._command_line()
+        else:
+            shown = self.redact(_without_credentials(self.url or ""))
+        start = shown[: _LONGEST_TARGET + 1]
+        line = "".join(it if it.isprintable() else repr(it)[1:-1] for it in start)
+        return line if len(line) <= _LONGEST_TARGET else f"{line[: _LONGEST_TARGET - 1]}…"
 
     def redact(self, text: str) -> str:
         """Return the text with every secret of this server hidden."""
@@ -167,11 +181,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @cached_property
     def _hidden(self) -> list[str]:
-        found = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
-        line = (*words_of_command(self.command or ""), *self.args)
-        found |= {suspect.value for _, suspect in argument_secrets(line)}
-        # "Bearer abc" is shown by others as "abc".
-        found |= {part for value in found for part in value.split()}
+        secret = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
+        named = (*self.env.items(), *self.headers.items(), *(("", it) for it in self.secrets))
+        secret |= {it.value for name, value in named for it in secrets_in(value, name)}
+        secret |= self._argument_secrets
+        found = {part for value in secret for part in parts_of_secret(value)}
         found |= {*self.env.values()}
         # What a process prints is looked at line by line.
         found |= {line.strip() for value in self.env.values() for line in value.split("\n")}
@@ -187,19 +201,47 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         # The longest first: one secret may be part of another.
         return sorted(written, key=len, reverse=True)
 
+    @cached_property
+    def _argument_secrets(self) -> set[str]:
+        line = (*words_of_command(self.command or ""), *self.args)
+        return {suspect.value for _, suspect in argument_secrets(line)}
+
+    def _command_line(self) -> str:
+        shown = self.redact(" ".join((self.command or "", *self.args)))
+        for secret in sorted(self._argument_secrets, key=len, reverse=True):
+            # What is this short may stand in any text, but next to its flag it is a secret.
+            if 0 < len(secret) < _SHORTEST_SECRET and secret not in HIDDEN:
+                forms = "|".join(re.escape(form) for form in {*encodings_of(secret)})
+                shown = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", HIDDEN, shown)
+        return shown
+
     def _check_address(self) -> None:
+        # The address is not shown: it may hold a secret.
+        url, whose = self.url or "", f"of server {self.name!r}"
+        if not url.isprintable() or url != url.strip():
+            raise ConfigError(
+                f"The `url` {whose} holds a character that no address has; look for a space or a "
+                "line break at its end."
+            )
         schemes = ("ws", "wss") if self.transport == "websocket" else ("http", "https")
         try:
-            parts = urlsplit(self.url or "")
-            is_usable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+            parts = urlsplit(url)
         except ValueError:
-            is_usable = False
-        # The address is not shown: it may hold a secret.
-        if not is_usable or not (self.url or "").isprintable():
+            parts = urlsplit("")
+        if parts.scheme not in schemes or not parts.hostname or " " in parts.netloc:
             raise ConfigError(
-                f"The `url` of server {self.name!r} must be an address that begins with "
-                f"{schemes[0]}:// or {schemes[1]}://."
+                f"The `url` {whose} must be an address that begins with {schemes[0]}:// or "
+                f"{schemes[1]}://."
             )
+        if not _has_usable_port(parts):
+            raise ConfigError(f"The port in the `url` {whose} must be a number from 1 to 65535.")
+
+
+def _has_usable_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _without_credentials(url: str) -> str:

@@ -4,14 +4,22 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
+from pegboard.config.paths import shown_key, value_at
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict
 
-__all__ = ["Expansion", "Undefined", "Variables", "defaults_in", "input_variable"]
+__all__ = [
+    "Expansion",
+    "Undefined",
+    "Variables",
+    "defaults_in",
+    "input_defaults",
+    "input_variable",
+]
 
 Undefined = Literal["error", "keep", "empty"]
 """What becomes of a variable that nobody defined: refuse, leave it as written, or nothing."""
@@ -41,6 +49,8 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of the server itself, stronger than ``environ``."""
     inputs: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
     """Answers to VS Code's ``${input:ID}``."""
+    input_defaults: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    """What stands for an input that nobody answers."""
     workspace: str = "."
     home: str = "~"
     undefined: Undefined = "error"
@@ -97,10 +107,11 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
             )
         value = self._value(name)
         if value is None:
+            shown = shown_key(name)
             return self._missing(
                 reference,
-                f"The environment variable {name} is not set. Set it, or give a default: "
-                f"`${{{name}:-default}}`.",
+                f"The environment variable {shown} is not set. Set it, or give a default: "
+                f"`${{{shown}:-default}}`.",
             )
         return value, self._may_be_secret(name, value)
 
@@ -111,15 +122,19 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         return self.own.get(name, self.environ.get(name))
 
     def _input(self, reference: str, identity: str) -> tuple[str, bool]:
-        variable = input_variable(identity)
-        value = self.inputs.get(identity, self.environ.get(variable))
+        variable, shown = input_variable(identity), shown_key(identity)
+        # An input called `path` asks for something, and not for PATH.
+        is_settable = variable not in _HARMLESS
+        value = self.inputs.get(identity)
+        if value is None and is_settable:
+            value = self.environ.get(variable)
+        if value is None:
+            value = self.input_defaults.get(identity)
         if value is not None:
             return value, True
-        return self._missing(
-            reference,
-            f"The input {_shown(identity)!r} has no value. Set the environment variable "
-            f"{variable}, or pass it in `inputs`.",
-        )
+        is_shown = is_settable and shown == identity
+        hint = f"Set the environment variable {variable}, or pass" if is_shown else "Pass"
+        return self._missing(reference, f"The input {shown!r} has no value. {hint} it in `inputs`.")
 
     def _missing(self, reference: str, problem: str) -> tuple[str, bool]:
         if self.undefined == "error":
@@ -148,10 +163,18 @@ def defaults_in(text: str) -> Iterator[tuple[str, str]]:
             yield named.removeprefix("env:"), default
 
 
+def input_defaults(content: object) -> dict[str, str]:
+    """Return by id what VS Code offers where it asks for an input, out of the whole file."""
+    found: dict[str, str] = {}
+    for section in (("inputs",), ("mcp", "inputs")):
+        inputs = value_at(content, section)
+        for asked in cast("list[object]", inputs) if isinstance(inputs, list) else ():
+            identity, default = value_at(asked, ("id",)), value_at(asked, ("default",))
+            if isinstance(identity, str) and isinstance(default, str):
+                found[identity] = default
+    return found
+
+
 def input_variable(identity: str) -> str:
     """Return the environment variable that answers VS Code's ``${input:ID}``."""
     return re.sub(r"[^A-Z0-9]", "_", identity.upper())
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= 80 else f"{name[:80]}…"

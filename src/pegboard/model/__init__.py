@@ -13,12 +13,14 @@ from pegboard.model.content import (
     Text,
 )
 from pegboard.model.frozen import FrozenDict, FrozenList, freeze
+from pegboard.model.lazy_tool import LazyTool
 from pegboard.model.naming import NameTable, Naming, NamingOption, OnConflict, naming_of, prefixed
 from pegboard.model.record import CallRecord
 from pegboard.model.result import ToolResult
 from pegboard.model.schema import ArgumentSchema
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.truncation import truncate_text
+from pegboard.model.usage import Temperature, Usage
 
 __all__ = [
     "Annotations",
@@ -31,6 +33,7 @@ __all__ = [
     "FrozenDict",
     "FrozenList",
     "Image",
+    "LazyTool",
     "NameTable",
     "Naming",
     "NamingOption",
@@ -40,10 +43,12 @@ __all__ = [
     "ResourceLink",
     "Step",
     "Tally",
+    "Temperature",
     "Text",
     "Tool",
     "ToolCall",
     "ToolResult",
+    "Usage",
     "freeze",
     "naming_of",
     "prefixed",

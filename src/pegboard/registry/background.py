@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -44,16 +45,38 @@ def run_in_background(work: Callable[[], Awaitable[T]], *, tool: str) -> T:
     if _has_running_loop():
         blocked = context.run(blocked_threads.get)
         context.run(blocked_threads.set, blocked | {threading.get_ident()})
-    submit = asyncio.run_coroutine_threadsafe
-    future = context.run(submit, _sealed(work), _running_loop())
+    loop = _running_loop()
+    # Before anything runs: an interrupt may come at any moment, and has to find what to cancel.
+    done: Future[tuple[T | None, BaseException | None]] = Future()
     try:
-        value, error = future.result()
+        loop.call_soon_threadsafe(_start, work, done, context=context)
+        value, error = done.result()
     except BaseException:
-        future.cancel()
+        done.cancel()
         raise
     if error is not None:
         raise error
     return value  # pyright: ignore[reportReturnType]
+
+
+def _start(
+    work: Callable[[], Awaitable[T]], done: Future[tuple[T | None, BaseException | None]]
+) -> None:
+    if done.cancelled():
+        return
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(_sealed(work))
+
+    def finish(_: object) -> None:
+        if not task.cancelled() and done.set_running_or_notify_cancel():
+            done.set_result(task.result())
+
+    def cancel(_: object) -> None:
+        if done.cancelled():
+            loop.call_soon_threadsafe(task.cancel)
+
+    task.add_done_callback(finish)
+    done.add_done_callback(cancel)
 
 
 def _has_running_loop() -> bool:

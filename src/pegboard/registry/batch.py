@@ -1,20 +1,25 @@
 """A batch of candidates on its way into the catalogue: conflicts are settled here."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from pegboard.errors import ToolConflictError
+from pegboard.errors import PegboardError, ToolConflictError
 from pegboard.model.naming import OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.entry import Entry
+from pegboard.registry.report import Rejection
 
 if TYPE_CHECKING:
     from pegboard.model import Tool
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "NumberedCandidate", "OnError"]
+
+OnError = Literal["raise", "report"]
+NumberedCandidate = tuple[int, object, Candidate]
+"""The place of an item in the batch, the item, and what it was understood to be."""
 
 
 class Batch:
@@ -34,7 +39,29 @@ class Batch:
         self._groups = groups
         self._numbers: dict[str, int] = {}
 
-    def add(self, candidate: Candidate, taken: Mapping[str, Entry]) -> None:
+    def add_all(
+        self,
+        candidates: Iterable[NumberedCandidate],
+        taken: Container[str],
+        *,
+        on_error: OnError,
+    ) -> list[Rejection]:
+        """Add candidates one by one, and return those that were refused.
+
+        Raises:
+            ToolConflictError: when a name is taken and both errors and conflicts are to be raised.
+        """
+        refused: list[Rejection] = []
+        for index, item, candidate in candidates:
+            try:
+                self.add(candidate, taken)
+            except PegboardError as error:
+                if on_error == "raise":
+                    raise
+                refused.append(Rejection(index, item, error))
+        return refused
+
+    def add(self, candidate: Candidate, taken: Container[str]) -> None:
         """Add a candidate, or settle its conflict with what is there.
 
         Raises:
@@ -54,7 +81,7 @@ class Batch:
                     pass
         self.entries[tool.name] = Entry(tool, candidate, self._policies, self._groups)
 
-    def _free_name(self, name: str, taken: Mapping[str, Entry]) -> str:
+    def _free_name(self, name: str, taken: Container[str]) -> str:
         number = self._numbers.get(name, 2)
         while (free := f"{name}_{number}") in taken or free in self.entries:
             number += 1

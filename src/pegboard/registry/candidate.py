@@ -9,12 +9,12 @@ from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, ArgumentSchema, Step, Tool, ToolCall
 from pegboard.model.schema import check_output_schema
 from pegboard.registry.functions import FunctionTool
-from pegboard.registry.implementation import Implementation, definition_only, is_async
+from pegboard.registry.implementation import DEFINITION_ONLY, Implementation, is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BoundTool", "Candidate", "candidate_of"]
+__all__ = ["BoundTool", "Candidate", "candidate_of", "stored_candidate"]
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _MISSING: Any = object()
@@ -25,7 +25,19 @@ class Candidate(msgspec.Struct, frozen=True):
 
     tool: Tool
     implementation: Implementation
-    schema: ArgumentSchema
+    schema: ArgumentSchema | None
+    """``None`` for a stored definition that was checked before; read when it is first needed."""
+
+    @property
+    def is_definition(self) -> bool:
+        """True when there is nothing that could run it."""
+        return self.implementation is DEFINITION_ONLY
+
+    def arguments(self) -> ArgumentSchema:
+        """Return what checks the arguments."""
+        if self.schema is not None:
+            return self.schema
+        return ArgumentSchema(self.tool.input_schema, tool=self.tool.name, checked=True)
 
 
 class BoundTool(msgspec.Struct, frozen=True):
@@ -38,6 +50,11 @@ class BoundTool(msgspec.Struct, frozen=True):
     step: Step
     checked: bool = False
     """True when the schemas are known to be valid from an earlier run; saves compiling them."""
+
+
+def stored_candidate(tool: Tool) -> Candidate:
+    """Return a definition from a store, as it is: it was checked before it was stored."""
+    return Candidate(tool, DEFINITION_ONLY, None)
 
 
 def candidate_of(item: object) -> Candidate:
@@ -66,7 +83,7 @@ def _understood(item: object) -> Candidate:
         function = cast("FunctionTool[..., Any]", item)
         tool, implementation = function.definition, function.implementation()
     elif isinstance(item, Tool):
-        tool, implementation = item, definition_only()
+        tool, implementation = item, DEFINITION_ONLY
     else:
         tool, implementation = _from_object(item)
     checked = isinstance(item, BoundTool) and item.checked

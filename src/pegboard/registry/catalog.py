@@ -4,18 +4,36 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from contextlib import nullcontext
+from typing import Protocol, TypeVar
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 
-__all__ = ["Catalog", "Subscriber", "without_one"]
+__all__ = ["Catalog", "Keeper", "Subscriber", "Taken", "without_one"]
 
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("pegboard.catalog")
+
+
+class Keeper(Protocol):
+    """Stores the definitions of a catalogue; see `KeptTools`."""
+
+    def needs_store(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> bool:
+        """Tell whether a change is one of the store, too."""
+        ...
+
+    def keep(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
+        """Store a change; False when it has to be settled anew."""
+        ...
+
+    def uncovered(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> dict[str, Entry]:
+        """Return what comes to light again when these go."""
+        ...
+
 
 Subscriber = Callable[[CatalogChange], object]
 """Receives each change after it has taken effect; what it raises is logged and goes no further."""
@@ -29,6 +47,9 @@ class Catalog:
         self.trodden: dict[str, TroddenPath] = {}
         """Short ways to the tools that have one and have been called."""
         self.groups_off: frozenset[str] = frozenset()
+        self.reserved: frozenset[str] = frozenset()
+        """Names of tools that are being stored, and will be on the board when they are."""
+        self.keeper: Keeper | None = None
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
         self._undelivered: deque[CatalogChange] = deque()
@@ -39,7 +60,9 @@ class Catalog:
         """Make new locks: the threads that held them are not in a forked child."""
         # Re-entrant, because the garbage collector may run a finalizer that unregisters something.
         self.lock: threading.RLock = threading.RLock()
-        """Held by whoever writes."""
+        """Held for a moment by whoever changes the table."""
+        self.writing: threading.RLock = threading.RLock()
+        """Held, perhaps for long, by whoever changes what a store keeps; never with the other."""
         self._delivering = threading.Lock()
 
     def visible(self) -> list[Tool]:
@@ -50,6 +73,63 @@ class Catalog:
         return [
             it.tool for it in entries if it.permitted and (not off or off.isdisjoint(it.groups))
         ]
+
+    def change(
+        self,
+        settle: Callable[[], tuple[Mapping[str, Entry], T]],
+        *,
+        leaving: Iterable[str],
+        stored: bool,
+        override: bool,
+    ) -> T:
+        """Settle what changes, have the store keep what it is to keep, show it, and tell of it.
+
+        Only what is stored waits for the store, and for others who write to it.
+
+        Args:
+            settle: says what is to be on the board, by what is there now, and what to answer;
+                called again when somebody else was faster.
+            leaving: what goes.
+            stored: True when some of it is certainly stored.
+            override: whether it may replace what another process has stored.
+        """
+        while True:
+            with self.writing if stored else nullcontext():
+                with self.lock:
+                    entries, answer = settle()
+                    keeper = self.keeper
+                    if keeper is None or not keeper.needs_store(entries, leaving):
+                        self._show(entries, leaving)
+                        break
+                    if stored:
+                        self.reserved |= entries.keys()
+                if stored and self._keep_and_show(keeper, entries, leaving, override):
+                    break
+                stored = True
+        self.deliver()
+        return answer
+
+    def _keep_and_show(
+        self,
+        keeper: Keeper,
+        entries: Mapping[str, Entry],
+        leaving: Iterable[str],
+        override: bool,  # noqa: FBT001 - passed on
+    ) -> bool:
+        kept = False
+        try:
+            kept = keeper.keep(entries, leaving, override=override)
+        finally:
+            with self.lock:
+                self.reserved -= entries.keys()
+                if kept:
+                    self._show(entries, leaving)
+        return kept
+
+    def _show(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> None:
+        if self.keeper is not None:
+            entries = {**entries, **self.keeper.uncovered(entries, leaving)}
+        self.put(entries, without=leaving)
 
     def put(self, entries: Mapping[str, Entry], *, without: Iterable[str] = ()) -> None:
         """Add, replace and remove entries in one step. Hold the lock, then `deliver` without it."""
@@ -125,6 +205,20 @@ class Catalog:
         if change.added or change.changed or change.removed:
             self._revision = change.revision
             self._undelivered.append(change)
+
+
+class Taken:
+    """The names that nobody else can have now."""
+
+    def __init__(self, catalog: Catalog, leaving: frozenset[str]) -> None:
+        self._catalog = catalog
+        self._leaving = leaving
+
+    def __contains__(self, name: str) -> bool:
+        catalog = self._catalog
+        if name in catalog.reserved:
+            return True
+        return name in catalog.entries and name not in self._leaving
 
 
 def without_one(items: tuple[T, ...], item: T) -> tuple[T, ...]:

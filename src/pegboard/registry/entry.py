@@ -12,7 +12,7 @@ from pegboard.policies import (
     needs_loop,
     wrap_step,
 )
-from pegboard.registry.candidate import Candidate
+from pegboard.registry.candidate import Candidate, stored_candidate
 
 __all__ = ["Entry", "TroddenPath"]
 
@@ -51,6 +51,11 @@ class Entry:
         self._step: Step | None = None
 
     @property
+    def is_definition(self) -> bool:
+        """True when there is nothing that could run it."""
+        return self._candidate.is_definition
+
+    @property
     def opened(self) -> bool:
         """True once the tool has been called."""
         return self._step is not None
@@ -59,9 +64,13 @@ class Entry:
         """Return the tool with its policies around it."""
         if self._step is None:
             candidate = self._candidate
-            target = Target(self.tool, candidate.schema)
+            target = Target(self.tool, candidate.arguments())
             self._step = wrap_step(candidate.implementation.step, target, self._policies)
         return self._step
+
+    def of(self, tool: Tool) -> "Entry":
+        """Return an entry of another definition, with the policies and groups of this one."""
+        return Entry(tool, stored_candidate(tool), self._policies, self.groups)
 
     @property
     def telemetry(self) -> Telemetry | None:
@@ -71,13 +80,15 @@ class Entry:
     def trodden(self, telemetry: Telemetry) -> TroddenPath | None:
         """Return the shortest way to call the tool, if there is one that does the same."""
         function = self._candidate.implementation.coroutine_function
-        if function is None or self.groups or not self._candidate.schema.flat:
+        if function is None or self.groups:
             return None
+        schema = self._candidate.arguments()
         present = {name for name, policy in self._policies.items() if policy is not None}
         usual = (
-            present == {"telemetry", "validation"}
+            schema.flat
+            and present == {"telemetry", "validation"}
             and self.telemetry is telemetry
             and type(telemetry) is Telemetry
             and type(self._policies.get("validation")) is Validation
         )
-        return (self._candidate.schema.fits, function, self.tool) if usual else None
+        return (schema.fits, function, self.tool) if usual else None

@@ -9,7 +9,7 @@ from pegboard.model import Step, ToolCall
 from pegboard.registry.background import run_in_background
 from pegboard.registry.threads import run_in_thread
 
-__all__ = ["Implementation", "definition_only", "is_async"]
+__all__ = ["DEFINITION_ONLY", "Implementation", "is_async"]
 
 
 def is_async(function: object) -> bool:
@@ -54,12 +54,10 @@ def _sync_step(run: Callable[[ToolCall], object]) -> Step:
     return run_sync
 
 
-def definition_only() -> Implementation:
-    """Return the implementation of a tool that has none: it refuses every call."""
+async def _refuse(call: ToolCall) -> Never:
+    raise NotImplementedToolError(call.tool.name)
 
-    async def refuse(call: ToolCall) -> Never:
-        raise NotImplementedToolError(call.tool.name)
 
-    implementation = Implementation(refuse, asynchronous=False)
-    implementation.step = refuse
-    return implementation
+DEFINITION_ONLY: Implementation = Implementation(_refuse, asynchronous=False)
+"""Of a tool that has no implementation: it refuses every call."""
+DEFINITION_ONLY.step = _refuse

@@ -3,8 +3,9 @@
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from time import perf_counter, time
-from typing import Any, Literal, Never, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 import msgspec
 
@@ -17,31 +18,32 @@ from pegboard.errors import (
     Violation,
     WouldDeadlockError,
 )
-from pegboard.model import ArgumentSchema, CallRecord, Step, Tally, Tool, ToolCall, freeze
+from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
 from pegboard.model.names import nearest_names
 from pegboard.model.naming import OnConflict
 from pegboard.policies import (
     Observer,
     PolicyOptions,
-    Target,
     Telemetry,
     Validation,
     check_options,
 )
 from pegboard.policies.telemetry import json_size
 from pegboard.registry.background import on_background_loop, run_in_background
-from pegboard.registry.batch import Batch
-from pegboard.registry.candidate import Candidate, candidate_of
-from pegboard.registry.catalog import Catalog, Subscriber, without_one
+from pegboard.registry.batch import Batch, NumberedCandidate, OnError
+from pegboard.registry.candidate import candidate_of, stored_candidate
+from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
 from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.registry.keeping import Keeping
+from pegboard.registry.refusal import refusal
 from pegboard.registry.report import Registration, Rejection
+from pegboard.storage import Store
 
 __all__ = ["Registry"]
 
 logger: logging.Logger = logging.getLogger("pegboard.telemetry")
 
-_NOBODY = Target(Tool(name="nobody"), ArgumentSchema({}, tool="nobody"))
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _encode = msgspec.json.Encoder().encode
 
@@ -54,10 +56,20 @@ class Registry:
             ``telemetry=Telemetry(observers, arguments=True)`` instead.
         policies: what happens around each call, for all tools that do not say otherwise.
             Validation and telemetry are on, everything else is off.
+        storage: where definitions and usage are kept: a URL or path as for `open_store`, or a
+            store, which you close yourself. What is in it is on the board at once. Without it
+            nothing is kept.
+
+    Raises:
+        StorageError: when the storage cannot be opened or read.
     """
 
     def __init__(
-        self, *, observers: Iterable[Observer] = (), **policies: Unpack[PolicyOptions]
+        self,
+        *,
+        observers: Iterable[Observer] = (),
+        storage: str | Path | Store | None = None,
+        **policies: Unpack[PolicyOptions],
     ) -> None:
         check_options(policies)
         given = policies.get("telemetry", Telemetry())
@@ -72,6 +84,44 @@ class Registry:
         self._catalog = Catalog()
         self._trodden: Mapping[str, TroddenPath] = {}
         self._observe_anew((*self._telemetry.observers, *added))
+        self._keeping: Keeping | None = None
+        if storage is not None:
+            self.keep_in(storage)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def storage(self) -> Store | None:
+        """Where definitions and usage are kept, if anywhere."""
+        return None if self._keeping is None else self._keeping.store
+
+    def keep_in(self, storage: str | Path | Store) -> None:
+        """Keep definitions and usage from now on, and show what is kept there; blocks.
+
+        Raises:
+            StorageError: when the storage cannot be opened or read.
+            RuntimeError: when this registry has a storage already.
+        """
+        if self._keeping is not None:
+            raise RuntimeError("This registry has a storage already; `close` it first.")
+        self._keeping = Keeping(storage, self._catalog, self._stored_entry)
+        self._catalog.deliver()
+        if self._policies.get("telemetry") is not None:
+            self._keeping.stop_counting = self.observe(self._keeping.counter)
+
+    def close(self) -> None:
+        """Write down the rest of the usage, and let go of the storage and what it keeps.
+
+        Functions stay on the board; what is registered from now on is kept nowhere.
+        """
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.close()
+            self._catalog.deliver()
 
     def __len__(self) -> int:
         return len(self._catalog.entries)
@@ -109,7 +159,7 @@ class Registry:
         items: Iterable[object],
         *,
         on_conflict: OnConflict = "raise",
-        on_error: Literal["raise", "report"] = "raise",
+        on_error: OnError = "raise",
         groups: Iterable[str] = (),
         replacing: Iterable[str] = (),
         **policies: Unpack[PolicyOptions],
@@ -128,37 +178,25 @@ class Registry:
         check_options(policies)
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
-        batch = Batch(on_conflict, {**self._policies, **policies}, _group_names(groups))
-        rejected: list[Rejection] = []
+        group_names, leaving = _group_names(groups), frozenset(replacing)
+        candidates, unfit = self._candidates(items, on_error)
+        taken = Taken(self._catalog, leaving)
 
-        def reject(index: int, item: object, error: PegboardError) -> None:
-            if on_error == "raise":
-                raise error
-            rejected.append(Rejection(index, item, error))
+        def settle() -> tuple[Mapping[str, Entry], Registration]:
+            batch = Batch(on_conflict, {**self._policies, **policies}, group_names)
+            refused = batch.add_all(candidates, taken, on_error=on_error)
+            return batch.entries, Registration(
+                registered=tuple(entry.tool for entry in batch.entries.values()),
+                skipped=tuple(batch.skipped),
+                rejected=tuple(sorted([*unfit, *refused], key=lambda it: it.index)),
+            )
 
-        candidates: list[tuple[int, object, Candidate]] = []
-        for index, item in enumerate(items):
-            try:
-                candidates.append((index, item, candidate_of(item)))
-            except InvalidToolError as error:
-                reject(index, item, error)
-        leaving = frozenset(replacing)
         # Everything slow is done, and everything that runs the caller's code.
-        with self._catalog.lock:
-            taken: Mapping[str, Entry] = self._catalog.entries
-            if leaving:
-                taken = {name: it for name, it in taken.items() if name not in leaving}
-            for index, item, candidate in candidates:
-                try:
-                    batch.add(candidate, taken)
-                except PegboardError as error:
-                    reject(index, item, error)
-            self._catalog.put(batch.entries, without=leaving)
-        self._catalog.deliver()
-        return Registration(
-            registered=tuple(entry.tool for entry in batch.entries.values()),
-            skipped=tuple(batch.skipped),
-            rejected=tuple(sorted(rejected, key=lambda rejection: rejection.index)),
+        return self._catalog.change(
+            settle,
+            leaving=leaving,
+            stored=any(it.is_definition for _, _, it in candidates),
+            override=on_conflict == "override",
         )
 
     def unregister(self, name: str) -> Tool:
@@ -167,11 +205,11 @@ class Registry:
         Raises:
             ToolNotFoundError: when there is none of that name.
         """
-        with self._catalog.lock:
-            tool = self.get(name)
-            self._catalog.put({}, without=[name])
-        self._catalog.deliver()
-        return tool
+
+        def settle() -> tuple[Mapping[str, Entry], Tool]:
+            return {}, self.get(name)
+
+        return self._catalog.change(settle, leaving=[name], stored=False, override=False)
 
     def get(self, name: str) -> Tool:
         """Return the definition of a tool, visible or not.
@@ -183,6 +221,22 @@ class Registry:
         if entry is None:
             raise self._not_found(name)
         return entry.tool
+
+    def get_many(self, names: Iterable[str]) -> dict[str, Tool]:
+        """Return the definitions of many tools by name; those that there are not are missing."""
+        entries = self._catalog.entries
+        return {name: it.tool for name in names if (it := entries.get(name)) is not None}
+
+    def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
+        """Return how often and when tools were called, in this process and all others.
+
+        Raises:
+            StorageError: when the storage cannot be read.
+            TypeError: when this registry has no storage.
+        """
+        if self._keeping is None:
+            raise TypeError("Usage is counted in a storage: `Registry(storage=...)`.")
+        return self._keeping.counter.usage(None if names is None else list(names))
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the visible tools: not hidden by an access list, no group switched off."""
@@ -216,7 +270,7 @@ class Registry:
             step, call = self._prepare(name, entry, arguments, meta)
             if not on_background_loop():
                 return run_in_background(lambda: step(call), tool=name)
-            step = _refusal(WouldDeadlockError(name), entry.telemetry)
+            step = refusal(WouldDeadlockError(name), entry.telemetry)
         else:
             step, call = self._prepare(name, entry, arguments, meta, inline=True)
         return _finish(step(call))
@@ -317,6 +371,27 @@ class Registry:
 
         return stop
 
+    def _candidates(
+        self, items: Iterable[object], on_error: OnError
+    ) -> tuple[list[NumberedCandidate], list[Rejection]]:
+        candidates: list[NumberedCandidate] = []
+        rejected: list[Rejection] = []
+        for index, item in enumerate(items):
+            try:
+                candidate = candidate_of(item)
+                # Otherwise the store says it, of all of them at once.
+                if self._keeping is not None and on_error == "report":
+                    self._keeping.check(candidate)
+                candidates.append((index, item, candidate))
+            except InvalidToolError as error:
+                if on_error == "raise":
+                    raise
+                rejected.append(Rejection(index, item, error))
+        return candidates, rejected
+
+    def _stored_entry(self, tool: Tool) -> Entry:
+        return Entry(tool, stored_candidate(tool), self._policies, ())
+
     def _switch(self, group: str, *, on: bool) -> None:
         with self._catalog.lock:
             self._catalog.switch(group, on=on)
@@ -352,7 +427,7 @@ class Registry:
             error: PegboardError = self._not_found(name)
             tool = Tool(name=_printable(name))
             error.tool = tool.name
-            return _refusal(error, self._policies.get("telemetry")), ToolCall(tool, given, attached)
+            return refusal(error, self._policies.get("telemetry")), ToolCall(tool, given, attached)
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
         if not isinstance(arguments, dict) and isinstance(arguments, Mapping):
             given = dict(cast("Mapping[str, Any]", arguments))
@@ -360,7 +435,7 @@ class Registry:
         tally = Tally() if entry.may_wait else None
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
-            return _refusal(problem, entry.telemetry), call
+            return refusal(problem, entry.telemetry), call
         if not entry.opened:
             self._catalog.open(entry, self._telemetry)
         return entry.step(), call
@@ -383,17 +458,6 @@ class Registry:
     def _not_found(self, name: object) -> ToolNotFoundError:
         names = (tool.name for tool in self._catalog.visible())
         return ToolNotFoundError(name, nearest=nearest_names(name, names))
-
-
-def _refusal(error: PegboardError, telemetry: Telemetry | None) -> Step:
-    """Return a step that raises the error, observed like every other call."""
-
-    async def refuse(_: ToolCall) -> Never:
-        raise error
-
-    if telemetry is None:
-        return refuse
-    return telemetry.wrap(refuse, _NOBODY)
 
 
 def _finish(work: Awaitable[object]) -> object:

@@ -198,9 +198,12 @@ def _of_one_type(shape: Schema, kind: str) -> Schema:
 
 
 def _object(known: Schema) -> Schema:
+    declared = cast("Schema", known.get("properties", {}))
+    # Whoever requires an argument takes it, declared or not.
+    needed: Schema = {it: {} for it in strings(known.get("required")) if it not in declared}
     properties = {
         name: simplify(inner)
-        for name, inner in cast("Schema", known.get("properties", {})).items()
+        for name, inner in {**declared, **needed}.items()
         if inner is not False
     }
     required = [name for name in strings(known.get("required")) if name in properties]

@@ -2,11 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from operator import is_
 from typing import NamedTuple
 
-from pegboard.errors import ToolConflictError, ToolNotFoundError
+from pegboard.errors import PegboardError, ToolConflictError, ToolNotFoundError
 from pegboard.model import Tool
 from pegboard.model.forks import start_anew_in_children
 from pegboard.model.names import nearest_names
@@ -15,12 +15,15 @@ from pegboard.registry import Registry
 from pegboard.toolsets.exposed import ExposedTool
 from pegboard.toolsets.selection import View
 
-__all__ = ["LiveView"]
+__all__ = ["LiveView", "WhyMissing"]
 
 logger: logging.Logger = logging.getLogger("pegboard.toolsets")
 
 # Gemini wants a letter or an underscore first; the others do not mind.
 _NOT_FIRST = tuple("-0123456789")
+
+WhyMissing = Callable[[ToolNotFoundError, str], PegboardError]
+"""Gives the error to raise for a tool that is not there, by its name in the registry."""
 
 
 class _Moment(NamedTuple):
@@ -40,8 +43,11 @@ class LiveView:
     keeps it, because a newcomer must not break what was handed out.
     """
 
-    def __init__(self, registry: Registry, views: tuple[View, ...]) -> None:
+    def __init__(
+        self, registry: Registry, views: tuple[View, ...], *, why_missing: WhyMissing | None = None
+    ) -> None:
         self._registry = registry
+        self.why_missing: WhyMissing | None = why_missing
         self.views: tuple[View, ...] = views
         self._latest: _Moment | None = None
         self._names: Collection[str] = ()
@@ -75,7 +81,7 @@ class LiveView:
         """Return the tool that has this name here, or else the one a provider knows under it.
 
         Raises:
-            ToolNotFoundError: when there is none.
+            ToolNotFoundError: when there is none, or what ``why_missing`` makes of it.
         """
         tools = self.tools
         if isinstance(name, str):
@@ -85,20 +91,24 @@ class LiveView:
                 _, own = self._provider_names.origin(name)
                 if own in tools:
                     return tools[own]
-        raise ToolNotFoundError(name, nearest=nearest_names(name, tools))
+        raise self._missing(name, str(name), tools)
 
     def find_again(self, exposed: ExposedTool) -> ExposedTool:
         """Return the same tool as it is now.
 
         Raises:
-            ToolNotFoundError: when the view does not show it any more.
+            ToolNotFoundError: when the view does not show it any more, or what ``why_missing``
+                makes of it.
         """
         now = self._now()
         again = now.by_source.get(exposed.source.name)
         if again is None:
-            name = exposed.tool.name
-            raise ToolNotFoundError(name, nearest=nearest_names(name, now.by_name))
+            raise self._missing(exposed.tool.name, exposed.source.name, now.by_name)
         return again
+
+    def _missing(self, name: object, source: str, there: Iterable[str]) -> PegboardError:
+        error = ToolNotFoundError(name, nearest=nearest_names(name, there))
+        return error if self.why_missing is None else self.why_missing(error, source)
 
     def _now(self) -> _Moment:
         latest = self._latest

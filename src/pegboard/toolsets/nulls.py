@@ -25,8 +25,8 @@ def drop_forbidden_nulls(arguments: Any, schema: Schema, *, original: Mapping[st
     try:
         if b"null" not in msgspec.json.encode(arguments):
             return arguments
-        dropped = _dropped(arguments, schema)
-        fits = _validator(original).is_valid
+        dropped = _Dropping().dropped(arguments, schema)
+        fits = _compiled(original).is_valid
         spoiled = not fits(_plain(dropped)) and fits(_plain(arguments))
     except (TypeError, ValueError, OverflowError, RecursionError):
         # Not JSON, or too deep: the validation says so better than we could.
@@ -34,76 +34,106 @@ def drop_forbidden_nulls(arguments: Any, schema: Schema, *, original: Mapping[st
     return arguments if spoiled else dropped
 
 
-def _dropped(value: Any, schema: Any) -> Any:
-    if not isinstance(schema, dict):
+class _Dropping:
+    """One walk through arguments and their schema, which compiles each part of it once."""
+
+    def __init__(self) -> None:
+        self._validators: dict[tuple[int, str], jsonschema_rs.Validator] = {}
+
+    def dropped(self, value: Any, schema: Any) -> Any:
+        if not isinstance(schema, dict) or not isinstance(value, Mapping | list):
+            return value
+        node = cast("Schema", schema)
+        for part in cast("list[Any]", node.get("allOf", [])):
+            value = self.dropped(value, part)
+        if isinstance(value, Mapping):
+            value = self._of_object(cast("Mapping[str, Any]", value), node)
+        else:
+            value = self._of_list(cast("list[Any]", value), node)
+        for key in ("anyOf", "oneOf"):
+            if node.get(key):
+                value = self._of_alternatives(value, node, key)
         return value
-    node = cast("Schema", schema)
-    for part in cast("list[Any]", node.get("allOf", [])):
-        value = _dropped(value, part)
-    if isinstance(value, Mapping):
-        value = _of_object(cast("Mapping[str, Any]", value), node)
-    elif isinstance(value, list):
-        value = _of_list(cast("list[Any]", value), node)
-    for key in ("anyOf", "oneOf"):
-        if node.get(key):
-            value = _of_alternatives(value, node, key)
-    return value
 
+    def _of_object(self, value: Mapping[str, Any], node: Schema) -> dict[str, Any]:
+        properties = cast("Schema", node.get("properties", {}))
+        required = strings(node.get("required"))
+        # Where there are patterns, they may be what speaks of the others.
+        others = None if "patternProperties" in node else node.get("additionalProperties")
+        kept: dict[str, Any] = {}
+        for name, item in value.items():
+            inner = properties.get(name)
+            if item is None and name not in required and inner is not None:
+                if self._fits(None, inner):
+                    kept[name] = None
+                continue
+            kept[name] = self.dropped(item, others if inner is None else inner)
+        return kept
 
-def _of_object(value: Mapping[str, Any], node: Schema) -> dict[str, Any]:
-    properties = cast("Schema", node.get("properties", {}))
-    required = strings(node.get("required"))
-    # Where there are patterns, they may be what speaks of the others.
-    others = None if "patternProperties" in node else node.get("additionalProperties")
-    kept: dict[str, Any] = {}
-    for name, item in value.items():
-        inner = properties.get(name)
-        if item is None and name not in required and inner is not None and not _fits(None, inner):
-            continue
-        kept[name] = _dropped(item, others if inner is None else inner)
-    return kept
+    def _of_list(self, value: list[Any], node: Schema) -> list[Any]:
+        first = cast("list[Any]", node.get("prefixItems", []))
+        rest = node.get("items")
+        return [
+            self.dropped(item, first[index] if index < len(first) else rest)
+            for index, item in enumerate(value)
+        ]
 
+    def _of_alternatives(self, value: Any, node: Schema, key: str) -> Any:
+        for candidate in self._candidates(value, node, node[key]):
+            if self._validator(node, key).is_valid(_plain(candidate)):
+                return candidate
+        return value
 
-def _of_list(value: list[Any], node: Schema) -> list[Any]:
-    first = cast("list[Any]", node.get("prefixItems", []))
-    rest = node.get("items")
-    return [
-        _dropped(item, first[index] if index < len(first) else rest)
-        for index, item in enumerate(value)
-    ]
+    def _candidates(self, value: Any, node: Schema, branches: list[Any]) -> Iterator[Any]:
+        """Yield what is meant if one of the branches is, beginning with those that fit already.
 
+        A null of another branch that is allowed there may be meant; it is dropped only after that.
+        """
+        own = {name for name, _ in _declared({**node, "anyOf": [], "oneOf": []})}
+        declared = [list(_declared(branch)) for branch in branches]
+        names = [{name for name, _ in its} for its in declared]
+        known = own.union(*names)
+        nulls = _nulls(value, known)
+        allowed = {
+            name
+            for its in declared
+            for name, inner in its
+            if name in nulls and self._fits(None, inner)
+        }
+        meant: list[tuple[bool, Any, set[str]]] = []
+        for branch, its in zip(branches, names, strict=True):
+            foreign = _nulls(value, known - its - (set() if _is_closed(branch) else own))
+            meant.append((not foreign and self._fits(value, branch), branch, foreign))
+        meant.sort(key=lambda it: not it[0])
+        for kept in (allowed, set[str]()) if allowed else (allowed,):
+            for _, branch, foreign in meant:
+                yield self.dropped(_without(value, foreign - kept), branch)
 
-def _of_alternatives(value: Any, node: Schema, key: str) -> Any:
-    group = _validator({key: node[key]})
-    for candidate in _candidates(value, node, node[key]):
-        if group.is_valid(_plain(candidate)):
-            return candidate
-    return value
+    def _fits(self, value: Any, schema: Any) -> bool:
+        if isinstance(schema, bool):
+            return schema
+        return self._validator(schema).is_valid(_plain(value))
 
-
-def _candidates(value: Any, node: Schema, branches: list[Any]) -> Iterator[Any]:
-    """Yield what is meant if one of the branches is, beginning with those that fit already."""
-    own = {*_declared({**node, "anyOf": [], "oneOf": []})}
-    names = [{*_declared(branch)} for branch in branches]
-    known = own.union(*names)
-    meant: list[tuple[bool, Any, set[str]]] = []
-    for branch, its in zip(branches, names, strict=True):
-        foreign = _nulls(value, known - its - (set() if _is_closed(branch) else own))
-        meant.append((not foreign and _fits(value, branch), branch, foreign))
-    for _, branch, foreign in sorted(meant, key=lambda it: not it[0]):
-        yield _dropped(_without(value, foreign), branch)
+    def _validator(self, node: Schema, key: str = "") -> jsonschema_rs.Validator:
+        """Return what checks a part of the schema, or only one keyword of it."""
+        # By identity: the schema outlives this walk.
+        found = self._validators.get((id(node), key))
+        if found is None:
+            found = self._validators[id(node), key] = _compiled({key: node[key]} if key else node)
+        return found
 
 
 def _is_closed(schema: Any) -> bool:
     return isinstance(schema, dict) and cast("Schema", schema).get("additionalProperties") is False
 
 
-def _declared(schema: Any) -> Iterator[str]:
-    """Yield the names that a schema speaks of."""
+def _declared(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names that a schema speaks of, with what it says of their values."""
     if isinstance(schema, dict):
         node = cast("Schema", schema)
-        yield from cast("Schema", node.get("properties", {}))
-        yield from strings(node.get("required"))
+        yield from cast("Schema", node.get("properties", {})).items()
+        for name in strings(node.get("required")):
+            yield name, False
         for key in ("allOf", "anyOf", "oneOf"):
             for part in cast("list[Any]", node.get(key, [])):
                 yield from _declared(part)
@@ -122,11 +152,7 @@ def _without(value: Any, names: Collection[str]) -> Any:
     return {name: inner for name, inner in value.items() if name not in names}
 
 
-def _fits(value: Any, schema: Any) -> bool:
-    return _validator(schema).is_valid(_plain(value))
-
-
-def _validator(schema: Any) -> jsonschema_rs.Validator:
+def _compiled(schema: Any) -> jsonschema_rs.Validator:
     # As text: the validator knows plain dicts and lists only.
     return jsonschema_rs.validator_for(msgspec.json.encode(schema).decode(), offline=True)
 

@@ -63,6 +63,7 @@ def _collect(schema: Any, names: dict[str, None]) -> None:
     if isinstance(schema, dict):
         node = cast("Schema", schema)
         names.update(dict.fromkeys(cast("Schema", node.get("properties", {}))))
+        names.update(dict.fromkeys(strings(node.get("required"))))
         map_schemas(node, lambda inner: _collect(inner, names))
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar, Unpack
 
+from pegboard.errors import WouldDeadlockError
 from pegboard.model import Tool, ToolResult
 from pegboard.model.naming import NameTable
 from pegboard.registry import Registry
@@ -14,7 +15,7 @@ from pegboard.toolsets.functions import (
     build_sync_function,
     function_name,
 )
-from pegboard.toolsets.live_view import LiveView
+from pegboard.toolsets.live_view import LiveView, WhyMissing
 from pegboard.toolsets.openai import OpenAIApi
 from pegboard.toolsets.selection import Selection, compile_selection
 
@@ -30,21 +31,30 @@ class Toolset:
 
     Args:
         registry: where the tools are, and where they are called.
+        why_missing: gives the error for a tool that is not there, if there is more to say.
         selection: which tools, and under which names; see `Selection`.
 
     Raises:
         TypeError: when the selection is malformed.
     """
 
-    def __init__(self, registry: Registry, **selection: Unpack[Selection]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        why_missing: WhyMissing | None = None,
+        **selection: Unpack[Selection],
+    ) -> None:
         self._registry = registry
-        self._view = LiveView(registry, (compile_selection(selection),))
+        view = compile_selection(selection)
+        self._view = LiveView(registry, (view,), why_missing=why_missing)
         self._function_names = NameTable(lambda _, tool: function_name(tool))
 
     def select(self, **more: Unpack[Selection]) -> "Toolset":
         """Return a narrower view of this one; patterns and new names apply to the names here."""
         narrower = Toolset(self._registry, **more)
-        narrower._view = LiveView(self._registry, (*self._view.views, *narrower._view.views))
+        views = (*self._view.views, *narrower._view.views)
+        narrower._view = LiveView(self._registry, views, why_missing=self._view.why_missing)
         return narrower
 
     def tools(self) -> tuple[Tool, ...]:
@@ -123,7 +133,8 @@ class Toolset:
 
         def build(it: ExposedTool) -> Callable[..., Any]:
             def call(arguments: dict[str, Any]) -> ToolResult:
-                return self._call_sync(self._view.find_again(it), arguments)
+                instead = "take the tools as `functions()` and `await` them"
+                return self._call_sync(self._view.find_again(it), arguments, instead=instead)
 
             return build_sync_function(self._function_name(it), it, call=call, raw=raw)
 
@@ -160,7 +171,8 @@ class Toolset:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        return self._call_sync(self._view.find(name), arguments, meta)
+        instead = "use `await tools.call(...)`"
+        return self._call_sync(self._view.find(name), arguments, meta, instead=instead)
 
     async def _call(
         self, exposed: ExposedTool, arguments: object, meta: Mapping[str, Any] | None = None
@@ -169,10 +181,20 @@ class Toolset:
         return ToolResult.of(await self._registry.acall(exposed.source.name, given, meta))
 
     def _call_sync(
-        self, exposed: ExposedTool, arguments: object, meta: Mapping[str, Any] | None = None
+        self,
+        exposed: ExposedTool,
+        arguments: object,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        instead: str,
     ) -> ToolResult:
         given = exposed.arguments(arguments)
-        return ToolResult.of(self._registry.call(exposed.source.name, given, meta))
+        try:
+            return ToolResult.of(self._registry.call(exposed.source.name, given, meta))
+        except WouldDeadlockError as error:
+            if error.tool != exposed.source.name:
+                raise
+            raise _would_block(error.tool, instead) from None
 
     def _function_name(self, exposed: ExposedTool) -> str:
         name = self._function_names.assign("", exposed.tool.name)
@@ -197,3 +219,13 @@ class Toolset:
             if reasons is not None:
                 reasons[name] = reason
         return built
+
+
+def _would_block(tool: str, instead: str) -> WouldDeadlockError:
+    error = WouldDeadlockError(tool)
+    error.args = (
+        f"Tool {tool!r} was not called: waiting for it here would block the event loop that has to "
+        f"run it. In asynchronous code, {instead}; programs without an event loop open their hub "
+        "with `Hub.open_sync`.",
+    )
+    return error

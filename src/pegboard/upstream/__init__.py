@@ -5,12 +5,12 @@ from pegboard.upstream.connection import (
     Era,
     Negotiated,
     OnProgress,
-    Question,
-    Questions,
     ServerState,
 )
 from pegboard.upstream.memory import CatalogMemory, FileMemory, NoMemory, Remembered
+from pegboard.upstream.questions import Question, Questions
 from pegboard.upstream.server import Board, ServerStatus, UpstreamServer, progress_of_call
+from pegboard.upstream.store_memory import StoreMemory
 from pegboard.upstream.supervisor import Supervisor
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Remembered",
     "ServerState",
     "ServerStatus",
+    "StoreMemory",
     "Supervisor",
     "UpstreamServer",
     "progress_of_call",

@@ -1,7 +1,8 @@
 """CatalogFeed: keeps the board equal to what one server lists."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import PegboardError, ToolConflictError
 from pegboard.model import Annotations, Step, Tool
-from pegboard.model.names import name_matcher
+from pegboard.model.names import name_matcher, nearest_names
 from pegboard.model.naming import NameTable, OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
@@ -21,6 +22,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 GivenName = tuple[str, str]
 """What a tool should have been called, and what it was called because that was not possible."""
 _TAKEN = "its name is taken by another tool"
+_OVERRIDDEN = "another tool has taken its place"
 
 Steps = Callable[[str, Tool], Step]
 """Gives the step that calls a tool of the server, by its original name."""
@@ -42,21 +44,26 @@ class CatalogFeed:
         self.tools: dict[str, Tool] = {}
         """The tools on the board, by original name."""
         self.left_out: dict[str, str] = {}
-        """Tools that are not on the board, and why; by original name."""
+        """Tools that were not put on the board, and why; by original name."""
         self.invalid: set[str] = set()
         """Those of them whose definition is broken."""
         self.contested: dict[str, Mapping[str, Any]] = {}
         """Definitions of those whose name another tool has."""
+        self.warnings: tuple[str, ...] = ()
+        """What a person should look at: patterns that no tool matches."""
         self._config = config
         self._registry = registry
         self._names = names
         self._steps = steps
         self._policies = policies
         self._on_conflict: OnConflict = "override" if on_conflict == "override" else "skip"
+        self._renames = on_conflict == "rename"
+        self._filtered: list[str] = []
         self.conflict: ToolConflictError | None = None
         """The first conflict of names, where those are to be raised."""
         self._permits = _permission(config)
         self._retired = False
+        self._changing = threading.Lock()
 
     def apply(
         self,
@@ -69,15 +76,45 @@ class CatalogFeed:
 
         Args:
             listed: definitions as the protocol has them.
-            names: names that had to be changed in an earlier run.
+            names: names that had to be changed in an earlier run; they count where conflicts are
+                still settled so.
             checked: the definitions were on the board before, so their schemas are valid.
         """
-        if self._retired:
-            # A list that was on its way when the server left.
-            return
+        try:
+            with self._changing:
+                # Otherwise it is a list that was on its way when the server left.
+                if not self._retired:
+                    self._apply(listed, names=names, checked=checked)
+        finally:
+            if self._retired:
+                self.retire()
+
+    def retire(self) -> None:
+        """Take all tools of the server off the board for good, in one change.
+
+        It never waits: a list that is just being put on the board, in a thread, comes off it by
+        itself as soon as it is there.
+        """
+        self._retired = True
+        if self._changing.acquire(blocking=False):
+            try:
+                self.contested = {}
+                self._exchange({}, {}, checked=True)
+            finally:
+                self._changing.release()
+
+    def _apply(
+        self,
+        listed: Iterable[Mapping[str, Any]],
+        *,
+        names: Mapping[str, GivenName] | None,
+        checked: bool,
+    ) -> None:
         wanted: dict[str, Tool] = {}
         left_out: dict[str, str] = {}
         self.contested = {}
+        self._filtered = []
+        listed = list(listed)
         for raw in listed:
             original = _name_of(raw)
             if original is None or original in wanted:
@@ -94,16 +131,20 @@ class CatalogFeed:
             if tool is not None:
                 wanted[original] = tool
         self._exchange(wanted, left_out, checked=checked)
-
-    def retire(self) -> None:
-        """Take all tools of the server off the board for good, in one change."""
-        self._retired = True
-        self.contested = {}
-        self._exchange({}, {}, checked=True)
+        self._doubt_patterns([name for raw in listed if (name := _name_of(raw)) is not None])
 
     def on_board(self) -> int:
         """Count the tools that are on the board; another may have taken the place of one."""
         return sum(1 for tool in self.tools.values() if self._holds(tool))
+
+    def missing(self) -> dict[str, str]:
+        """Return the tools that are not on the board, and why; by original name."""
+        lost = {it: _OVERRIDDEN for it, tool in self.tools.items() if not self._holds(tool)}
+        return {**self.left_out, **lost}
+
+    def filtered(self) -> set[str]:
+        """Return the names that tools would have if ``allow`` and ``deny`` did not forbid them."""
+        return {self._names.policy_name(self._config.name, it) for it in self._filtered}
 
     def remembers(self, raw: object) -> bool:
         """Tell whether a definition is worth remembering: not those that are broken."""
@@ -123,16 +164,27 @@ class CatalogFeed:
         self, original: str, raw: Mapping[str, Any], given: GivenName | None
     ) -> Tool | None:
         if not self._permits(original):
+            self._filtered.append(original)
             return None
         server = self._config.name
         wanted = None
-        if given is not None and given[0] == self._names.policy_name(server, original):
-            wanted = given[1]
+        if self._renames and given is not None:
+            should, was = given
+            wanted = was if should == self._names.policy_name(server, original) else None
         exposed = self._names.assign(server, original, wanted=wanted)
         if exposed is None:
             self.contested[original] = raw
             raise ValueError(_TAKEN)
         return tool_of(raw, exposed, self._config)
+
+    def _doubt_patterns(self, names: list[str]) -> None:
+        """Warn of patterns that no tool matches: most likely they are misspelt."""
+        warnings = tuple(_useless_patterns(self._config, names))
+        for warning in warnings:
+            if warning not in self.warnings:
+                context = {"server": self._config.name, "reason": warning}
+                logger.warning("pattern_unused: %s", warning, extra=context)
+        self.warnings = warnings
 
     def _holds(self, tool: Tool) -> bool:
         return tool.name in self._registry and self._registry.get(tool.name) is tool
@@ -187,10 +239,10 @@ def _name_of(raw: object) -> str | None:
 
 def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
     """Return a server's definition as one of ours, under the name it is exposed by."""
-    hints = cast("dict[str, Any]", raw.get("annotations") or {})
     try:
+        hints = cast("dict[str, Any]", raw.get("annotations") or {})
         annotations = msgspec.convert({"title": raw.get("title"), **hints}, Annotations)
-    except msgspec.ValidationError:
+    except (TypeError, msgspec.ValidationError):
         # Hints that make no sense are no reason to do without the tool.
         annotations = Annotations()
     return Tool(
@@ -209,3 +261,14 @@ def _permission(config: ServerConfig) -> Callable[[str], bool]:
     allowed = name_matcher("allow", config.allow)
     denied = name_matcher("deny", config.deny)
     return lambda name: allowed(name) and not denied(name)
+
+
+def _useless_patterns(config: ServerConfig, names: list[str]) -> Iterator[str]:
+    for option, patterns in (("allow", config.allow), ("deny", config.deny)):
+        for pattern in patterns:
+            matches = name_matcher(option, [pattern])
+            if pattern == "*" or any(matches(name) for name in names):
+                continue
+            near = nearest_names(pattern, names, limit=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            yield f"No tool of server {config.name!r} matches {pattern!r} in its `{option}`.{hint}"

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from pegboard.errors import ServerUnavailableError
+from pegboard.errors import PegboardError, ServerUnavailableError
 
 __all__ = [
     "Connection",
@@ -14,8 +14,6 @@ __all__ = [
     "ListChanged",
     "Negotiated",
     "OnProgress",
-    "Question",
-    "Questions",
     "ServerBusyError",
     "ServerState",
     "Session",
@@ -30,18 +28,6 @@ OnProgress = Callable[[float, float | None, str | None], Awaitable[object] | obj
 
 ListChanged = Literal["tools", "resources", "prompts"]
 """Which list of a server is not what it was."""
-
-Question = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-"""Answers what a server asks in mid-call: its name and the parameters in, the result out, both as
-the protocol has them. ``None`` declines."""
-
-
-class Questions(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers the questions of servers; a server is told which kinds it may ask."""
-
-    elicitation: Question | None = None
-    sampling: Question | None = None
-    roots: Question | None = None
 
 
 class ServerState(StrEnum):
@@ -124,6 +110,11 @@ class Connection(Protocol):
     @property
     def last_error(self) -> str | None:
         """Why the server was last not reached, or lost."""
+        ...
+
+    @property
+    def failure(self) -> PegboardError | None:
+        """The error with which connecting last failed; ``None`` once it succeeded."""
         ...
 
     @property

@@ -1,5 +1,7 @@
 """A failed exchange, told as the JSON-RPC error of that one request."""
 
+import html
+import re
 import secrets
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -18,6 +20,7 @@ from mcp_types import (
 from pegboard.errors import AuthenticationError
 
 __all__ = [
+    "UNREADABLE",
     "Failure",
     "FailureKind",
     "failure_of",
@@ -25,7 +28,9 @@ __all__ = [
     "failure_of_exception",
 ]
 
-FailureKind = Literal["not_sent", "lost", "session_lost", "unauthorized", "busy", "http_error"]
+FailureKind = Literal[
+    "not_sent", "lost", "session_lost", "unauthorized", "busy", "http_error", "unreadable"
+]
 """What is known about a request that failed.
 
 - ``not_sent``: it certainly never reached the server.
@@ -34,6 +39,7 @@ FailureKind = Literal["not_sent", "lost", "session_lost", "unauthorized", "busy"
 - ``unauthorized``: the server wants other credentials.
 - ``busy``: the server asks to try again later.
 - ``http_error``: any other answer that is none.
+- ``unreadable``: an answer that is no message of the protocol.
 """
 
 _NOT_SENT = (
@@ -44,6 +50,10 @@ _NOT_SENT = (
     httpx2.UnsupportedProtocol,
 )
 _SHOWN = 200
+# So much of a page is searched for words: patterns on hostile text take the square of its length.
+_SEARCHED = 4000
+_TITLE = re.compile(r"<title[^<>]*>([^<]+)", re.IGNORECASE)
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _LONGEST_WAIT = 86_400.0
 # Only we know it, so that no server can claim that a request was not sent.
 _PROOF = secrets.token_hex(16)
@@ -91,6 +101,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
             return CONNECTION_CLOSED
         # The SDK takes a missing page for a missing method, and so do servers that have no session.
         return METHOD_NOT_FOUND if self.status == 404 else INTERNAL_ERROR
+
+
+UNREADABLE = Failure(kind="unreadable", message="The server gave an answer that cannot be read.")
 
 
 def failure_of(error: ErrorData) -> Failure | None:
@@ -156,10 +169,10 @@ def failure_of_answer(
             status=status,
             retry_after=retry_after,
         )
-    text = _shown(redact(body.decode("utf-8", "replace")))
+    text = _words_of(body, redact).removeprefix(f"{status} ").rstrip(".")
     return Failure(
         kind="http_error",
-        message=f"The server answered with HTTP {status}" + (f": {text}" if text else "."),
+        message=f"The server answered with HTTP {status}" + (f": {text}." if text else "."),
         status=status,
     )
 
@@ -193,6 +206,15 @@ def _forgot_session(status: int, told: _RpcError | None) -> bool:
         return True
     # What servers made from the TypeScript SDK's template say after a restart.
     return status == 400 and told is not None and "session" in told.message.lower()
+
+
+def _words_of(body: bytes, redact: Callable[[str], str]) -> str:
+    # Before it is cut, so that no secret is cut in two, and after entities have been resolved.
+    text = redact(body.decode("utf-8", "replace"))[:_SEARCHED]
+    if text.lstrip().startswith("<"):
+        title = _TITLE.search(text)
+        text = html.unescape(title[1] if title else _MARKUP.sub(" ", text))
+    return _shown(redact(text))
 
 
 def _shown(text: str) -> str:

@@ -1,6 +1,7 @@
 """Keeps the secrets of servers out of what the libraries below us log."""
 
 import logging
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -29,7 +30,8 @@ _CLOSING = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 class _Redaction(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[str, ServerConfig] = {}
+        # Two servers may share a name, and each has its secrets.
+        self.known: WeakValueDictionary[int, ServerConfig] = WeakValueDictionary()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], _CLOSING):
@@ -39,8 +41,11 @@ class _Redaction(logging.Filter):
         if record.exc_info:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         shown = text
-        for config in list(self.known.values()):
-            shown = config.redact(shown)
+        # Other threads may open servers meanwhile; a list of references is made in one step.
+        for reference in self.known.valuerefs():
+            config = reference()
+            if config is not None:
+                shown = config.redact(shown)
         if shown != text:
             record.msg, record.args, record.exc_info = shown, (), None
         return True
@@ -51,7 +56,7 @@ _redaction = _Redaction()
 
 def hide_secrets_of(config: ServerConfig) -> None:
     """Hide the secrets of a server from now on in the records of libraries that show addresses."""
-    _redaction.known[config.name] = config
+    _redaction.known[id(config)] = config
     for name in _TALKATIVE:
         # Adding it again changes nothing.
         logging.getLogger(name).addFilter(_redaction)

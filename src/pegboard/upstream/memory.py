@@ -67,8 +67,9 @@ class FileMemory:
                 found[key] = _decoder.decode(data)
             except FileNotFoundError:
                 continue
-            except (OSError, ValueError, msgspec.MsgspecError) as error:
-                logger.warning("memory_unreadable", extra={"reason": str(error)})
+            except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+                context = {"reason": str(error)}
+                logger.warning("memory_unreadable: %s: %s", self._path(key), error, extra=context)
         return found
 
     def save(self, key: str, remembered: Remembered) -> None:

@@ -5,15 +5,17 @@ from typing import Any, cast
 
 import msgspec
 from mcp_types import (
-    PARSE_ERROR,
-    ErrorData,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 
-__all__ = ["read_message"]
+from pegboard.upstream.failures import UNREADABLE
+
+__all__ = ["mended", "read_message"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Half of a pair, as some servers write it when they cut a text in the middle of a character.
 _HALF_PAIR = re.compile(
@@ -29,17 +31,42 @@ def read_message(line: bytes) -> JSONRPCMessage | None:
     An answer without a result is an empty one. An answer that cannot be read is an error, so that
     whoever waits for it is told at once.
     """
+    return _as_it_is(line) or _with_care(line)
+
+
+def mended(data: bytes) -> bytes:
+    """Return a message so that the SDK can read it too; what is no message stays as it is."""
+    if _as_it_is(data) is not None:
+        return data
+    message = _with_care(data)
+    if message is None:
+        return data
+    try:
+        written = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except (ValueError, RecursionError):
+        written = b""
+    if _as_it_is(written) is None and isinstance(message, JSONRPCResponse):
+        # Too deep for the SDK.
+        written = _unreadable(message.id).model_dump_json(exclude_unset=True).encode()
+    return written
+
+
+def _as_it_is(line: bytes) -> JSONRPCMessage | None:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValueError, RecursionError):
-        pass
+        return None
+
+
+def _with_care(line: bytes) -> JSONRPCMessage | None:
+    text = _HALF_PAIR.sub(rb"\1\\ufffd", line.removeprefix(_BYTE_ORDER_MARK))
+    if text != line and (message := _as_it_is(text)) is not None:
+        return message
     try:
-        mended = _HALF_PAIR.sub(rb"\1\\ufffd", line)
-        if mended != line:
-            return jsonrpc_message_adapter.validate_json(mended, by_name=False)
-    except (ValueError, RecursionError):
-        pass
-    return _answer_in(line)
+        # It goes deeper than the parser of the models.
+        return jsonrpc_message_adapter.validate_python(msgspec.json.decode(text), by_name=False)
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return _answer_in(text)
 
 
 class _Envelope(msgspec.Struct):
@@ -71,5 +98,4 @@ def _answer_in(line: bytes) -> JSONRPCMessage | None:
 
 
 def _unreadable(number: int | str) -> JSONRPCError:
-    problem = ErrorData(code=PARSE_ERROR, message="Its answer cannot be read.")
-    return JSONRPCError(jsonrpc="2.0", id=number, error=problem)
+    return JSONRPCError(jsonrpc="2.0", id=number, error=UNREADABLE.error)

@@ -3,9 +3,9 @@
 import asyncio  # noqa: TID251 - a task that no caller's task group owns is the matter of this file
 import contextvars
 import logging
+import math
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import anyio
@@ -13,6 +13,7 @@ import anyio
 from pegboard.errors import NotConnectedError, WouldDeadlockError
 from pegboard.model.forks import start_anew_in_children
 from pegboard.policies.concurrency import blocked_threads
+from pegboard.upstream.errand import Errand
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -27,6 +28,11 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 PATIENCE = 30.0
 """The longest that closing waits: far more than ending the most stubborn process takes."""
 
+_visits: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar(
+    "visits", default=frozenset()
+)
+"""Which questions and progress notes the current code, and every task it started, belongs to."""
+
 
 class Nursery:
     """Holds the tasks that own connections; knows the event loop they live on."""
@@ -39,8 +45,9 @@ class Nursery:
         self._thread = 0
         self._ready = anyio.Event()
         self._is_ending = False
-        self._guests: set[asyncio.Task[Any] | None] = set()
-        self._asides: set[asyncio.Task[None]] = set()
+        self._guests: set[object] = set()
+        # A task that nobody holds may be collected before it has ended.
+        self._asides: set[asyncio.Task[Any]] = set()
         self.after_fork()
         start_anew_in_children(self)
 
@@ -92,14 +99,28 @@ class Nursery:
         assert self._group is not None
         self._group.start_soon(_contained, work, *args)
 
-    def start_aside(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Start work that ends the others, and so cannot be one of them."""
-        aside = asyncio.get_running_loop().create_task(
-            _contained(work), context=contextvars.Context()
+    async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run work in a task of its own: a caller who is cancelled leaves, and it goes on."""
+        return await self.at_home(lambda: _end_of(self._aside(work)))
+
+    async def end_by(self, work: Callable[[], Awaitable[object]]) -> None:
+        """See work through that ends tasks of ours; code that one of them called only begins it."""
+        if self.is_guest():
+            await self.at_home(lambda: self._begin(work))
+        else:
+            await self.see_through(work)
+
+    async def _begin(self, work: Callable[[], Awaitable[object]]) -> None:
+        self._aside(lambda: _contained(work))
+
+    def _aside(self, work: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        # Of no group, because it may end the groups; and nobody's guest.
+        task = asyncio.get_running_loop().create_task(
+            _as_coroutine(work), context=contextvars.Context()
         )
-        # A task that nobody holds may be collected before it has ended.
-        self._asides.add(aside)
-        aside.add_done_callback(self._asides.discard)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+        return task
 
     async def close(self) -> None:
         """Cancel everything and wait for its end; from any task or loop, any number of times."""
@@ -109,42 +130,60 @@ class Nursery:
             return
         await self.at_home(self._end)
 
-    async def at_home(self, work: Callable[[], Awaitable[T]], *, tool: str = "") -> T:
+    async def at_home(
+        self, work: Callable[[], Awaitable[T]], *, tool: str = "", limit: float = math.inf
+    ) -> T:
         """Run work on the loop that the tasks live on, wherever the caller is.
+
+        Args:
+            work: what to run.
+            tool: for errors: the tool that is called.
+            limit: how many seconds that loop may be blocked by somebody.
 
         Raises:
             NotConnectedError: when that loop is gone.
+            ConnectionLostError: when it ended after the work had begun.
+            ToolTimeoutError: when it was blocked for longer than the limit.
             WouldDeadlockError: when that loop is blocked by the caller's own blocking call.
         """
         loop = self._loop
         if loop is asyncio.get_running_loop():
             return await work()
-        if loop is None or not loop.is_running():
-            problem = (
-                "Nothing is connected yet. Connect first."
-                if loop is None
-                else "The event loop on which the connections were opened does not run any more. "
-                "Open them again."
-            )
+        if loop is None:
+            problem = "Nothing is connected yet. Connect first."
             raise NotConnectedError(problem, server=self._name, tool=tool)
+        errand = Errand(loop, work)
+        if not loop.is_running():
+            raise errand.ended(server=self._name, tool=tool)
         if self._thread in blocked_threads.get():
             raise WouldDeadlockError(tool)
-        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), loop)
-        return await asyncio.wrap_future(future)
+        return await errand.run(server=self._name, tool=tool, limit=limit)
 
-    @contextmanager
-    def guest(self) -> Generator[None]:
-        """Run code of others inside one of the tasks: it must not wait for the end of them all."""
-        task = asyncio.current_task()
-        self._guests.add(task)
+    async def as_guest(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run code of others, in a task of its own.
+
+        It must not wait for the end of our tasks (see `end_by`), nor they for its end: whoever is
+        cancelled meanwhile cancels it and leaves, although it may wait for a thread or a person.
+        """
+        visit = object()
+
+        async def visited() -> T:
+            _visits.set(_visits.get() | {visit})
+            return await work()
+
+        self._guests.add(visit)
+        task = asyncio.get_running_loop().create_task(visited())
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+        task.add_done_callback(lambda _: self._guests.discard(visit))
         try:
-            yield
+            return await _end_of(task)
         finally:
-            self._guests.discard(task)
+            task.cancel()
 
     def is_guest(self) -> bool:
-        """Tell whether the caller is such code."""
-        return bool(self._guests) and asyncio.current_task() in self._guests
+        """Tell whether the caller is such code, or was started by it."""
+        return not self._guests.isdisjoint(_visits.get())
 
     def is_home(self) -> bool:
         """Tell whether the caller is on the loop that the tasks live on."""
@@ -177,7 +216,13 @@ async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> N
     try:
         await work(*args)
     except Exception:
-        logger.exception("task_failed")
+        logger.exception("task_failed: %s", getattr(work, "__qualname__", work))
+
+
+async def _end_of(task: asyncio.Task[T]) -> T:
+    # Not `await task`, which would cancel it with whoever waits, and wait all the same.
+    await asyncio.wait([task])
+    return task.result()
 
 
 async def _as_coroutine(work: Callable[[], Awaitable[T]]) -> T:

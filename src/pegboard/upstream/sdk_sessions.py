@@ -8,7 +8,12 @@ import mcp_types as types
 from mcp import ClientSession
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ServerTimeoutError, UpstreamError
+from pegboard.errors import (
+    ConnectionLostError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    UpstreamError,
+)
 from pegboard.upstream.connection import OnProgress
 from pegboard.upstream.translate import error_of
 
@@ -40,13 +45,16 @@ async def call_on_streams(
         patience: how many seconds the handshake may take.
     """
     read, write = streams[:2]
+    is_ready = False
     try:
         async with ClientSession(read, write) as session:
             await _shake_hands(session, server, patience)
+            is_ready = True
             told = cast("ProgressFnT | None", on_progress)
             return await session.call_tool(tool, dict(arguments), progress_callback=told)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is translated
-        return error_of(error, _config(server, streams), tool=tool)
+        failure = error_of(error, _config(server, streams), tool=tool)
+    return failure if is_ready else _as_unavailable(failure)
 
 
 async def _shake_hands(session: ClientSession, server: str, patience: float) -> None:
@@ -56,6 +64,22 @@ async def _shake_hands(session: ClientSession, server: str, patience: float) -> 
     raise ServerTimeoutError(
         f"Server {server!r} did not answer the handshake within {patience:g} s.", server=server
     )
+
+
+def _as_unavailable(failure: UpstreamError) -> ServerUnavailableError:
+    """Return a failure of the handshake as one after which the tool certainly did not run."""
+    if isinstance(failure, ServerUnavailableError):
+        return failure
+    reason = str(failure)
+    if isinstance(failure, ConnectionLostError):
+        reason = "it closed the connection before it was ready."
+    unavailable = ServerUnavailableError(
+        f"Server {failure.server!r} could not be opened: {reason}",
+        server=failure.server,
+        tool=failure.tool,
+    )
+    unavailable.__cause__ = failure
+    return unavailable
 
 
 def _config(server: str, streams: Sequence[Any]) -> ServerConfig:

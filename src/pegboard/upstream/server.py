@@ -66,6 +66,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     tool_count: int = 0
     left_out: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Tools that cannot be used, and why."""
+    warnings: tuple[str, ...] = ()
+    """What a person should look at, such as a pattern of ``allow`` that no tool matches."""
     last_error: str | None = None
     startup_seconds: float | None = None
     starts: int = 0
@@ -91,6 +93,7 @@ class UpstreamServer:
         self._memory = board.memory
         self._key = memory_key(config)
         self._known = False
+        self._gone: str | None = None
         self._held = False
         self._waiting: list[dict[str, Any]] | None = None
         self._reconciled = anyio.Event()
@@ -137,7 +140,8 @@ class UpstreamServer:
             protocol_version=said.version if said else None,
             server_version=(said.server_version or None) if said else None,
             tool_count=self.feed.on_board(),
-            left_out=dict(self.feed.left_out),
+            left_out=self.feed.missing(),
+            warnings=self.feed.warnings,
             last_error=connection.last_error,
             startup_seconds=connection.startup_seconds,
             starts=connection.starts,
@@ -148,7 +152,8 @@ class UpstreamServer:
         """Put the definitions of an earlier run on the board."""
         self.connection.recall(remembered.negotiated)
         self.feed.apply(remembered.tools, names=remembered.names, checked=True)
-        self._known = True
+        # One that had no tools may have some now, and no call would ever start it.
+        self._known = bool(remembered.tools)
 
     @property
     def is_known(self) -> bool:
@@ -161,7 +166,7 @@ class UpstreamServer:
         Raises:
             UpstreamError: when connecting or listing failed.
         """
-        self._refuse_if_disabled()
+        self._refuse_if_unusable()
         await self._nursery.at_home(self._start)
 
     async def _start(self) -> None:
@@ -175,11 +180,20 @@ class UpstreamServer:
 
     async def stop(self) -> None:
         """Disconnect; the tools stay on the board, and the next call connects again."""
-        if self._nursery.is_open and self._nursery.is_guest():
-            # The caller is called by the very session that has to end.
-            self._nursery.start_aside(self.connection.close)
-        elif self._nursery.is_open:
-            await self._nursery.at_home(self.connection.close)
+        if self._nursery.is_open:
+            await self._nursery.end_by(self.connection.close)
+
+    async def leave(self, reason: str) -> None:
+        """Disconnect for good; whoever calls is told the reason. `feed` takes the tools away.
+
+        Not from code that a server's question or progress has called: see `Nursery.end_by`.
+        """
+        self._gone = reason
+        await self.connection.close()
+        if self._nursery.is_open:
+            # A long list may just be being put on the board, in a thread.
+            async with self._showing:
+                pass
 
     async def refresh(self) -> None:
         """List the tools anew and put them on the board.
@@ -187,7 +201,7 @@ class UpstreamServer:
         Raises:
             UpstreamError: when listing failed.
         """
-        self._refuse_if_disabled()
+        self._refuse_if_unusable()
         await self._nursery.at_home(self._refresh)
 
     async def _refresh(self) -> None:
@@ -208,7 +222,9 @@ class UpstreamServer:
             ToolTimeoutError: when the answer did not come in time.
         """
         return await self._nursery.at_home(
-            lambda: self._limited(method, params, method, on_progress)
+            lambda: self._limited(method, params, method, on_progress),
+            tool=method,
+            limit=self.config.timeouts.call,
         )
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
@@ -217,7 +233,7 @@ class UpstreamServer:
         Raises:
             UpstreamError: whatever went wrong.
         """
-        self._refuse_if_disabled()
+        self._refuse_if_unusable()
         return await self._nursery.at_home(lambda: self.connection.list_all(method))
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
@@ -245,6 +261,7 @@ class UpstreamServer:
                     raw = await self._nursery.at_home(
                         lambda: self._call(params, name, on_progress, repeatable=repeatable),
                         tool=name,
+                        limit=self.config.timeouts.call,
                     )
             except PegboardError as error:
                 if error.sent:
@@ -263,10 +280,12 @@ class UpstreamServer:
             return None
 
         async def note(progress: float, total: float | None, message: str | None) -> None:
-            with self._nursery.guest():
+            async def tell() -> None:
                 told = on_progress(progress, total, message)
                 if isinstance(told, Awaitable):
                     await cast("Awaitable[object]", told)
+
+            await self._nursery.as_guest(tell)
 
         return note
 
@@ -281,9 +300,12 @@ class UpstreamServer:
         try:
             raw = await self._limited("tools/call", params, tool, on_progress)
         except ConnectionLostError:
-            if not repeatable:
+            # One that we stopped ourselves is not started again for it.
+            if not repeatable or self.connection.state == ServerState.CLOSED:
                 raise
-            logger.info("call_repeated", extra={"server": self.config.name, "tool": tool})
+            name = self.config.name
+            context = {"server": name, "tool": tool}
+            logger.info("call_repeated: %r of server %r", tool, name, extra=context)
             raw = await self._limited("tools/call", params, tool, on_progress)
         return raw
 
@@ -294,7 +316,7 @@ class UpstreamServer:
         tool: str,
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
-        self._refuse_if_disabled(tool)
+        self._refuse_if_unusable(tool)
         # Connecting has a limit of its own, and is not the tool's fault.
         if self.connection.state != ServerState.READY:
             await self.connection.open(tool=tool)
@@ -305,10 +327,11 @@ class UpstreamServer:
             tool, seconds=limit, remedy=f"raise `timeouts.call` of server {self.config.name!r}"
         )
 
-    def _refuse_if_disabled(self, tool: str = "") -> None:
-        if not self.config.enabled:
+    def _refuse_if_unusable(self, tool: str = "") -> None:
+        reason = self._gone if self.config.enabled else "is disabled in the configuration"
+        if reason is not None:
             raise NotConnectedError(
-                f"Server {self.config.name!r} is disabled in the configuration.",
+                f"Server {self.config.name!r} {reason}.",
                 server=self.config.name,
                 tool=tool,
             )
@@ -392,9 +415,9 @@ class UpstreamServer:
             names = self.feed.changed_names()
             remembered = Remembered(negotiated=said, tools=valid, names=names)
             await anyio.to_thread.run_sync(self._keep, remembered)
-        logger.info(
-            "server_ready", extra={"server": self.config.name, "tools": len(self.feed.tools)}
-        )
+        name, count = self.config.name, len(self.feed.tools)
+        context = {"server": name, "tools": count}
+        logger.info("server_ready: %r, tools: %d", name, count, extra=context)
 
     def _keep(self, remembered: Remembered) -> None:
         try:

@@ -12,7 +12,7 @@ import msgspec
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ServerTimeoutError
@@ -21,10 +21,9 @@ from pegboard.upstream.connection import (
     ListChanged,
     Negotiated,
     OnProgress,
-    Question,
-    Questions,
 )
 from pegboard.upstream.http.client import HttpPool
+from pegboard.upstream.questions import Question, Questions, ask
 from pegboard.upstream.translate import error_of
 from pegboard.upstream.transport import OpenTransport, open_transport
 
@@ -76,7 +75,8 @@ async def open_session(
         if not entered:
             raise error_of(error, config) from error
         # Whatever happens while leaving: the session is over either way.
-        logger.debug("close_failed", extra={"server": config.name}, exc_info=True)
+        context = {"server": config.name}
+        logger.debug("close_failed: server %r", config.name, extra=context, exc_info=True)
     if raised is not None:
         raise raised
 
@@ -208,8 +208,9 @@ class SdkSession:
             except (MCPError, SubscriptionLost, TimeoutError) as error:
                 if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
                     return
-                context = {"server": self._config.name, "reason": type(error).__name__}
-                logger.debug("watch_interrupted", extra=context)
+                name, reason = self._config.name, type(error).__name__
+                context = {"server": name, "reason": reason}
+                logger.debug("watch_interrupted: server %r: %s", name, reason, extra=context)
             await anyio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
             # Nobody told what happened meanwhile.
@@ -295,7 +296,12 @@ class SdkSession:
         context = ClientRequestContext(session=self._session, request_id=key, meta=meta)
         answer = await self._session.dispatch_input_request(context, question)
         if isinstance(answer, types.ErrorData):
-            raise MCPError.from_error_data(answer)
+            raise ProtocolError(
+                f"Server {self._config.name!r} asked a question that got no answer: "
+                f"{answer.message}.",
+                server=self._config.name,
+                rpc_code=answer.code,
+            )
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def _unreadable(self, method: str) -> ProtocolError:
@@ -331,32 +337,59 @@ def _asks(config: ServerConfig, question: Question | None, kind: type[BaseModel]
     if question is None:
         return None
 
-    async def ask(_: ClientRequestContext, params: BaseModel) -> object:
+    async def answer(_: ClientRequestContext, params: BaseModel) -> object:
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         return await _answer_to(question, config.name, asked, kind)
 
-    return ask
+    return answer
 
 
 def _asks_for_roots(config: ServerConfig, question: Question | None) -> Any:
     if question is None:
         return None
 
-    async def ask(_: ClientRequestContext) -> object:
+    async def answer(_: ClientRequestContext) -> object:
         return await _answer_to(question, config.name, {}, types.ListRootsResult)
 
-    return ask
+    return answer
 
 
 async def _answer_to(
     question: Question, server: str, asked: Mapping[str, Any], kind: type[BaseModel]
 ) -> object:
+    # What went wrong is for the log, and not in words to a server: they may hold anything.
+    context = {"server": server}
     try:
-        answer = await question(server, asked)
-        if answer is not None:
-            return kind.model_validate(dict(answer))
+        answer = await ask(question, server, asked)
     except Exception:
-        # In the log, and not in words to a server: they may hold anything.
-        logger.exception("question_failed: %r", server, extra={"server": server})
+        logger.exception("question_failed: server %r", server, extra=context)
         return types.ErrorData(code=types.INTERNAL_ERROR, message="The question failed")
-    return types.ErrorData(code=types.INVALID_REQUEST, message="Declined")
+    if answer is None:
+        if kind is types.ElicitResult:
+            return types.ElicitResult(action="decline")
+        return types.ErrorData(code=types.INVALID_REQUEST, message="Declined")
+    try:
+        return kind.model_validate(_as_dict(answer))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors())
+        logger.error(  # noqa: TRY400 - the trace leads nowhere
+            "bad_answer: what was returned to server %r is no %s (%s). %s",
+            *(server, kind.__name__, wrong, _SHAPES[kind]),
+            extra=context,
+        )
+        message = f"The answer is no {kind.__name__}; the log of the client says more"
+        return types.ErrorData(code=types.INTERNAL_ERROR, message=message)
+
+
+def _as_dict(answer: object) -> object:
+    # Of all mappings, the models take dicts only.
+    return {**cast("Mapping[str, Any]", answer)} if isinstance(answer, Mapping) else answer
+
+
+_SHAPES: dict[type[BaseModel], str] = {
+    types.ElicitResult: 'Return {"action": "accept", "content": {...}}, or None to decline.',
+    types.CreateMessageResult: 'Return {"role": "assistant", "model": "...", "content": '
+    '{"type": "text", "text": "..."}}, or None to refuse.',
+    types.ListRootsResult: 'Return {"roots": [{"uri": "file:///..."}]}, or None to refuse.',
+}
+"""What an answer looks like, for whoever got it wrong."""

@@ -9,8 +9,9 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
-from pegboard.upstream.connection import Connection, Negotiated, OnProgress, Questions, ServerState
+from pegboard.upstream.connection import Connection, Negotiated, OnProgress, ServerState
 from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.questions import Questions
 from pegboard.upstream.stateful import StatefulConnection, Surroundings
 from pegboard.upstream.stateless import StatelessConnection
 
@@ -68,10 +69,12 @@ class StandaloneClient:
 
     async def close(self) -> None:
         """Disconnect and free everything; also when not connected."""
-        if self._nursery.is_open:
-            await self._nursery.at_home(self._end)
-        await self._nursery.close()
-        self._connection = None
+        with anyio.CancelScope(shield=True):  # every wait in it has a limit
+            if self._nursery.is_open:
+                await self._nursery.end_by(self._end)
+            else:
+                await self._nursery.close()
+                self._connection = None
 
     async def list_tools(self) -> list[dict[str, Any]]:
         """Return the definitions of all tools, all pages, as the server sent them.
@@ -137,7 +140,7 @@ class StandaloneClient:
                 nursery=self._nursery,
                 starts=anyio.CapacityLimiter(1),
                 pool=self._http_pool,
-                questions=self._questions,
+                questions=self._questions.asked_as_guests_of(self._nursery),
             )
             kind = StatelessConnection if self.config.stateless else StatefulConnection
             self._connection = kind(self.config, around)
@@ -146,9 +149,11 @@ class StandaloneClient:
     async def _end(self) -> None:
         if self._connection is not None:
             await self._connection.close()
+            self._connection = None
         if self._pool is not None:
             pool, self._pool = self._pool, None
             await pool.close()
+        await self._nursery.close()
 
     def _http_pool(self) -> Any:
         if self._pool is None:

@@ -30,13 +30,14 @@ from pegboard.upstream.connection import (
     ListChanged,
     Negotiated,
     OnProgress,
-    Questions,
     ServerBusyError,
     ServerState,
     Session,
     SessionLostError,
 )
+from pegboard.upstream.life import Life, Slot, as_unavailable
 from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.questions import Questions
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -61,19 +62,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     questions: Questions = Questions()
 
 
-class _Life:
-    """One session from the wish to have it until its process or socket is gone."""
-
-    def __init__(self, previous: "_Life | None") -> None:
-        self.previous = previous
-        self.settled = anyio.Event()
-        self.error: PegboardError | None = None
-        self.over = anyio.Event()
-        self.ended = anyio.Event()
-        self.scope = anyio.CancelScope()
-        self.lost_because: str | None = None
-
-
 class StatefulConnection:
     """Connects when first needed, notices when the server is lost, and connects again.
 
@@ -94,6 +82,7 @@ class StatefulConnection:
         self.state: ServerState = ServerState.COLD
         self.negotiated: Negotiated | None = None
         self.last_error: str | None = None
+        self.failure: PegboardError | None = None
         self.startup_seconds: float | None = None
         self.starts: int = 0
         self._around = surroundings
@@ -104,7 +93,7 @@ class StatefulConnection:
         self._configured = config
         self._backoff = Backoff()
         self._session: Session | None = None
-        self._life: _Life | None = None
+        self._life: Life | None = None
         self.in_flight: int = 0
         """How many requests are under way."""
         self._last_used = 0.0
@@ -122,12 +111,14 @@ class StatefulConnection:
         life = self._life
         self._session = None
         self.state = ServerState.CLOSED
-        if life is None:
+        if life is None or life.ended.is_set() or not self._around.nursery.is_open:
             return
         life.over.set()
         if not life.settled.is_set():
+            # Before it ends, which may take a while, so that nobody takes it for a failure.
+            self._settle(life, self._closed_error())
             life.scope.cancel()
-        with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             await life.ended.wait()
 
     async def request(
@@ -235,6 +226,13 @@ class StatefulConnection:
         if not self._backoff.is_open:
             return
         pause = self._backoff.pause
+        if isinstance(self.failure, AuthenticationError):
+            raise AuthenticationError(
+                f"{self.failure} It was tried {self._backoff.failures} times, and is tried again "
+                f"by a call in {pause:.0f} s.",
+                server=self.config.name,
+                tool=tool,
+            )
         raise CircuitOpenError(
             f"Server {self.config.name!r} failed {self._backoff.failures} times in a row and is "
             f"left alone for another {pause:.0f} s. The last reason: {self.last_error}",
@@ -243,19 +241,19 @@ class StatefulConnection:
             retry_in=pause,
         )
 
-    def _begin(self, tool: str = "") -> _Life:
+    def _begin(self, tool: str = "") -> Life:
         if not self._around.nursery.is_open:
             raise NotConnectedError(
                 f"Server {self.config.name!r} is closed; open its hub again.",
                 server=self.config.name,
                 tool=tool,
             )
-        life = self._life = _Life(self._life)
+        life = self._life = Life(self._life)
         self.state = ServerState.STARTING
         self._around.nursery.start_soon(self._live, life)
         return life
 
-    async def _live(self, life: _Life) -> None:
+    async def _live(self, life: Life) -> None:
         try:
             previous, life.previous = life.previous, None
             if previous is not None:
@@ -265,11 +263,11 @@ class StatefulConnection:
             if failure is not None:
                 self._fail(life, failure)
         except Exception as error:
-            logger.exception("connection_failed", extra={"server": self.config.name})
-            self._fail(life, _as_unavailable(error, life, self.config))
+            name = self.config.name
+            logger.exception("connection_failed: server %r", name, extra={"server": name})
+            self._fail(life, as_unavailable(error, life, self.config))
         finally:
-            if not life.settled.is_set():
-                self._settle(life, self._closed_error())
+            self._settle(life, self._closed_error())
             if life is self._life and self._session is not None:
                 # Cancelled from outside, without anybody having closed it.
                 self._session = None
@@ -280,10 +278,10 @@ class StatefulConnection:
             await self._try_again(life)
 
     async def _hold_open(
-        self, life: _Life, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
+        self, life: Life, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
     ) -> PegboardError | None:
         """Open a session, publish it, wait until it is over and close it; return what failed."""
-        starting = _Slot(self._around.starts)
+        starting = Slot(self._around.starts)
         try:
             with life.scope:
                 await starting.take()
@@ -303,12 +301,12 @@ class StatefulConnection:
                     await self._until_over(life, session)
                     life.scope.deadline = anyio.current_time() + CLOSE_LIMIT
         except PegboardError as error:
-            return None if life.settled.is_set() else _as_unavailable(error, life, self.config)
+            return None if life.settled.is_set() else as_unavailable(error, life, self.config)
         finally:
             starting.give_back()
         return None
 
-    async def _watch_start(self, life: _Life, starting: "_Slot") -> None:
+    async def _watch_start(self, life: Life, starting: Slot) -> None:
         """End a start that takes too long; whoever waits is told before the process is stopped."""
         limit = self.config.timeouts.connect
         if self.config.oauth is not None:
@@ -328,7 +326,7 @@ class StatefulConnection:
             self._fail(life, error)
             life.scope.cancel()
 
-    async def _until_over(self, life: _Life, session: Session) -> None:
+    async def _until_over(self, life: Life, session: Session) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(self._greet, session)
             while not life.over.is_set():
@@ -347,7 +345,8 @@ class StatefulConnection:
                     await self._on_ready(session)
             await session.watch()
         except Exception:
-            logger.exception("greeting_failed", extra={"server": self.config.name})
+            name = self.config.name
+            logger.exception("greeting_failed: server %r", name, extra={"server": name})
 
     def _idle_left(self) -> float:
         idle = self.config.timeouts.idle
@@ -355,20 +354,21 @@ class StatefulConnection:
             return math.inf
         return idle if self.in_flight else self._last_used + idle - monotonic()
 
-    def _may_try_again(self, life: _Life) -> bool:
+    def _may_try_again(self, life: Life) -> bool:
         if self.state in (ServerState.COLD, ServerState.CLOSED) or not self._tries_by_itself():
             return False
         # Nobody but a person can help, and a login window every minute helps nobody.
         return not isinstance(life.error, AuthenticationError)
 
-    async def _try_again(self, life: _Life) -> None:
+    async def _try_again(self, life: Life) -> None:
         await anyio.sleep(self._backoff.pause)
         if self._life is life and self._may_try_again(life):
             self._begin()
 
-    def _publish(self, life: _Life, session: Session) -> None:
+    def _publish(self, life: Life, session: Session) -> None:
         self.negotiated = session.negotiated
         self._legacy = session.negotiated.era == "legacy"
+        self.failure = None
         self.starts += 1
         self._last_used = monotonic()
         if not life.over.is_set():
@@ -376,18 +376,22 @@ class StatefulConnection:
             self.state = ServerState.READY
         self._settle(life, None)
 
-    def _settle(self, life: _Life, error: PegboardError | None) -> None:
-        life.error = error
-        life.settled.set()
+    def _settle(self, life: Life, error: PegboardError | None) -> None:
+        if not life.settled.is_set():
+            life.error = error
+            life.settled.set()
 
     def _lose_unreached(self, session: Session, error: ServerUnavailableError) -> bool:
         """Give up a session that a request did not get through; tell whether a new one may help."""
         if isinstance(error, ServerBusyError) or not error.transient:
             return False
+        if self.state == ServerState.CLOSED:
+            # By us: it is not opened again for this.
+            return False
         self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
         return True
 
-    def _lost(self, life: _Life, reason: str) -> None:
+    def _lost(self, life: Life, reason: str) -> None:
         life.lost_because = self.config.redact(reason)
         if life is self._life and self._session is not None:
             self._lose(self._session, reason)
@@ -406,16 +410,17 @@ class StatefulConnection:
         context = {"server": self.config.name, "reason": shown}
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
 
-    def _fail(self, life: _Life, error: PegboardError) -> None:
+    def _fail(self, life: Life, error: PegboardError) -> None:
         # Once is enough, however often the background tries.
         level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
         context = {"server": self.config.name, "reason": str(error)}
         logger.log(level, "connect_failed: %s", error, extra=context)
         self.last_error = str(error)
+        self.failure = error
         # What was remembered of the server may be what kept us out.
         self._legacy = False
         self._backoff.failed()
-        if life is self._life:
+        if life is self._life and self.state != ServerState.CLOSED:
             self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
         life.over.set()
         self._settle(life, error)
@@ -426,38 +431,8 @@ class StatefulConnection:
         )
 
 
-class _Slot:
-    """One of the few places for servers that are starting."""
-
-    def __init__(self, starts: anyio.CapacityLimiter) -> None:
-        self._starts = starts
-        self._held = False
-
-    async def take(self) -> None:
-        await self._starts.acquire_on_behalf_of(self)
-        self._held = True
-
-    def give_back(self) -> None:
-        if self._held:
-            self._held = False
-            self._starts.release_on_behalf_of(self)
-
-
 def _ignore(_: ListChanged) -> None:
     pass
-
-
-def _as_unavailable(error: Exception, life: _Life, config: ServerConfig) -> PegboardError:
-    if isinstance(error, ServerUnavailableError) and life.lost_because is None:
-        return error
-    reason = life.lost_because or config.redact(str(error))
-    if isinstance(error, ConnectionLostError) and life.lost_because is None:
-        reason = "it closed the connection before it was ready."
-    unavailable = ServerUnavailableError(
-        f"Server {config.name!r} could not be started: {reason}", server=config.name
-    )
-    unavailable.__cause__ = error
-    return unavailable
 
 
 async def session_opener() -> "Callable[..., AbstractAsyncContextManager[Session]]":

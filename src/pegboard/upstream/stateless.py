@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ServerTimeoutError
+from pegboard.errors import PegboardError, ServerTimeoutError
 from pegboard.upstream.connection import ListChanged, Negotiated, OnProgress, ServerState, Session
 from pegboard.upstream.stateful import StatefulConnection, Surroundings, session_opener
 
@@ -56,6 +56,11 @@ class StatelessConnection:
     def last_error(self) -> str | None:
         """Why the server was last not reached."""
         return self._first.last_error
+
+    @property
+    def failure(self) -> PegboardError | None:
+        """The error with which connecting last failed."""
+        return self._first.failure
 
     @property
     def startup_seconds(self) -> float | None:

@@ -9,10 +9,10 @@ import anyio
 import anyio.to_thread
 
 from pegboard.config import ServerConfig
-from pegboard.errors import PegboardError, ServerNotFoundError
-from pegboard.upstream.connection import Question, Questions
+from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
 from pegboard.upstream.memory import Remembered
 from pegboard.upstream.nursery import PATIENCE, Nursery
+from pegboard.upstream.questions import Questions
 from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.stateful import Surroundings
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Supervisor"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+_CLOSED = "is closed; open its hub again"
+_REMOVED = "was removed from the configuration"
 
 
 class Supervisor:
@@ -44,6 +47,7 @@ class Supervisor:
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
         self._replacing = anyio.Lock()
+        self._replacement: anyio.CancelScope | None = None
 
     @property
     def nursery(self) -> Nursery:
@@ -66,34 +70,43 @@ class Supervisor:
             nursery=self._nursery,
             starts=anyio.CapacityLimiter(self._max_starts),
             pool=self._http_pool,
-            questions=Questions(
-                elicitation=self._as_guest(self._questions.elicitation),
-                sampling=self._as_guest(self._questions.sampling),
-                roots=self._as_guest(self._questions.roots),
-            ),
+            questions=self._questions.asked_as_guests_of(self._nursery),
         )
         await self.replace(configs)
 
     async def close(self) -> None:
         """Stop all servers at once; from any task or loop, any number of times.
 
-        Code that a server's question or progress has called only begins it: it is itself part of
-        what has to end.
+        Not from code that a server's question or progress has called: see `Nursery.end_by`.
         """
-        if self._nursery.is_open and self._nursery.is_guest():
-            self._nursery.start_aside(self._close)
-        else:
-            await self._close()
-
-    async def _close(self) -> None:
         if self._nursery.is_open:
             await self._nursery.at_home(self._stop_all)
+        servers = list(self.servers.values())
         await self._nursery.close()
+        for server in servers:
+            # Also where its event loop ended before we could stop it.
+            await server.leave(_CLOSED)
+            server.feed.retire()
 
     async def replace(self, configs: Iterable[ServerConfig]) -> None:
-        """Have exactly these servers: stop the others, start the new ones, leave the rest alone."""
+        """Have exactly these servers: stop the others, start the new ones, leave the rest alone.
+
+        A caller who is cancelled leaves; the servers are replaced all the same.
+
+        Raises:
+            NotConnectedError: when everything was closed meanwhile.
+        """
+        wanted = {config.name: config for config in configs}
+        await self._nursery.see_through(lambda: self._replace_alone(wanted))
+
+    async def _replace_alone(self, wanted: dict[str, ServerConfig]) -> None:
         async with self._replacing:
-            await self._replace({config.name: config for config in configs})
+            if self._surroundings is not None:
+                with anyio.CancelScope() as self._replacement:
+                    await self._replace(wanted)
+                if not self._replacement.cancelled_caught:
+                    return
+        raise NotConnectedError("The hub was closed meanwhile.", server="")
 
     async def _replace(self, wanted: dict[str, ServerConfig]) -> None:
         leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
@@ -108,7 +121,7 @@ class Supervisor:
         async with anyio.create_task_group() as group:
             # First, because one that comes back changed might want the same port.
             for server in leaving:
-                group.start_soon(_stop, server)
+                group.start_soon(_leave, server, _REMOVED)
         async with anyio.create_task_group() as group:
             for server in fresh:
                 if not server.config.enabled:
@@ -149,16 +162,6 @@ class Supervisor:
             if server.feed.conflict is not None:
                 raise server.feed.conflict
 
-    def _as_guest(self, question: Question | None) -> Question | None:
-        if question is None:
-            return None
-
-        async def ask(server: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            with self._nursery.guest():
-                return await question(server, params)
-
-        return ask
-
     def _make(self, config: ServerConfig) -> UpstreamServer:
         assert self._surroundings is not None
         return UpstreamServer(config, self._surroundings, self._board)
@@ -167,7 +170,7 @@ class Supervisor:
         try:
             return self._board.memory.load(keys)
         except Exception:
-            logger.exception("memory_failed")
+            logger.exception("memory_failed: what is remembered of servers cannot be read")
             return {}
 
     def _http_pool(self) -> Any:
@@ -177,12 +180,13 @@ class Supervisor:
         return self._pool
 
     async def _stop_all(self) -> None:
+        self._surroundings = None
+        if self._replacement is not None:
+            self._replacement.cancel()
         with anyio.move_on_after(PATIENCE, shield=True):
-            async with anyio.create_task_group() as group:
+            async with self._replacing, anyio.create_task_group() as group:
                 for server in self.servers.values():
-                    group.start_soon(_stop, server)
-            for server in self.servers.values():
-                server.feed.retire()
+                    group.start_soon(_leave, server, _CLOSED)
             if self._pool is not None:
                 pool, self._pool = self._pool, None
                 await pool.close()
@@ -196,8 +200,9 @@ async def _start(server: UpstreamServer) -> None:
         return
 
 
-async def _stop(server: UpstreamServer) -> None:
+async def _leave(server: UpstreamServer, reason: str) -> None:
     try:
-        await server.stop()
+        await server.leave(reason)
     except Exception:
-        logger.exception("stop_failed", extra={"server": server.config.name})
+        name = server.config.name
+        logger.exception("stop_failed: server %r", name, extra={"server": name})

@@ -5,7 +5,7 @@ from typing import cast
 
 import anyio
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from pydantic import ValidationError
 
 from pegboard.config import ServerConfig
@@ -18,10 +18,11 @@ from pegboard.errors import (
     UpstreamError,
 )
 from pegboard.upstream.connection import ServerBusyError, SessionLostError
-from pegboard.upstream.failures import Failure, failure_of
+from pegboard.upstream.failures import UNREADABLE, Failure, failure_of
 
 __all__ = ["error_of"]
 
+_SAID_BY_THE_SDK = ("Unexpected content type: ", "Redirect to ")
 _MAY_HAVE_RUN = "The call may have run all the same: look before you repeat it."
 
 
@@ -57,46 +58,81 @@ def _from_rpc(error: MCPError, config: ServerConfig, tool: str) -> UpstreamError
     name = config.name
     words = config.redact(error.message)
     failure = failure_of(error.error)
-    kind = None if failure is None else failure.kind
-    if kind == "lost" or (kind is None and _says_closed(error)):
+    if failure is None and _says_unreadable(error):
+        failure, words = UNREADABLE, UNREADABLE.message
+    if failure is None:
+        if _says_closed(error):
+            return _lost(config, tool, words)
+        if config.url is not None and words.startswith(_SAID_BY_THE_SDK):
+            return ProtocolError(
+                f"Server {name!r} ({config.target}) does not speak MCP: {words.rstrip('.')}. Check "
+                "its `url` and `type`.",
+                server=name,
+                tool=tool,
+            )
+        return ProtocolError(
+            f"Server {name!r} answered with error {error.code}: {words}{_hint_of(words)}",
+            server=name,
+            tool=tool,
+            rpc_code=error.code,
+            data=cast("object", error.data),
+        )
+    if failure.kind == "lost":
         return _lost(config, tool, words)
-    if kind == "unauthorized":
-        return AuthenticationError(_credentials(words, failure, name), server=name, tool=tool)
-    if kind in _UNREACHED:
-        make, sentence = _UNREACHED[kind]
-        message = sentence.format(name=repr(name), target=config.target, words=words)
-        return make(message, server=name, tool=tool)
-    return ProtocolError(
-        f"Server {name!r} answered with error {error.code}: {words}",
-        server=name,
-        tool=tool,
-        rpc_code=error.code,
-        data=None if failure else cast("object", error.data),
-    )
+    make = _UNREACHED.get(failure.kind, ProtocolError)
+    return make(_sentence(words, failure, config), server=name, tool=tool)
 
 
-def _credentials(words: str, failure: Failure | None, name: str) -> str:
-    if failure is not None and failure.status is None:
-        # A login that failed says itself what to do.
-        return words
-    return (
-        f"Server {name!r} refused the credentials: {words} Check its `headers`, `bearer_token` or "
-        "`oauth`."
-    )
-
-
-_UNREACHED: dict[str, tuple[type[ServerUnavailableError], str]] = {
-    "not_sent": (ServerUnavailableError, "Server {name} ({target}) was not reached: {words}"),
-    "busy": (ServerBusyError, "Server {name} is busy: {words}"),
-    "session_lost": (SessionLostError, "Server {name} has forgotten the session."),
+_UNREACHED: dict[str, type[ServerUnavailableError]] = {
+    "not_sent": ServerUnavailableError,
+    "busy": ServerBusyError,
+    "session_lost": SessionLostError,
+    "unauthorized": AuthenticationError,
 }
 """What our transports say of requests that certainly did nothing."""
+
+
+def _sentence(words: str, failure: Failure, config: ServerConfig) -> str:
+    """Say in one sentence which server did what, where it is, and what to look at."""
+    subject = f"Server {config.name!r} ({config.target})"
+    match failure.kind, failure.status or 0:
+        case "unauthorized", 0:
+            # A login that failed says itself what to do.
+            return words
+        case "unauthorized", _:
+            hint = " Check its `headers`, `bearer_token` or `oauth`."
+        case "not_sent", _:
+            # Of a process, its end says more.
+            hint = "" if config.url is None else " Check its `url`."
+            subject += "" if words.startswith("The server ") else " was not reached"
+        case "http_error", status if 300 <= status < 500:
+            hint = " Check its `url` and `type`."
+        case _:
+            hint = ""
+    did = words.removeprefix("The server ")
+    return f"{subject}{': ' if did == words else ' '}{did}{hint}"
+
+
+def _hint_of(words: str) -> str:
+    # What the SDK's `ctx.elicit` and its like say to a client of the modern era.
+    if "no back-channel" not in words:
+        return ""
+    return (
+        ' It asks in a way that only the older protocol has: set `"protocol": "legacy"` in its '
+        "entry."
+    )
 
 
 def _says_closed(error: MCPError) -> bool:
     # Servers use this code for errors of their own; only the SDK says it in these words.
     words = ("Connection closed", "SSE stream ")
     return error.code == CONNECTION_CLOSED and error.message.startswith(words)
+
+
+def _says_unreadable(error: MCPError) -> bool:
+    # The SDK's words for what it could not parse, before a page of details that helps nobody.
+    words = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
+    return error.code == PARSE_ERROR and error.message.startswith(words)
 
 
 def _lost(config: ServerConfig, tool: str, words: str = "") -> ConnectionLostError:

@@ -55,13 +55,15 @@ def open_transport(
 def _login(config: ServerConfig, pool: HttpPool) -> Any:
     if config.oauth is None:
         return None
-    if config.name not in pool.logins:
+    # The name alone may stand for another server after a reload, which must not get the token.
+    key = (config.name, config.url, config.oauth)
+    if key not in pool.logins:
         # Only few need it, and it brings cryptography along.
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
-        pool.logins[config.name] = oauth_provider(config, on_login=show)
-    return pool.logins[config.name]
+        pool.logins[key] = oauth_provider(config, on_login=show)
+    return pool.logins[key]
 
 
 def _stdio(config: ServerConfig, on_lost: Callable[[str], None]) -> Any:

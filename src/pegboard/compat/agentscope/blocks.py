@@ -30,6 +30,7 @@ __all__ = [
     "ToolUseBlock",
     "blocks_of",
     "response_of",
+    "wire_of",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
@@ -108,14 +109,20 @@ def blocks_of(content: Iterable[object]) -> list[Block]:
     return blocks
 
 
-def response_of(answer: object) -> ToolResponse:
-    """Return a result, ours or the SDK's or the JSON of one, as a ToolResponse.
+def response_of(answer: ToolResult | Mapping[str, Any]) -> ToolResponse:
+    """Return a result, ours or as a server sent it, as a ToolResponse.
 
     Raises:
-        TypeError: when it is no result at all.
+        TypeError, ValueError: when it is no result.
     """
-    result = answer if isinstance(answer, ToolResult) else result_of(_result_wire(answer))
-    blocks = blocks_of(result.content)
+    if isinstance(answer, ToolResult):
+        result, blocks = answer, blocks_of(answer.content)
+    else:
+        content: object = answer.get("content") or []
+        if not isinstance(content, list):
+            raise TypeError(f"The content is a list, not {type(content).__name__!r}.")
+        result = result_of({**answer, "content": ()})
+        blocks = blocks_of(cast("list[object]", content))
     if result.structured_content is not None and all(block["type"] != "text" for block in blocks):
         words = msgspec.json.encode(result.structured_content).decode("utf-8")
         blocks.append(TextBlock(type="text", text=words))
@@ -125,6 +132,17 @@ def response_of(answer: object) -> ToolResponse:
         is_error=result.is_error,
         structured_content=result.structured_content,
     )
+
+
+def wire_of(answer: object) -> dict[str, Any]:
+    """Return a result, the SDK's or the JSON of one, as a server sends it.
+
+    Raises:
+        TypeError: when it is no result at all.
+    """
+    if isinstance(answer, Mapping) or hasattr(answer, "model_dump"):
+        return _wire(cast("object", answer))
+    raise TypeError(f"A tool answers with a `CallToolResult`, not {type(answer).__name__!r}.")
 
 
 def _message_block(block: Content) -> Block | None:
@@ -163,12 +181,6 @@ def _content(block: object) -> Content:
     if isinstance(block, Content):
         return block
     return result_of({"content": [_wire(block)]}).content[0]
-
-
-def _result_wire(answer: object) -> dict[str, Any]:
-    if isinstance(answer, Mapping) or hasattr(answer, "model_dump"):
-        return _wire(cast("object", answer))
-    raise TypeError(f"A tool answers with a `CallToolResult`, not {type(answer).__name__!r}.")
 
 
 def _wire(value: object) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
 
 import anyio
 
-from pegboard.compat.agentscope.blocks import response_of
+from pegboard.compat.agentscope.blocks import response_of, wire_of
+from pegboard.compat.answers import reading_answer
 from pegboard.errors import ToolTimeoutError, UpstreamError
 from pegboard.upstream import OnProgress
 
@@ -98,7 +99,7 @@ class MCPToolFunction:
         """
         limit = self._execution_timeout
         with anyio.move_on_after(limit):
-            return await self._finished(await self._call(kwargs))
+            return self._finished(await self._call(kwargs))
         raise ToolTimeoutError(
             self.name, seconds=limit or 0.0, remedy="raise its `execution_timeout`"
         )
@@ -127,15 +128,17 @@ class MCPToolFunction:
         told = {} if self._on_progress is None else {"on_progress": self._on_progress}
         return await session.call_tool(self.name, arguments, **told)
 
-    async def _finished(self, answer: object) -> object:
-        if self.wrap_tool_result:
-            return response_of(answer)
-        if not isinstance(answer, Mapping):
+    def _finished(self, answer: object) -> object:
+        if not self.wrap_tool_result and not isinstance(answer, Mapping):
             return answer
-        # Only who wants the SDK's objects needs the SDK here.
-        from pegboard.upstream.sdk_values import sdk_result  # noqa: PLC0415
+        wire = wire_of(cast("object", answer))
+        with reading_answer(server=self.mcp_name, tool=self.name):
+            if self.wrap_tool_result:
+                return response_of(wire)
+            # Only who wants the SDK's objects needs the SDK here.
+            from pegboard.upstream.sdk_values import sdk_result  # noqa: PLC0415
 
-        return sdk_result(cast("Mapping[str, Any]", answer))
+            return sdk_result({**wire, "content": wire.get("content") or []})
 
 
 def extract_json_schema(tool: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 import anyio
+import msgspec
 
 from pegboard.compat.agentscope.client import (
     ClientOptions,
@@ -15,6 +16,8 @@ from pegboard.compat.agentscope.client import (
     tool_named,
 )
 from pegboard.compat.agentscope.function import FunctionOptions, MCPToolFunction
+from pegboard.config.servers import Protocol
+from pegboard.upstream import Negotiated
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["HttpStatelessClient"]
@@ -56,18 +59,26 @@ class HttpStatelessClient(MCPClientBase):
             options=client_kwargs,
         )
         self._tools: list[Any] | None = None
+        self._spoken: Protocol = self._config.protocol
 
     @asynccontextmanager
     async def get_client(self) -> AsyncGenerator[StandaloneClient]:
         """Connect for as long as the context lasts.
 
+        Which protocol the server speaks is asked once, and once more after something went wrong.
+
         Raises:
             ServerUnavailableError: when the server cannot be reached.
         """
-        client = StandaloneClient(self._config)
+        client = StandaloneClient(msgspec.structs.replace(self._config, protocol=self._spoken))
         try:
             await client.connect()
+            self._spoken = _spoken(client.negotiated, self._spoken)
             yield client
+        except BaseException:
+            # The server may be another one by now.
+            self._spoken = self._config.protocol
+            raise
         finally:
             # Also for a cancelled caller; the goodbye has its own limit.
             with anyio.CancelScope(shield=True):
@@ -104,3 +115,11 @@ class HttpStatelessClient(MCPClientBase):
             client_gen=self.get_client,
             **options,
         )
+
+
+def _spoken(negotiated: Negotiated | None, otherwise: Protocol) -> Protocol:
+    if negotiated is None:
+        return otherwise
+    if negotiated.era == "legacy":
+        return "legacy"
+    return "2026-07-28" if negotiated.version == "2026-07-28" else otherwise

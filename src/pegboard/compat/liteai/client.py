@@ -1,17 +1,20 @@
 """McpClient: one MCP server, local or remote, as LiteAI talks to it."""
 
 import json
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from pegboard.compat.answers import reading_answer
 from pegboard.compat.liteai.wire import ContentBlock, Tool, ToolResult
 from pegboard.compat.loops import in_background
 from pegboard.compat.showing import shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
+from pegboard.upstream.results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [
@@ -22,6 +25,8 @@ __all__ = [
     "RemoteMcpClient",
     "RemoteServerParams",
 ]
+
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 McpConnectionError: TypeAlias = ServerUnavailableError
 """Whatever keeps a client from connecting; its ``code`` says which kind of failure it is."""
@@ -142,15 +147,16 @@ class _ServerClient(McpClient):
         await self._client.close()
 
     async def list_tools(self) -> list[Tool]:
-        # What has no name cannot be called, and must not cost anybody the other tools.
-        return [Tool(raw) for raw in await self._client.list_tools() if raw.get("name")]
+        return _tools(await self._client.list_tools())
 
     async def call_tool(
         self, tool_name: str, arguments: dict[str, Any] | None = None
     ) -> ToolResult:
         raw = await self._client.call_tool(tool_name, arguments)
-        blocks = raw.get("content") or _as_text(raw.get("structuredContent"))
-        return ToolResult(map(ContentBlock, blocks), is_error=bool(raw.get("isError")))
+        with reading_answer(server=self._client.config.name, tool=tool_name):
+            result = result_of(raw)
+        blocks = raw.get("content") or _as_text(result.structured_content)
+        return ToolResult(map(ContentBlock, blocks), is_error=result.is_error)
 
     @property
     def is_connected(self) -> bool:
@@ -174,6 +180,27 @@ class RemoteMcpClient(_ServerClient):
 
     def __init__(self, name: str, params: RemoteServerParams) -> None:
         super().__init__(params.config(name))
+
+
+def _tools(found: Iterable[object]) -> list[Tool]:
+    tools: list[Tool] = []
+    for raw in found:
+        # It came over a wire, so it may be anything, and must not cost anybody the other tools.
+        try:
+            msgspec.convert(raw, _Definition)
+        except msgspec.ValidationError as error:
+            logger.warning("tool_skipped: the definition is broken (%s): %.200r", error, raw)
+        else:
+            tools.append(Tool(cast("dict[str, Any]", raw)))
+    return tools
+
+
+class _Definition(msgspec.Struct, rename="camel"):
+    """What a tool must have for a function to be made of it."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
 
 
 def _as_text(structured: object) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from pegboard.upstream.failures import (
 )
 from pegboard.upstream.http.bodies import (
     EndsQuietly,
+    MendedEvents,
     is_event_stream,
     lift_read_limit,
     start_of_body,
@@ -29,6 +30,7 @@ from pegboard.upstream.http.bodies import (
 from pegboard.upstream.http.connections import SharedConnections
 from pegboard.upstream.http.headers import checked_headers, configured_headers
 from pegboard.upstream.http.sse import sse_streams
+from pegboard.upstream.messages import mended
 
 __all__ = [
     "LARGEST_ANSWER",
@@ -62,8 +64,8 @@ class HttpPool(AsyncContextManagerMixin):
     def __init__(self, *, on_login: OnLogin | None = None) -> None:
         self.on_login: OnLogin | None = on_login
         """Shows a person where to log in, instead of opening a browser."""
-        self.logins: dict[str, httpx2.Auth] = {}
-        """By server: all connections to one share its tokens, and renew them once."""
+        self.logins: dict[object, httpx2.Auth] = {}
+        """By server and login: all connections to one share its tokens, and renew them once."""
         self._connections = SharedConnections()
 
     @asynccontextmanager
@@ -141,7 +143,8 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             return await self._checked(answer)
         except Exception as error:
             if not isinstance(error, httpx2.HTTPError | AuthenticationError):
-                logger.exception("http_request_failed")
+                name = self._config.name
+                logger.exception("http_request_failed: server %r", name, extra={"server": name})
             return self._failed(request, failure_of_exception(error, request))
 
     async def _checked(self, answer: httpx2.Response) -> httpx2.Response:
@@ -159,7 +162,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         if is_event_stream(answer):
             if request.headers.get("mcp-method") == "subscriptions/listen":
                 lift_read_limit(request)
-            return answer
+            return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
         body = await whole_body(answer, limit=LARGEST_ANSWER)
         if body is None:
             return self._failed(
@@ -170,7 +173,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
                     status=answer.status_code,
                 ),
             )
-        return with_body(answer, body)
+        return with_body(answer, mended(body))
 
     async def _open_stream(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -190,7 +193,9 @@ class UpstreamHttpClient(httpx2.AsyncClient):
                 answer = await super().send(request, **options)
                 await answer.aclose()
             except Exception as error:  # noqa: BLE001 - the session is over either way
-                logger.debug("goodbye_failed", extra={"reason": type(error).__name__})
+                name, reason = self._config.name, type(error).__name__
+                context = {"server": name, "reason": reason}
+                logger.debug("goodbye_failed: server %r: %s", name, reason, extra=context)
         return httpx2.Response(204, request=request)
 
     def _failed(self, request: httpx2.Request, failure: Failure) -> httpx2.Response:

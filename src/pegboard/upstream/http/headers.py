@@ -1,19 +1,15 @@
 """The headers that a server is sent besides those of the protocol."""
 
 import logging
-import re
 from collections.abc import Mapping
 
 from pegboard.config.servers import ServerConfig
+from pegboard.config.texts import HEADER_NAME, HEADER_VALUE, is_reserved_header
 from pegboard.errors import ConfigError
 
 __all__ = ["checked_headers", "configured_headers"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
-
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_RESERVED = frozenset({"accept", "content-length", "content-type", "host", "last-event-id"})
 
 
 def configured_headers(config: ServerConfig) -> dict[str, str]:
@@ -27,8 +23,13 @@ def configured_headers(config: ServerConfig) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in config.headers.items():
         _check(name, value)
-        if _is_reserved(name):
-            logger.warning("header_ignored", extra={"server": config.name, "header": name})
+        if is_reserved_header(name):
+            context = {"server": config.name, "header": name}
+            logger.warning(
+                "header_ignored: %r of server %r belongs to the protocol",
+                *(name, config.name),
+                extra=context,
+            )
         else:
             headers[name.lower()] = value
     if config.bearer_token:
@@ -45,21 +46,18 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """
     for name, value in headers.items():
         _check(name, value)
-        if _is_reserved(name):
+        if is_reserved_header(name):
             raise ConfigError(
                 f"Header {name!r} belongs to the protocol; leave it out of your own headers."
             )
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _is_reserved(name: str) -> bool:
-    return name.lower() in _RESERVED or name.lower().startswith("mcp-")
-
-
 def _check(name: object, value: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no legal name of a header.")
-    if not isinstance(value, str) or not _VALUE.fullmatch(value):
+    if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
         raise ConfigError(
-            f"The value of header {name!r} must be text in printable ASCII, on one line."
+            f"The value of header {name!r} must be text in printable ASCII, on one line, "
+            "with no blank around it."
         )

@@ -210,7 +210,7 @@ async def _shown(on_login: Callable[[str], object], url: str) -> bool:
     try:
         on_login(url)
     except Exception:
-        logger.exception("on_login_failed")
+        logger.exception("on_login_failed: the login page was not shown")
         return False
     return True
 

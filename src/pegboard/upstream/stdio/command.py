@@ -24,6 +24,7 @@ _WHERE_FROM = {
     "python3": "Install Python.",
     "docker": "Install Docker.",
 }
+_NOT_A_LINE = "Put the program alone into `command`, and the rest into `args`."
 _REFUSALS = {
     errno.EAGAIN: "too many processes run already",
     errno.ENOMEM: "there is not enough memory",
@@ -54,7 +55,8 @@ def find_command(config: ServerConfig, environment: Mapping[str, str]) -> str:
     command, directory = config.command or "", config.cwd
     try:
         if directory is not None and not Path(directory).is_dir():
-            raise cannot_start(config, f"its working directory {directory!r} does not exist")
+            what = "is not a directory" if Path(directory).exists() else "does not exist"
+            raise cannot_start(config, f"its working directory {directory!r} {what}")
         if os.sep in command:
             return _checked(config, (Path(directory or "") / command).absolute())
         found = shutil.which(command, path=environment["PATH"])
@@ -65,7 +67,7 @@ def find_command(config: ServerConfig, environment: Mapping[str, str]) -> str:
     if found is None:
         hint = _WHERE_FROM.get(command, "Check its `command`, or give the full path.")
         if " " in command:
-            hint = "Put the program alone into `command`, and the rest into `args`."
+            hint = _NOT_A_LINE
         raise cannot_start(config, f"the command {command!r} was not found", hint=hint)
     return found
 
@@ -83,7 +85,8 @@ def cannot_start(
 
 def _checked(config: ServerConfig, path: Path) -> str:
     if not path.exists():
-        raise cannot_start(config, f"there is no file {str(path)!r}", hint="Check its `command`.")
+        hint = _NOT_A_LINE if " " in (config.command or "") else "Check its `command`."
+        raise cannot_start(config, f"there is no file {str(path)!r}", hint=hint)
     if path.is_dir() or not os.access(path, os.X_OK):
         raise cannot_start(config, f"{str(path)!r} is not an executable file")
     return str(path)

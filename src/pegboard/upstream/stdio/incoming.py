@@ -141,8 +141,9 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         self._bad_lines += 1
         level = logging.WARNING if self._bad_lines == 1 else logging.DEBUG
         if logger.isEnabledFor(level):
-            extra = {"server": self._config.name, "line": self._shown(line)}
-            logger.log(level, "not_a_message", extra=extra)
+            name, shown = self._config.name, self._shown(line)
+            context = {"server": name, "line": shown}
+            logger.log(level, "not_a_message: server %r printed %r", name, shown, extra=context)
         if self._bad_lines >= _BAD_LINES and not self._speaks_mcp:
             self._stop_reading(f"does not speak MCP: it printed {self._shown(line)!r}")
 

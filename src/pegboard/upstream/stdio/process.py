@@ -213,8 +213,9 @@ class ServerProcess:
                 while await _in_thread(group_lives, self.pid):  # noqa: ASYNC110 - nothing tells us
                     await anyio.sleep(_STEP)
                 return
-        extra = {"server": self._config.name, "pid": self.pid}
-        logger.warning("server_cannot_be_killed", extra=extra)
+        name = self._config.name
+        context = {"server": name, "pid": self.pid}
+        logger.warning("server_cannot_be_killed: %r, pid %d", name, self.pid, extra=context)
 
     async def _end_strays(self) -> None:
         with anyio.move_on_after(_KILL):
@@ -258,7 +259,9 @@ class ServerProcess:
         self._line[:] = rest[-_STDERR_KEPT:]
         for line in lines:
             text = self._config.redact(line.decode(errors="replace").rstrip())
-            logger.debug("server_stderr", extra={"server": self._config.name, "line": text})
+            name = self._config.name
+            context = {"server": name, "line": text}
+            logger.debug("server_stderr: %r: %s", name, text, extra=context)
 
 
 _alive: WeakSet[ServerProcess] = WeakSet()

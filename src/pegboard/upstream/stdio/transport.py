@@ -51,7 +51,8 @@ async def stdio_transport(
             try:
                 on_lost(reason)
             except Exception:
-                logger.exception("on_lost_failed", extra={"server": config.name})
+                name = config.name
+                logger.exception("on_lost_failed: server %r", name, extra={"server": name})
             incoming.end()
             outgoing.end()
 

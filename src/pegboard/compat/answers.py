@@ -1,0 +1,26 @@
+"""Answers of servers that are no answers: one error for them all."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pegboard.errors import ProtocolError
+
+__all__ = ["reading_answer"]
+
+
+@contextmanager
+def reading_answer(*, server: str, tool: str) -> Generator[None]:
+    """Blame the server for what cannot be read inside of the context.
+
+    Raises:
+        ProtocolError: instead of a TypeError or ValueError.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ProtocolError(
+            f"Server {server!r} answered with something that is no result: {reason}.",
+            server=server,
+            tool=tool,
+        ) from error

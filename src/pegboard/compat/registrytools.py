@@ -1,0 +1,285 @@
+"""The vocabulary of the RegistryTools document, storage: metadata of tools, kept in files."""
+
+import glob
+import logging
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
+
+from pegboard.errors import InvalidToolError, StorageError
+from pegboard.model import Temperature, Tool, Usage
+from pegboard.storage import Store, StoredTool, open_store
+
+__all__ = ["JSONStorage", "SQLiteStorage", "ToolMetadata", "ToolStorage", "ToolTemperature"]
+
+logger: logging.Logger = logging.getLogger("pegboard.compat.registrytools")
+
+ToolTemperature = Temperature
+"""Hot (10 uses and more), warm (3 and more) or cold; 30 and 60 idle days cool a tool down."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+class ToolMetadata(BaseModel):
+    """What is known of a tool. ``last_used`` is in UTC, and so is one that names no time zone."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(validate_assignment=True)
+
+    name: str
+    description: str
+    mcp_server: str | None = None
+    defer_loading: bool = True
+    tags: set[str] = set()
+    category: str | None = None
+    use_frequency: int = Field(default=0, ge=0, lt=2**63)
+    last_used: Annotated[datetime, AfterValidator(_in_utc)] | None = None
+    input_schema: dict[str, Any] | None = None
+    """What it takes; an empty schema says nothing and is kept as ``None``."""
+    output_schema: dict[str, Any] | None = None
+
+    @property
+    def temperature(self) -> Temperature:
+        """How likely it is to be called next, by its use so far."""
+        return self.usage.temperature()
+
+    @property
+    def usage(self) -> Usage:
+        """The part of it that changes with every call."""
+        moment = None if self.last_used is None else _in_utc(self.last_used)
+        return Usage(use_frequency=self.use_frequency, last_used=moment)
+
+    @field_serializer("tags")
+    def _tags_in_order(self, tags: set[str]) -> list[str]:
+        return sorted(tags)
+
+
+class ToolStorage(ABC):
+    """Keeps metadata: subclass it, and write `load_all`, `save` and, if need be, `delete`.
+
+    Everything else works by these three, and can be written anew where that is faster.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._path = None if path is None else Path(path).expanduser()
+
+    @abstractmethod
+    def load_all(self) -> list[ToolMetadata]:
+        """Return all tools."""
+
+    @abstractmethod
+    def save(self, tool: ToolMetadata) -> None:
+        """Keep a tool, in place of one of the same name."""
+
+    def delete(self, tool_name: str) -> bool | None:
+        """Forget a tool, and tell whether there was one, if that is known."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot delete {tool_name!r}: it has no method `delete`."
+        )
+
+    @property
+    def path(self) -> Path | None:
+        """The file or folder it was made with."""
+        return getattr(self, "_path", None)
+
+    def save_many(self, tools: Iterable[ToolMetadata]) -> None:
+        """Keep many tools."""
+        for tool in tools:
+            self.save(tool)
+
+    def get(self, tool_name: str) -> ToolMetadata | None:
+        """Return a tool, or ``None``."""
+        return next((tool for tool in self.load_all() if tool.name == tool_name), None)
+
+    def exists(self, tool_name: str) -> bool:
+        """Tell whether there is a tool of that name."""
+        return self.get(tool_name) is not None
+
+    def count(self) -> int:
+        """Return how many tools there are."""
+        return len(self.load_all())
+
+    def is_empty(self) -> bool:
+        """Tell whether there are none."""
+        return self.count() == 0
+
+    def clear(self) -> None:
+        """Forget all tools."""
+        for tool in self.load_all():
+            self.delete(tool.name)
+
+    def load_by_temperature(
+        self, temperature: Temperature | str, limit: int | None = None
+    ) -> list[ToolMetadata]:
+        """Return the tools that are that warm, the most used first, at most ``limit``."""
+        if limit is not None and limit < 0:
+            raise ValueError(f"`limit` is 0 or more, or None for all, not {limit}.")
+        wanted = Temperature(temperature)
+        found = [tool for tool in self.load_all() if tool.temperature is wanted]
+        return sorted(found, key=lambda tool: -tool.use_frequency)[:limit]
+
+    def initialize(self) -> None:  # noqa: B027 - most have nothing to make
+        """Make what has to be there before the first use; nothing, unless a subclass says so."""
+
+    def validate(self) -> bool:
+        """Tell whether everything in it can be read."""
+        try:
+            self.load_all()
+        except Exception:
+            logger.warning("storage_invalid", exc_info=True)
+            return False
+        return True
+
+
+class _FileStorage(ToolStorage):
+    """A file of ours, opened at the first use and closed with the last reference to it."""
+
+    _suffix: ClassVar[str]
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._path = Path(path).expanduser().with_suffix(self._suffix)
+        # Whole, so that it stays the same file, and is never taken for a URL.
+        self._file = self._path.absolute()
+        self._lock = threading.Lock()
+        self._opened: Store | None = None
+        self._closing: weakref.finalize[..., Any] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def store(self) -> Store:
+        """The store underneath."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_store(self._file)
+                self._closing = weakref.finalize(self, self._opened.close)
+            return self._opened
+
+    def load_all(self) -> list[ToolMetadata]:
+        """Return all tools, the most used first."""
+        usage = self.store.usage()
+        return [_metadata(found, usage) for found in self.store.load_all()]
+
+    def save(self, tool: ToolMetadata) -> None:
+        """Keep a tool, in place of one of the same name.
+
+        Raises:
+            InvalidToolError: when it cannot be kept as it is.
+            StorageError: when it cannot be written.
+        """
+        self.save_many([tool])
+
+    def save_many(self, tools: Iterable[ToolMetadata]) -> None:
+        """Keep many tools, all or none, beside those that are there."""
+        given = {tool.name: tool for tool in tools}
+        store = self.store
+        store.save_many([_tool(tool) for tool in given.values()])
+        there = store.usage(given)
+        news = {
+            name: tool.usage
+            for name, tool in given.items()
+            if tool.usage != there.get(name, Usage())
+        }
+        if news:
+            store.set_usage(news)
+
+    def delete(self, tool_name: str) -> bool:
+        """Forget a tool, and tell whether there was one."""
+        try:
+            return self.store.delete(tool_name)
+        except InvalidToolError:
+            # No tool can have that name.
+            return False
+
+    def get(self, tool_name: str) -> ToolMetadata | None:
+        """Return a tool, or ``None``."""
+        try:
+            found = self.store.load([tool_name]).get(tool_name)
+        except InvalidToolError:
+            # No tool can have that name.
+            return None
+        return None if found is None else _metadata(found, self.store.usage([tool_name]))
+
+    def count(self) -> int:
+        """Return how many tools there are."""
+        return len(self.store.load_all())
+
+    def initialize(self) -> None:
+        """Open the file now, rather than at the first use."""
+        _ = self.store
+
+    def validate(self) -> bool:
+        """Tell whether there is a file, and everything in it can be read."""
+        # Opening would make one; and what was just saved may still be in a file beside it.
+        files = f"{glob.escape(self._file.name)}*"
+        if self._opened is None and not any(self._file.parent.glob(files)):
+            return False
+        try:
+            self.store.check()
+        except StorageError:
+            logger.warning("storage_invalid", exc_info=True)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            self._opened = None
+            if self._closing is not None:
+                self._closing()
+
+
+class JSONStorage(_FileStorage):
+    """A file for people to read and edit; the default. It ends in ``.json``."""
+
+    _suffix = ".json"
+
+
+class SQLiteStorage(_FileStorage):
+    """A database in one file, which ends in ``.db``."""
+
+    _suffix = ".db"
+
+
+def _tool(metadata: ToolMetadata) -> Tool:
+    return Tool(
+        name=metadata.name,
+        description=metadata.description,
+        input_schema=metadata.input_schema or {},
+        output_schema=metadata.output_schema,
+        server=metadata.mcp_server,
+        tags=tuple(sorted(metadata.tags)),
+        category=metadata.category,
+        defer_loading=metadata.defer_loading,
+    )
+
+
+def _metadata(found: StoredTool, usage: Mapping[str, Usage]) -> ToolMetadata:
+    tool = found.tool
+    used = usage.get(tool.name, Usage())
+    # Not checked again: it was when it was stored, and copies can be edited.
+    return ToolMetadata.model_construct(
+        name=tool.name,
+        description=tool.description,
+        mcp_server=tool.server,
+        defer_loading=tool.defer_loading,
+        tags=set(tool.tags),
+        category=tool.category,
+        use_frequency=used.use_frequency,
+        last_used=used.last_used,
+        input_schema=deepcopy(tool.input_schema) or None,
+        output_schema=deepcopy(tool.output_schema),
+    )

@@ -1,0 +1,8 @@
+"""Hub: every server of a configuration, connected, and their tools on one board."""
+
+from pegboard.hub.hub import Hub
+from pegboard.hub.options import HubOptions
+from pegboard.hub.sync_hub import SyncHub
+from pegboard.hub.sync_server import SyncServer
+
+__all__ = ["Hub", "HubOptions", "SyncHub", "SyncServer"]

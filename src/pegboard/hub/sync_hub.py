@@ -1,0 +1,173 @@
+"""SyncHub: a hub for programs without an event loop."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self, Unpack
+
+from pegboard.config import LoadedConfig
+from pegboard.hub.sync_server import SyncServer
+from pegboard.model import ToolResult
+from pegboard.registry import Registry
+from pegboard.registry.background import run_in_background
+from pegboard.toolsets import Selection, Toolset
+from pegboard.upstream import OnProgress, ServerStatus, UpstreamServer
+
+__all__ = ["SyncHub"]
+
+
+class SyncHub:
+    """A hub for programs without an event loop: it lives on the background loop of Pegboard.
+
+    `Hub.open_sync` makes one. It has the verbs of a `Hub`, each waiting until it is done.
+    """
+
+    def __init__(self, hub: "_Hub") -> None:
+        self._hub = hub
+
+    def __repr__(self) -> str:
+        return repr(self._hub)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def registry(self) -> Registry:
+        """The board with all tools."""
+        return self._hub.registry
+
+    @property
+    def loaded(self) -> LoadedConfig:
+        """Which file was read, and what was wrong in it."""
+        return self._hub.loaded
+
+    @property
+    def servers(self) -> dict[str, ServerStatus]:
+        """How every server is now, by name."""
+        return self._hub.servers
+
+    def server(self, name: str) -> SyncServer:
+        """Return one server, to start, stop, refresh it, or to ask it for more than tools.
+
+        Raises:
+            ServerNotFoundError: when there is none of that name.
+        """
+        return SyncServer(self._hub.server(name))
+
+    def origin(self, tool: str) -> tuple[str, str]:
+        """Return the server of a tool, and the name the tool has there.
+
+        Raises:
+            ToolNotFoundError: when no server has such a tool.
+        """
+        return self._hub.origin(tool)
+
+    def start(self) -> None:
+        """Read the configuration and start the servers that are to be started.
+
+        Raises:
+            ConfigError: when the file cannot be used at all, or with ``strict``.
+            ToolConflictError: when two tools want one name, with ``on_conflict="raise"``.
+        """
+        run_in_background(self._hub.start, tool="")
+
+    def close(self) -> None:
+        """Stop all servers; any number of times."""
+        run_in_background(self._hub.close, tool="")
+
+    def reload(self) -> None:
+        """Read the configuration again: new servers are started, missing ones stopped.
+
+        Raises:
+            ConfigError: when the file cannot be used; then everything stays as it is.
+            NotConnectedError: when the hub is not open.
+        """
+        run_in_background(self._hub.reload, tool="")
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """Call a tool and wait for its answer.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool.
+            CallRefusedError: when a policy refuses the call.
+            ToolTimeoutError: when it took too long.
+            UpstreamError: when its server could not do its part.
+        """
+        return run_in_background(
+            lambda: self._hub.call(name, arguments, meta=meta, on_progress=on_progress), tool=name
+        )
+
+    def request(
+        self, server: str, method: str, params: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Send a server any request of the protocol, and return its raw result.
+
+        Raises:
+            ServerNotFoundError: when there is no such server.
+            UpstreamError: whatever went wrong.
+        """
+        return self.server(server).request(method, params)
+
+    def render(self, name: str, result: ToolResult) -> str:
+        """Return a result as text for a model, cut with a mark at its server's limit.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool.
+        """
+        return self._hub.render(name, result)
+
+    def toolset(self, **selection: Unpack[Selection]) -> Toolset:
+        """Return a chosen view of the tools; use its `call_sync` and `sync_functions`.
+
+        Raises:
+            ServerNotFoundError: when it is to show tools of a server that there is not.
+        """
+        return self._hub.toolset(**selection)
+
+
+class _Hub(Protocol):
+    """What is wanted of a `Hub`, which itself knows this file."""
+
+    registry: Registry
+    loaded: LoadedConfig
+
+    @property
+    def servers(self) -> dict[str, ServerStatus]: ...
+
+    def server(self, name: str) -> UpstreamServer: ...
+
+    def origin(self, tool: str) -> tuple[str, str]: ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def reload(self) -> None: ...
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult: ...
+
+    def render(self, name: str, result: ToolResult) -> str: ...
+
+    def toolset(self, **selection: Unpack[Selection]) -> Toolset: ...

@@ -1,0 +1,128 @@
+"""History: the last calls, kept in a store for people to look at."""
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Iterable
+from itertools import count, islice
+
+import msgspec
+
+from pegboard.model import CallRecord
+from pegboard.model.call import NO_META
+from pegboard.model.forks import start_anew_in_children
+from pegboard.storage import Store
+from pegboard.storage.flushing import Flushing
+
+__all__ = ["CALLS", "History"]
+
+CALLS = "calls"
+"""The namespace of a store in which calls are kept."""
+
+
+class History:
+    """An observer that keeps the last calls; written in the background, never on the path of one.
+
+    Args:
+        store: where they are kept. Records of all processes that use it come together there.
+        keep: how many; older ones are forgotten.
+    """
+
+    def __init__(self, store: Store, *, keep: int = 10_000) -> None:
+        if keep < 1:
+            raise ValueError(f"`keep` is how many calls are kept, at least 1, not {keep}.")
+        self._store = store
+        self._calls = store.namespace(CALLS)
+        self._keep = keep
+        self._numbers = count()
+        self._since_pruned = keep
+        self._flushing = Flushing(self.flush)
+        self.after_fork()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Start from nothing: what happened before is the parent's to write down."""
+        self._writing = threading.Lock()
+        self._source = secrets.token_hex(4)
+        # Bounded: a store that is away for hours must not fill the memory.
+        self._pending: deque[CallRecord] = deque(maxlen=self._keep)
+
+    def __call__(self, record: CallRecord) -> None:
+        """Note a call."""
+        self._pending.append(record)
+        self._flushing.wake()
+
+    def calls(self, limit: int = 100, *, tool: str | None = None) -> list[CallRecord]:
+        """Return the last calls, the newest first.
+
+        Raises:
+            StorageError: when the store cannot be read or written.
+        """
+        self.flush()
+        newest_first = (
+            msgspec.convert(it.value, CallRecord)
+            for _, it in sorted(self._calls.items().items(), reverse=True)
+        )
+        return list(islice((it for it in newest_first if tool in (None, it.tool)), limit))
+
+    def flush(self) -> None:
+        """Write down what happened.
+
+        Raises:
+            StorageError: when that is not possible now; it is kept for the next time.
+        """
+        with self._writing:
+            records = [self._pending.popleft() for _ in range(len(self._pending))]
+            if not records:
+                return
+            try:
+                self._write(dict(self._keyed(records)))
+            except BaseException:
+                # The newest stay, should there be more than are kept.
+                room = self._keep - len(self._pending)
+                self._pending.extendleft(reversed(records[-room:] if room > 0 else []))
+                raise
+            self._since_pruned += len(records)
+            if self._since_pruned > self._keep // 10:
+                self._prune()
+
+    def close(self) -> None:
+        """Write down the rest and stop."""
+        self._flushing.close()
+
+    def _write(self, values: dict[str, CallRecord]) -> None:
+        try:
+            self._calls.put_many({key: _as_json(record) for key, record in values.items()})
+        except ValueError:
+            # Some record holds what this store does not: it goes without what it holds.
+            for key, record in values.items():
+                try:
+                    self._calls.put(key, _as_json(record))
+                except ValueError:
+                    self._calls.put(key, _as_json(_emptied(record)))
+
+    def _keyed(self, records: Iterable[CallRecord]) -> Iterable[tuple[str, CallRecord]]:
+        # By time, and different for calls of the same moment in different processes.
+        source = self._source
+        for record in records:
+            yield f"{record.started:017.6f}-{source}-{next(self._numbers):09d}", record
+
+    def _prune(self) -> None:
+        with self._store.elected("prune-calls") as mine:
+            if mine:
+                old = sorted(self._calls.items())[: -self._keep]
+                if old:
+                    self._calls.delete(old)
+        self._since_pruned = 0
+
+
+def _as_json(record: CallRecord) -> object:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(record, enc_hook=repr))
+    except (ValueError, RecursionError):
+        # Text that is no Unicode, or deeper than JSON goes, from the caller or the tool.
+        return msgspec.json.decode(msgspec.json.encode(_emptied(record)))
+
+
+def _emptied(record: CallRecord) -> CallRecord:
+    return msgspec.structs.replace(record, meta=NO_META, arguments=None, result=None)

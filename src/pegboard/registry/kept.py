@@ -1,0 +1,197 @@
+"""KeptTools: the definitions on a board that a store keeps, and what others change in it."""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from pegboard.errors import RevisionConflictError, StorageError
+from pegboard.model import Temperature, Tool
+from pegboard.model.forks import resume_in_children
+from pegboard.registry.catalog import Catalog
+from pegboard.registry.entry import Entry
+from pegboard.storage import ANY, Store, StoreChange, StoredTool
+
+__all__ = ["KeptTools"]
+
+PRELOADED = 100
+"""So many hot tools are read before anybody asks for them."""
+
+
+class KeptTools:
+    """Keeps a board and a store equal: what is written is stored first, and shown only then.
+
+    Only definitions are stored. What runs in this process (functions, tools of servers) comes with
+    the process; a stored definition of the same name waits behind it.
+
+    Args:
+        entry_of: makes an entry of a stored definition.
+    """
+
+    def __init__(self, store: Store, catalog: Catalog, entry_of: Callable[[Tool], Entry]) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._entry_of = entry_of
+        self._revisions: dict[str, int] = {}
+        """What is known to be in the store."""
+        self._hidden: dict[str, Tool] = {}
+        """Stored definitions behind something else of their name."""
+        self._stop: Callable[[], None] = lambda: None
+
+    def open(self) -> None:
+        """Show what is stored, store what is shown, and follow the store from now on.
+
+        Raises:
+            StorageError: when the store cannot be read or written.
+        """
+        # Watched before it is read: what changes in between is told, and read again.
+        self._watch()
+        try:
+            with self._catalog.writing:
+                self._adopt()
+                self.refresh()
+            self._read_hot_ones()
+        except BaseException:
+            self._stop()
+            raise
+        resume_in_children(self)
+
+    def close(self) -> None:
+        """Follow the store no longer, and take what it keeps off the board."""
+        self._stop()
+        with self._catalog.writing, self._catalog.lock:
+            shown = self._catalog.entries
+            kept = [name for name in self._revisions if name in shown and shown[name].is_definition]
+            self._catalog.put({}, without=kept)
+
+    def needs_store(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> bool:
+        """Tell whether a change of the board is one of the store, too."""
+        return any(it.is_definition for it in entries.values()) or bool(self._stored(leaving))
+
+    def keep(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
+        """Store what is about to change on the board. Hold the lock of the writers.
+
+        False when another process changed something first; then the board shows that now.
+
+        Raises:
+            StorageError: when it cannot be stored; then the board must stay as it is.
+        """
+        replaced = self._stored(leaving)
+        tools = [entry.tool for entry in entries.values() if entry.is_definition]
+        new = [it for it in tools if it.name not in replaced]
+        revisions: dict[str, int] = {}
+        gone = [name for name in replaced if name not in entries]
+        try:
+            if new:
+                revisions |= self._store.save_many(new, expected=ANY if override else None)
+            if len(new) < len(tools):
+                again = [it for it in tools if it.name in replaced]
+                revisions |= self._store.save_many(again)
+            for name in gone:
+                self._store.delete(name, expected=self._revisions[name])
+        except StorageError as error:
+            # Some of it may be done; the board shows what is.
+            with suppress(StorageError):
+                self.refresh(frozenset(replaced).union(it.name for it in tools))
+            if isinstance(error, RevisionConflictError):
+                return False
+            raise
+        # Only now: what is known must differ from what is there until the board shows it.
+        self._revisions |= revisions
+        for name in gone:
+            del self._revisions[name]
+        return True
+
+    def uncovered(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> dict[str, Entry]:
+        """Return what comes to light again when these go. Hold the lock of the catalogue."""
+        for name, entry in entries.items():
+            if entry.is_definition:
+                self._hidden.pop(name, None)
+            elif self._stored([name]):
+                self._hidden[name] = self._catalog.entries[name].tool
+        names = [name for name in leaving if name in self._hidden and name not in entries]
+        return {name: self._entry_of(self._hidden.pop(name)) for name in names}
+
+    def refresh(self, names: frozenset[str] | None = None) -> None:
+        """Show these tools, or all, as they are in the store now. Hold the lock of the writers."""
+        if names is None:
+            found = {it.tool.name: it for it in self._store.load_all()}
+            names = frozenset(self._revisions).union(found)
+        else:
+            found = self._store.load(names)
+        with self._catalog.lock:
+            shown = self._catalog.entries
+            entries = dict(self._changed_entries(found))
+            gone = [name for name in names if name in self._revisions and name not in found]
+            for name in gone:
+                del self._revisions[name]
+                self._hidden.pop(name, None)
+            leaving = [name for name in gone if name in shown and shown[name].is_definition]
+            if entries or leaving:
+                self._catalog.put(entries, without=leaving)
+
+    def resume_in_child(self) -> None:
+        """Follow the store in a forked child as in its parent."""
+        threading.Thread(target=self._resume, name="pegboard-store-resume", daemon=True).start()
+
+    def _resume(self) -> None:
+        with suppress(StorageError):
+            self._watch()
+            self._catch_up(StoreChange(everything=True))
+
+    def _changed_entries(self, found: Mapping[str, StoredTool]) -> Iterable[tuple[str, Entry]]:
+        for name, it in found.items():
+            there = self._catalog.entries.get(name)
+            if there is not None and not there.is_definition:
+                self._revisions[name] = it.revision
+                self._hidden[name] = it.tool
+            elif there is None or self._revisions.get(name) != it.revision:
+                self._revisions[name] = it.revision
+                # Its groups and policies are this program's own.
+                same = there is not None and there.tool == it.tool
+                if there is None or not same:
+                    yield name, there.of(it.tool) if there else self._entry_of(it.tool)
+
+    def _stored(self, names: Iterable[str]) -> list[str]:
+        shown = self._catalog.entries
+        return [
+            name
+            for name in names
+            if name in self._revisions and name in shown and shown[name].is_definition
+        ]
+
+    def _adopt(self) -> None:
+        """Store the definitions that were on the board before; what is stored already stays."""
+        there = {name: it for name, it in self._catalog.entries.items() if it.is_definition}
+        while there:
+            for name in self._store.load(there):
+                del there[name]
+            with suppress(RevisionConflictError):
+                if there:
+                    self._store.save_many([it.tool for it in there.values()], expected=None)
+                return
+
+    def _read_hot_ones(self) -> None:
+        usage = self._store.usage()
+        # The most used come first.
+        for name, entry in list(self._catalog.entries.items())[:PRELOADED]:
+            if name in usage and usage[name].temperature() is Temperature.HOT:
+                _ = entry.tool.input_schema
+
+    def _watch(self) -> None:
+        reference = weakref.WeakMethod(self._catch_up)
+
+        def tell(change: StoreChange) -> None:
+            catch_up = reference()
+            if catch_up is not None:
+                catch_up(change)
+
+        self._stop = self._store.watch(tell)
+
+    def _catch_up(self, change: StoreChange) -> None:
+        with self._catalog.writing:
+            if change.everything:
+                self.refresh()
+            elif change.tools:
+                self.refresh(change.tools)
+        self._catalog.deliver()

@@ -1,0 +1,101 @@
+"""Open a store by its URL: built in, or from another package."""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import cast
+
+import platformdirs
+
+from pegboard.errors import StorageError
+from pegboard.storage.encoding import check_tenant
+from pegboard.storage.store import Store
+from pegboard.storage.urls import SCHEME, without_password
+
+__all__ = ["DEFAULT_TENANT", "default_url", "open_store", "scheme_of"]
+
+DEFAULT_TENANT = "default"
+ENTRY_POINTS = "pegboard.stores"
+
+Opener = Callable[[str, str], Store]
+"""Takes a URL and a tenant."""
+
+_BY_SUFFIX = {".json": "json", ".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+_HOMES = {
+    "json": "pegboard.storage.json_file",
+    "sqlite": "pegboard.storage.sqlite",
+    "postgresql": "pegboard.storage.postgres",
+    "postgres": "pegboard.storage.postgres",
+}
+
+
+def open_store(url: str | Path | None = None, *, tenant: str = DEFAULT_TENANT) -> Store:
+    """Open what a URL names, for one tenant; close it, or use it as a context.
+
+    Args:
+        url: ``tools.json`` or ``json:///path``, ``sqlite:///path`` or a path that ends in ``.db``,
+            ``postgresql://…``, or a scheme that another package offers. Without it
+            ``PEGBOARD_STORE`` counts, and then an SQLite file in the user's data directory.
+        tenant: whose data; nobody sees anybody else's.
+
+    Raises:
+        ValueError: when nobody knows the scheme.
+        StorageError: when it cannot be opened.
+    """
+    wanted = default_url() if url is None else os.fspath(url)
+    return _opener(scheme_of(wanted), wanted)(wanted, check_tenant(tenant))
+
+
+def default_url() -> str:
+    """Return where everything is kept when nobody says."""
+    named = os.environ.get("PEGBOARD_STORE")
+    directory = Path(platformdirs.user_data_dir("pegboard", appauthor=False))
+    return named or str(directory / "pegboard.db")
+
+
+def scheme_of(url: str) -> str:
+    """Return the kind of store that a URL or path names.
+
+    Raises:
+        ValueError: when it does not say.
+    """
+    found = SCHEME.match(url)
+    if found is not None:
+        return found[1].lower()
+    scheme = _BY_SUFFIX.get(Path(url).suffix.lower())
+    if scheme is None:
+        raise ValueError(
+            f"{without_password(url)!r} does not say what kind of store it is: use a path that "
+            "ends in `.json` or `.db`, or a URL such as `sqlite:///path` or `postgresql://…`."
+        )
+    return scheme
+
+
+def _opener(scheme: str, url: str) -> Opener:
+    home = _HOMES.get(scheme)
+    if home is not None:
+        try:
+            return cast("Opener", import_module(home).open_url)
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("psycopg"):
+                raise
+            raise StorageError(
+                f"Stores of the kind `{scheme}` need {error.name!r}: "
+                "`pip install 'pegboard[postgres]'`.",
+                url=without_password(url),
+            ) from error
+    for plugin in entry_points(group=ENTRY_POINTS, name=scheme):
+        try:
+            return plugin.load()
+        except (ImportError, AttributeError) as error:
+            raise StorageError(
+                f"The package that offers `{scheme}:` stores cannot be used: {error}.",
+                url=without_password(url),
+            ) from error
+    known = sorted({*_HOMES, *entry_points(group=ENTRY_POINTS).names})
+    raise ValueError(
+        f"Nobody knows how to open `{scheme}:` stores (known: {', '.join(known)}). Install a "
+        f"package that offers it under the entry point {ENTRY_POINTS!r}."
+    )

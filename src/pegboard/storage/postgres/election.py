@@ -1,0 +1,45 @@
+"""Election: of all processes that share a PostgreSQL database, one does a job."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import sha256
+
+from pegboard.storage.postgres.connections import Connection, Connections
+from pegboard.storage.postgres.transactions import Transactions
+
+__all__ = ["election"]
+
+
+@contextmanager
+def election(connections: Connections, transactions: Transactions, job: str) -> Generator[bool]:
+    """Give True to one holder of a job at a time, False to everybody else.
+
+    The server remembers the holder for as long as its connection lasts.
+    """
+    keys = [_lock_key(it) for it in (transactions.tenant, job)]
+
+    def attempt() -> tuple[Connection, bool]:
+        connection = connections.new()
+        try:
+            # Long jobs say nothing for long.
+            connection.execute("SET idle_session_timeout = 0")
+            query = "SELECT pg_try_advisory_lock(%s::int, %s::int)"
+            [[elected]] = connection.execute(query, keys).fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection, elected
+
+    process = os.getpid()
+    connection, elected = transactions.persevere(attempt)
+    try:
+        yield elected
+    finally:
+        # The lock goes with the connection; a forked child must leave both to its parent.
+        if os.getpid() == process:
+            connection.close()
+
+
+def _lock_key(text: str) -> int:
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "big", signed=True)

@@ -1,0 +1,132 @@
+"""The values of one namespace in PostgreSQL."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from pegboard.errors import RevisionConflictError
+from pegboard.storage.encoding import check_key, encode_value
+from pegboard.storage.postgres.batches import batches
+from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.errors import damaged
+from pegboard.storage.postgres.transactions import Transactions
+from pegboard.storage.store import ANY, Revision, StoredValue
+
+__all__ = ["PostgresEntries"]
+
+_SELECT = """
+SELECT key, revision, convert_to(value, 'UTF8') FROM pegboard.entries
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND value IS NOT NULL
+"""
+_GET = f"{_SELECT} AND id = %(id)s"
+_ITEMS = f"{_SELECT} ORDER BY key"
+_PUT = """
+INSERT INTO pegboard.entries AS it (tenant, id, namespace, key, revision, value)
+SELECT %(tenant)s, new.id, %(namespace)s, new.key, %(revision)s, convert_from(new.value, 'UTF8')
+FROM unnest(%(ids)b::bytea[], %(keys)b::text[], %(values)b::bytea[]) AS new (id, key, value)
+ON CONFLICT (tenant, id) DO UPDATE
+SET revision = excluded.revision, value = excluded.value, deleted_at = NULL
+"""
+_DELETE = """
+UPDATE pegboard.entries SET revision = %(revision)s, value = NULL, deleted_at = now()
+WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND value IS NOT NULL
+"""
+
+
+class PostgresEntries:
+    """JSON values by key."""
+
+    def __init__(self, transactions: Transactions, url: str, namespace: str) -> None:
+        self._transactions = transactions
+        self._url = url
+        self._namespace = check_key("namespace", namespace)
+        self._place = {"tenant": transactions.tenant, "namespace": namespace}
+
+    def get(self, key: str) -> StoredValue | None:
+        """Return a value, or ``None`` when there is none."""
+        wanted = {**self._place, "id": self._id(check_key("key", key))}
+        return self._found(_GET, wanted).get(key)
+
+    def items(self) -> Mapping[str, StoredValue]:
+        """Return everything, in the order of the keys."""
+        return self._found(_ITEMS, self._place)
+
+    def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
+        """Keep a value and return its revision; durable on return.
+
+        Raises:
+            RevisionConflictError: when something else than expected is there.
+        """
+        encoded = {check_key("key", key): self._encoded(key, value)}
+
+        def write(connection: Connection, revision: int) -> int:
+            if expected is not ANY:
+                query = {**self._place, "id": self._id(key)}
+                row = connection.execute(_GET, query).fetchone()
+                found = None if row is None else row[1]
+                if found != expected:
+                    raise RevisionConflictError(key, url=self._url, expected=expected, found=found)
+            self._put(connection, encoded, revision)
+            return revision
+
+        return self._transactions.write(write)
+
+    def put_many(self, values: Mapping[str, Any]) -> None:
+        """Keep many values, all or none."""
+        self._transactions.check_open()
+        encoded = {check_key("key", it): self._encoded(it, value) for it, value in values.items()}
+        if encoded:
+            self._transactions.write(
+                lambda connection, revision: self._put(connection, encoded, revision)
+            )
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Forget values, and return how many there were."""
+        self._transactions.check_open()
+        ids = [self._id(check_key("key", key)) for key in keys]
+        if not ids:
+            return 0
+
+        def write(connection: Connection, revision: int) -> int:
+            query = {**self._place, "ids": ids, "revision": revision}
+            return connection.execute(_DELETE, query).rowcount
+
+        return self._transactions.write(write)
+
+    def _put(self, connection: Connection, encoded: Mapping[str, bytes], revision: int) -> None:
+        for batch in batches(encoded.items(), lambda it: len(it[1])):
+            query = {
+                **self._place,
+                "revision": revision,
+                "ids": [self._id(key) for key, _ in batch],
+                "keys": [key for key, _ in batch],
+                "values": [value for _, value in batch],
+            }
+            connection.execute(_PUT, query)
+
+    def _found(self, query: str, parameters: Mapping[str, Any]) -> dict[str, StoredValue]:
+        def read(connection: Connection) -> list[tuple[Any, ...]]:
+            return connection.execute(query.encode(), parameters, binary=True).fetchall()
+
+        rows = self._transactions.read(read)
+        return {key: self._decoded(key, revision, value) for key, revision, value in rows}
+
+    def _decoded(self, key: str, revision: int, value: bytes) -> StoredValue:
+        try:
+            return StoredValue(value=msgspec.json.decode(value), revision=revision)
+        except ValueError as error:
+            raise damaged(
+                f"The value of {key!r} in {self._namespace!r} is not JSON: {error}.", self._url
+            ) from error
+
+    def _encoded(self, key: str, value: object) -> bytes:
+        try:
+            return encode_value(value)
+        except ValueError as error:
+            raise ValueError(f"The value of {key!r} cannot be kept. {error}") from error
+
+    def _id(self, key: str) -> bytes:
+        # No key has a NUL in it, so no two pairs give the same.
+        return sha256(f"{self._namespace}\0{key}".encode()).digest()[:16]

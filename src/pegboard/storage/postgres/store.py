@@ -1,0 +1,182 @@
+"""The PostgreSQL store: one database for many processes on many machines."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from typing import Self
+
+import psycopg
+
+from pegboard.model import Tool, Usage
+from pegboard.storage.encoding import check_key, check_tenant
+from pegboard.storage.postgres.cleaning import clean
+from pegboard.storage.postgres.connections import Connections, parse_url
+from pegboard.storage.postgres.election import election
+from pegboard.storage.postgres.entries import PostgresEntries
+from pegboard.storage.postgres.errors import translated
+from pegboard.storage.postgres.migrations import migrate
+from pegboard.storage.postgres.tools import PostgresTools
+from pegboard.storage.postgres.transactions import Transactions
+from pegboard.storage.postgres.usage import PostgresUsage
+from pegboard.storage.postgres.watch import ChangeFeed
+from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
+from pegboard.storage.watching import Watchers
+
+__all__ = ["PostgresStore", "open_url"]
+
+_LONGEST_TENANT = 128
+
+_NAMESPACES = """
+SELECT DISTINCT namespace FROM pegboard.entries
+WHERE tenant = %s AND value IS NOT NULL ORDER BY namespace
+"""
+
+
+def open_url(url: str, tenant: str) -> "PostgresStore":
+    """Open the database that a URL names, ready for use; tables are made when there are none.
+
+    Raises:
+        StorageError: when it cannot be opened.
+    """
+    return PostgresStore(url, tenant=tenant)
+
+
+class PostgresStore:
+    """What one tenant keeps in a PostgreSQL database."""
+
+    def __init__(self, url: str, *, tenant: str) -> None:
+        conninfo, self._url = parse_url(url)
+        self._tenant = check_tenant(tenant)
+        self._connections = Connections(conninfo, self._url)
+        self._transactions = Transactions(self._connections, _short(tenant))
+        self._tools = PostgresTools(self._transactions, self._url)
+        self._usage = PostgresUsage(self._transactions)
+        self._feed = ChangeFeed(self._connections, self._transactions.tenant)
+        # It waits by itself.
+        self._watchers = Watchers(self._feed.look, interval=0)
+        try:
+            with self._connections.one() as connection:
+                migrate(connection, url=self._url)
+            clean(self._transactions, self.elected)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, psycopg.Error):
+                raise translated(error, self._url) from error
+            raise
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a password."""
+        return self._url
+
+    @property
+    def tenant(self) -> str:
+        """Whose data it is."""
+        return self._tenant
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.url!r}, tenant={self.tenant!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def load_all(self) -> list[StoredTool]:
+        """Return all tools, the most used ones first, then by name."""
+        return self._tools.load_all()
+
+    def load(self, names: Iterable[str]) -> dict[str, StoredTool]:
+        """Return the tools of these names."""
+        return self._tools.load(names)
+
+    def save(self, tool: Tool | StoredTool, *, expected: Revision = ANY) -> int:
+        """Keep a tool and return its revision."""
+        [revision] = self._tools.save_many([tool], expected=expected).values()
+        return revision
+
+    def save_many(
+        self,
+        tools: Iterable[Tool | StoredTool],
+        *,
+        expected: Revision = ANY,
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, int]:
+        """Keep many tools, all or none, and return their revisions by name."""
+        return self._tools.save_many(tools, expected=expected, on_progress=on_progress)
+
+    def delete(self, name: str, *, expected: Revision = ANY) -> bool:
+        """Forget a tool and its usage, and tell whether there was one."""
+        return self._tools.delete(name, expected=expected)
+
+    def add_usage(self, uses: Mapping[str, Use]) -> None:
+        """Add to the counts of these tools."""
+        self._usage.add(uses)
+
+    def set_usage(self, usage: Mapping[str, Usage]) -> None:
+        """Replace the counts of these tools."""
+        self._usage.replace(usage)
+
+    def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
+        """Return the counts of these tools, or of all that were ever used."""
+        return self._usage.get(names)
+
+    def namespace(self, name: str) -> PostgresEntries:
+        """Return the values of one room."""
+        self._transactions.check_open()
+        return PostgresEntries(self._transactions, self._url, name)
+
+    def namespaces(self) -> list[str]:
+        """Return the rooms that have values, in order."""
+        tenant = [self._transactions.tenant]
+        rows = self._transactions.read(lambda it: it.execute(_NAMESPACES, tenant).fetchall())
+        return [name for [name] in rows]
+
+    def watch(self, watcher: Callable[[StoreChange], object]) -> Callable[[], None]:
+        """Tell a watcher, in a thread of the store, what changed; call the result to stop."""
+        self._transactions.check_open()
+        stop_telling = self._watchers.add(
+            watcher, before_first=lambda: self._transactions.persevere(self._feed.begin)
+        )
+
+        def stop() -> None:
+            stop_telling()
+            # Should somebody begin to watch right now, the next look listens again.
+            if self._watchers.stopping.is_set():
+                self._feed.close()
+
+        return stop
+
+    def elected(self, job: str) -> AbstractContextManager[bool]:
+        """Return a context that is True for one process at a time: the one to do the job.
+
+        Whoever loses the connection to the server is no longer elected.
+        """
+        self._transactions.check_open()
+        return election(self._connections, self._transactions, check_key("job", job))
+
+    def check(self) -> None:
+        """Read everything there is.
+
+        Raises:
+            StoreDamagedError: when something cannot be read.
+        """
+        self._tools.check()
+        self.usage()
+        for name in self.namespaces():
+            self.namespace(name).items()
+
+    def close(self) -> None:
+        """Let go of connections and threads; any number of times."""
+        self._connections.close()
+        self._transactions.close()
+        self._watchers.close()
+        self._feed.close()
+
+
+def _short(tenant: str) -> str:
+    # No two tenants give the same: the result is longer than any that is left as it is.
+    if len(tenant) <= _LONGEST_TENANT:
+        return tenant
+    return f"{tenant[: _LONGEST_TENANT - 63]}{sha256(tenant.encode()).hexdigest()}"

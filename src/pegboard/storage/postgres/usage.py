@@ -1,0 +1,85 @@
+"""Usage in PostgreSQL: how often and when the tools of one tenant were last called."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pegboard.model import Usage
+from pegboard.model.names import check_name
+from pegboard.storage.counts import MAX_COUNT, checked_count, checked_moment
+from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.transactions import Transactions
+from pegboard.storage.store import Use
+
+__all__ = ["PostgresUsage"]
+
+
+_ALL = """
+SELECT name, use_frequency, last_used FROM pegboard.usage
+WHERE tenant = %(tenant)s AND (use_frequency > 0 OR last_used IS NOT NULL)
+"""
+_SOME = f"{_ALL} AND name = ANY(%(names)s)"
+# In one order for everybody, or two of them would wait for each other.
+_INSERT = """
+INSERT INTO pegboard.usage AS it (tenant, name, use_frequency, last_used)
+SELECT %(tenant)s, new.name, new.use_frequency, new.last_used
+FROM unnest(%(names)s::text[], %(counts)s::bigint[], %(moments)s::timestamptz[])
+    AS new (name, use_frequency, last_used)
+ORDER BY new.name COLLATE "C"
+ON CONFLICT (tenant, name) DO UPDATE
+"""
+_REPLACE = f"""{_INSERT}
+SET use_frequency = excluded.use_frequency, last_used = excluded.last_used
+"""
+# The sum stays what the column holds, and nobody's clock turns back the last use.
+_ADD = f"""{_INSERT}
+SET use_frequency = it.use_frequency
+        + least(excluded.use_frequency, {MAX_COUNT} - it.use_frequency),
+    last_used = greatest(it.last_used, excluded.last_used)
+"""
+
+
+class PostgresUsage:
+    """The counts of one tenant."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, uses: Mapping[str, Use]) -> None:
+        """Add to the counts of these tools."""
+        self._write(_ADD, {name: (it.count, it.last_used) for name, it in uses.items()})
+
+    def replace(self, usage: Mapping[str, Usage]) -> None:
+        """Replace the counts of these tools."""
+        self._write(
+            _REPLACE, {name: (it.use_frequency, it.last_used) for name, it in usage.items()}
+        )
+
+    def get(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
+        """Return the counts of these tools, or of all that were ever used."""
+        wanted = None if names is None else [check_name(name) for name in names]
+        query = {"tenant": self._transactions.tenant, "names": wanted}
+
+        def read(connection: Connection) -> list[tuple[Any, ...]]:
+            statement = _ALL if wanted is None else _SOME
+            return connection.execute(f"{statement} ORDER BY name".encode(), query).fetchall()
+
+        return {
+            name: Usage(use_frequency=count, last_used=moment and moment.astimezone(UTC))
+            for name, count, moment in self._transactions.read(read)
+        }
+
+    def _write(self, statement: str, counts: Mapping[str, tuple[int, datetime | None]]) -> None:
+        self._transactions.check_open()
+        query = {
+            "tenant": self._transactions.tenant,
+            "names": [check_name(name) for name in counts],
+            "counts": [checked_count(count) for count, _ in counts.values()],
+            "moments": [checked_moment(moment) for _, moment in counts.values()],
+        }
+
+        def write(connection: Connection, _: int) -> None:
+            connection.execute(statement.encode(), query)
+
+        if counts:
+            self._transactions.write(write, announced=False)

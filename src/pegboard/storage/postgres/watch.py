@@ -1,0 +1,98 @@
+"""What changed in a PostgreSQL store: announced by the server, and looked up by revision."""
+
+import time
+
+from pegboard.model.forks import start_anew_in_children
+from pegboard.storage.postgres.connections import Connection, Connections
+from pegboard.storage.postgres.transactions import CHANNEL, tenant_mark
+from pegboard.storage.store import StoreChange
+
+__all__ = ["ChangeFeed"]
+
+WAIT = 0.1
+"""Seconds that one look waits for an announcement."""
+LOOK_ANYWAY = 5.0
+"""Seconds after which it looks unasked: some proxies pass no announcements on."""
+
+_REVISION = "SELECT revision FROM pegboard.tenants WHERE tenant = %s"
+_CHANGES = """
+SELECT revision, horizon,
+    ARRAY(SELECT name FROM pegboard.tools
+        WHERE tenant = %(tenant)s AND revision > %(seen)s),
+    ARRAY(SELECT DISTINCT namespace FROM pegboard.entries
+        WHERE tenant = %(tenant)s AND revision > %(seen)s)
+FROM pegboard.tenants WHERE tenant = %(tenant)s
+"""
+
+
+class ChangeFeed:
+    """A connection that listens; a lost one is replaced, and nothing that happened is missed."""
+
+    def __init__(self, connections: Connections, tenant: str) -> None:
+        self._connections = connections
+        self._tenant = tenant
+        self._mark = tenant_mark(tenant)
+        self._connection: Connection | None = None
+        self._orphans: list[Connection] = []
+        self._seen = 0
+        self._looked = 0.0
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Leave the connection to the parent, without a word to the server."""
+        if self._connection is not None:
+            self._orphans.append(self._connection)
+            self._connection = None
+
+    def begin(self) -> None:
+        """Count as changes what happens from now on.
+
+        Raises:
+            psycopg.Error: when there is no server.
+        """
+        row = self._listen().execute(_REVISION, [self._tenant]).fetchone()
+        self._seen = 0 if row is None else row[0]
+        self._looked = time.monotonic()
+
+    def look(self) -> StoreChange | None:
+        """Wait a moment for a change, and return what it was.
+
+        Raises:
+            psycopg.Error: when there is no server; the next look tries again.
+        """
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = self._listen()
+        elif not self._heard(connection) and time.monotonic() < self._looked + LOOK_ANYWAY:
+            return None
+        return self._changes(connection)
+
+    def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _listen(self) -> Connection:
+        self.close()
+        self._connection = connection = self._connections.new()
+        connection.execute(f"LISTEN {CHANNEL}")
+        return connection
+
+    def _heard(self, connection: Connection) -> bool:
+        heard = list(connection.notifies(timeout=WAIT, stop_after=1))
+        return any(it.payload.startswith(self._mark) for it in heard)
+
+    def _changes(self, connection: Connection) -> StoreChange | None:
+        query = {"tenant": self._tenant, "seen": self._seen}
+        row = connection.execute(_CHANGES, query).fetchone()
+        self._looked = time.monotonic()
+        revision, horizon, tools, namespaces = row or (0, 0, (), ())
+        seen, self._seen = self._seen, revision
+        # Deletions up to the horizon have been forgotten; a revision that falls is a backup that
+        # was restored.
+        if seen < horizon or revision < seen:
+            return StoreChange(everything=True)
+        if not tools and not namespaces:
+            return None
+        return StoreChange(tools=frozenset(tools), namespaces=frozenset(namespaces))

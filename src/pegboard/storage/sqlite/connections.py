@@ -1,0 +1,183 @@
+"""Connections to an SQLite file: one user at a time, and none across a fork."""
+
+import os
+import sqlite3
+import threading
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from pegboard.errors import StorageError
+from pegboard.model.forks import start_anew_in_children
+from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
+
+__all__ = ["Reading", "Writing", "is_in_use"]
+
+# How long a fork waits for what other threads are doing.
+FORK_SECONDS = 10.0
+
+
+class Reading:
+    """A connection for whoever holds this, made when first needed.
+
+    Errors of SQLite leave the context as ours.
+    """
+
+    def __init__(self, file: SqliteFile, first: sqlite3.Connection | None = None) -> None:
+        self._file = file
+        self._connection = first
+        self._closed = False
+        self._forking = False
+        self._lock = threading.RLock()
+        _open.add(self)
+        start_anew_in_children(self)
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock.acquire()
+        try:
+            self._check_open()
+            if self._connection is None:
+                self._file.check_same()
+                self._connection = self._file.connect()
+            self._begin(self._connection)
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise self._file.error(error) from error
+            raise
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            if self._connection is not None:
+                self._end(self._connection, failed=kind is not None)
+            elif kind is None:
+                # Closed by the caller, inside the context.
+                self._check_open()
+        except sqlite3.Error as trouble:
+            raise self._file.error(trouble) from trouble
+        finally:
+            self._lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise self._file.error(error) from error
+
+    def uses(self, path: Path) -> bool:
+        """Tell whether there is a connection to a file."""
+        return self._connection is not None and self._file.path == path
+
+    def close(self) -> None:
+        """Let go of the connection, for good."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def before_fork(self) -> None:
+        """Wait until nobody uses the connection, and let go of it.
+
+        SQLite remembers in memory which locks a process has, and would believe that a child has
+        them too.
+        """
+        if self._lock.acquire(timeout=FORK_SECONDS):
+            self._forking = True
+            if self._connection is not None and not self._connection.in_transaction:
+                self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        """Let others use the connection again."""
+        if self._forking:
+            self._forking = False
+            self._lock.release()
+
+    def after_fork(self) -> None:
+        """Make a new lock; a connection that was in use is neither used nor closed here."""
+        self._lock = threading.RLock()
+        self._forking = False
+        if self._connection is not None:
+            _not_ours.append(self._connection)
+            self._connection = None
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        self._file.check_same()
+
+    def _end(self, connection: sqlite3.Connection, *, failed: bool) -> None:
+        """Finish it; the connection may be in a transaction of the caller's."""
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            url = self._file.url
+            raise StorageError(f"The store {url} is closed: open it again.", url=url)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # On a full disk the log of changes stays where it is; nothing is lost.
+            with suppress(sqlite3.Error):
+                connection.close()
+
+
+class Writing(Reading):
+    """A transaction for whoever holds this: kept at the end, or undone if anything is raised."""
+
+    _fold_above = LOG_LIMIT
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            raise StorageError(
+                f"{self._file.url} is being written by this very thread: do not write while "
+                "being told of the progress.",
+                url=self._file.url,
+            )
+        size = self._file.log_size()
+        if size > self._fold_above:
+            # If readers of an older state prevent it, not again with every write.
+            self._fold_above = size + LOG_LIMIT
+            self._fold_log(connection)
+        elif size <= LOG_LIMIT:
+            self._fold_above = LOG_LIMIT
+        connection.execute("BEGIN IMMEDIATE")
+
+    def _fold_log(self, connection: sqlite3.Connection) -> None:
+        # In a transaction of its own: the next one finds nothing in the log, and begins it anew.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._file.fold_log()
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _end(self, connection: sqlite3.Connection, *, failed: bool) -> None:
+        if not failed:
+            try:
+                self._file.check_same()
+                connection.execute("COMMIT")
+            except BaseException:
+                super()._end(connection, failed=True)
+                raise
+        else:
+            super()._end(connection, failed=True)
+
+
+def is_in_use(path: Path) -> bool:
+    """Tell whether this process is connected to a file."""
+    return any(it.uses(path) for it in list(_open))
+
+
+_open: "WeakSet[Reading]" = WeakSet()
+_not_ours: list[sqlite3.Connection] = []
+
+
+def _before_fork() -> None:
+    for it in list(_open):
+        it.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for it in list(_open):
+        # Another thread may fork at the same time.
+        with suppress(RuntimeError):
+            it.after_fork_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)

@@ -1,0 +1,258 @@
+"""The file of an SQLite store: made, looked at before it is touched, and connected to."""
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from pegboard.errors import StorageError, StoreDamagedError, StoreVersionError
+from pegboard.storage.sqlite.errors import BUSY, damaged, translated, unavailable, words_of
+from pegboard.storage.sqlite.migrations import APPLICATION_ID, VERSION, migrate
+
+__all__ = ["LOG_LIMIT", "RECOVERING", "SIDE_FILES", "SqliteFile"]
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite puts beside a database while it is in use, and after a crash."""
+RECOVERING = ".recovering"
+"""What a recovery adds to the name of the file that is about to take the place of this one."""
+BUSY_SECONDS = 60.0
+LOG_LIMIT = 4 * 1024 * 1024
+"""How large the log of changes becomes before it is brought into the file."""
+
+
+class SqliteFile:
+    """A database on disk; nothing here knows what is in it."""
+
+    def __init__(self, path: Path, *, url: str) -> None:
+        # SQLite puts its other files beside the real one.
+        self.path: Path = Path(os.path.realpath(path))
+        self.url: str = url
+        self._log = self.beside("-wal")
+        self._identity: tuple[int, int] | None = None
+
+    def open(self) -> sqlite3.Connection:
+        """Return the first connection, after making the file or bringing it up to date.
+
+        Raises:
+            StorageError: when that cannot be; then nothing was changed.
+        """
+        try:
+            self._make()
+            self.look()
+            found = self.path.stat()
+            self._identity = found.st_dev, found.st_ino
+            connection = self.connect()
+            try:
+                self._prepare(connection)
+                # A recovery may have kept us waiting, and put another one in its place.
+                self.check_same()
+            except BaseException:
+                connection.close()
+                raise
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self.error(error) from error
+        except StorageError:
+            raise
+        except OSError as error:
+            raise unavailable(words_of(error), self.url) from error
+        return connection
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection that waits for its turn, and whose commits are durable."""
+        connection = self._connect(self._mode())
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            # What was deleted is gone, and no recovery brings it back.
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def connect_to_look(self, *, logged: bool) -> sqlite3.Connection:
+        """Return a connection that changes nothing, not even by being closed.
+
+        Args:
+            logged: whether there is a log of changes, without which it would leave one.
+        """
+        # In the second mode SQLite leaves no trace, but does not see the log.
+        mode = self._mode().replace("=rw", "=ro") if logged else "mode=ro&immutable=1"
+        return self._connect(mode)
+
+    def log_size(self) -> int:
+        """Return how large the log of changes is."""
+        return _size(self._log)
+
+    def fold_log(self) -> None:
+        """Bring the log of changes into the file; the caller holds the turn to write.
+
+        Without that, SQLite before 3.51.3 may lose writes of another connection that begins the
+        log anew in the same moment (https://www.sqlite.org/wal.html#walresetbug): hence it must
+        not do this by itself either.
+        """
+        # What fails here, on a full disk, is done later.
+        with suppress(sqlite3.Error), closing(self.connect()) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def check_same(self) -> None:
+        """See that the file is still the one that was opened.
+
+        SQLite itself goes on writing to a file that was deleted or replaced.
+
+        Raises:
+            StoreUnavailableError: when it is not.
+        """
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise unavailable(
+                "The file is gone: put it back, or open it anew.", self.url
+            ) from error
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise unavailable("The file was replaced while in use: open it anew.", self.url)
+
+    def look(self) -> None:
+        """See whether the file can be ours, without changing a byte or leaving anything.
+
+        Raises:
+            StorageError: when it is not.
+        """
+        try:
+            known = self._header()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self.error(error) from error
+        if known is not None:
+            self._refuse_others(*known)
+
+    def error(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+        """Return what to raise instead of an error of SQLite, or of reading what it says."""
+        return translated(error, self.url)
+
+    def damaged(self, problem: str) -> StoreDamagedError:
+        """Return what to raise when the content is not what was written."""
+        return damaged(problem, self.url)
+
+    def beside(self, suffix: str) -> Path:
+        """Return one of the files that SQLite puts beside this one."""
+        return self.path.with_name(self.path.name + suffix)
+
+    def _make(self) -> None:
+        _make_private_folders(self.path.parent)
+        if self.path.is_dir():
+            raise unavailable("It is a folder: name a file in it.", self.url)
+        if not self.path.exists() and self.beside(RECOVERING).exists():
+            raise self.damaged("The file is gone, as its recovery was interrupted.")
+        # Only ever a new one: opening and closing one that another connection of this process
+        # uses would take away that connection's locks.
+        with suppress(FileExistsError):
+            made = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                if hasattr(os, "fchmod"):
+                    os.fchmod(made, 0o600)
+            finally:
+                os.close(made)
+
+    def _refuse_others(self, application: int, version: int, tables: int) -> None:
+        if application == APPLICATION_ID:
+            if version > VERSION:
+                raise StoreVersionError(url=self.url, found=version, known=VERSION)
+        elif application or version or tables:
+            raise StorageError(
+                f"{self.url} is an SQLite database of another program. Nothing was changed; "
+                "choose another file.",
+                url=self.url,
+            )
+
+    def _header(self) -> tuple[int, int, int] | None:
+        """Return whose file it is, its version and how many tables it has, if that can be seen."""
+        while True:
+            # In this order: a new file gets its first page before there is a log.
+            logged = _size(self._log) > 0
+            if _size(self.path) == 0:
+                if logged:
+                    raise self.damaged("The database is empty, though there is a log of changes.")
+                return None
+            if _size(self.beside("-journal")) > 0:
+                # After a crash while it was made, SQLite has to undo that first.
+                return None
+            try:
+                return self._read_header(logged=logged)
+            except (sqlite3.DatabaseError, StoreDamagedError):
+                # Unless somebody began to write in this moment, it is as it seems.
+                if logged or _size(self._log) == 0:
+                    raise
+
+    def _read_header(self, *, logged: bool) -> tuple[int, int, int]:
+        with closing(self.connect_to_look(logged=logged)) as connection:
+            [page] = connection.execute("PRAGMA page_size").fetchone()
+            # SQLite would take the rest of the last page for zeros.
+            if not logged and _size(self.path) % page:
+                raise self.damaged("The database ends in the middle of a page.")
+            return _identify(connection)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        self._refuse_others(*_identify(connection))
+        connection.execute("PRAGMA page_size = 4096")
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                break
+            except sqlite3.OperationalError as error:
+                # Two that want this at once are both refused, without waiting.
+                if error.sqlite_errorcode & 0xFF not in BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        migrate(connection)
+
+    def _mode(self) -> str:
+        if _is_writable(self.path) or not self.path.exists():
+            return "mode=rw"
+        # What is missing beside it would belong to who may only read, and lock out the owner.
+        if not all(self.beside(it).exists() for it in ("-wal", "-shm")):
+            raise unavailable(
+                "You may only read it, which is possible while somebody who may write has it open: "
+                "see to the permissions.",
+                self.url,
+            )
+        return "mode=ro&readonly_shm=1"
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self.path.as_uri()}?{mode}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+
+def _identify(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    # In one transaction: somebody may be making it in this moment.
+    connection.execute("BEGIN")
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute("COMMIT")
+    return application, version, tables
+
+
+def _make_private_folders(folder: Path) -> None:
+    if not folder.exists():
+        _make_private_folders(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)

@@ -1,0 +1,90 @@
+"""Values by key in an SQLite file: the namespaces of one tenant."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pegboard.storage.encoding import check_key, encode_value
+from pegboard.storage.sqlite.database import SqliteDatabase
+from pegboard.storage.store import ANY, Revision, StoredValue
+
+__all__ = ["SqliteValues"]
+
+_GET = """SELECT value, revision FROM entries
+    WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
+_ITEMS = """SELECT key, value, revision FROM entries
+    WHERE tenant = ? AND namespace = ? AND value IS NOT NULL ORDER BY key"""
+_PUT = """INSERT INTO entries (tenant, namespace, key, revision, value) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (tenant, namespace, key) DO UPDATE
+    SET revision = excluded.revision, value = excluded.value, deleted_at = NULL"""
+_DELETE = """UPDATE entries SET revision = ?, value = NULL, deleted_at = ?
+    WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
+
+
+class SqliteValues:
+    """The values of one namespace."""
+
+    def __init__(self, database: SqliteDatabase, name: str) -> None:
+        self._database = database
+        self._place = (database.tenant, name)
+
+    def get(self, key: str) -> StoredValue | None:
+        """Return a value, or ``None`` when there is none."""
+        place = (*self._place, check_key("key", key))
+        with self._database.reading as connection:
+            found = connection.execute(_GET, place).fetchone()
+        return None if found is None else self._stored(key, *found)
+
+    def items(self) -> Mapping[str, StoredValue]:
+        """Return everything, in the order of the keys."""
+        with self._database.reading as connection:
+            found = connection.execute(_ITEMS, self._place).fetchall()
+        return {key: self._stored(key, value, revision) for key, value, revision in found}
+
+    def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
+        """Keep a value and return its revision."""
+        text = _text(key, value)
+        with self._database.writing as connection:
+            if expected is not ANY:
+                found = connection.execute(_GET, (*self._place, key)).fetchone()
+                self._database.compare(key, None if found is None else found[1], expected)
+            revision = self._database.next_revision(connection)
+            connection.execute(_PUT, (*self._place, key, revision, text))
+        return revision
+
+    def put_many(self, values: Mapping[str, Any]) -> None:
+        """Keep many values, all or none."""
+        texts = [(key, _text(key, value)) for key, value in values.items()]
+        with self._database.writing as connection:
+            revision = self._database.next_revision(connection)
+            connection.executemany(
+                _PUT, [(*self._place, key, revision, text) for key, text in texts]
+            )
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Forget values, and return how many there were."""
+        wanted = [check_key("key", key) for key in keys]
+        now = int(time.time())
+        with self._database.writing as connection:
+            revision = self._database.next_revision(connection)
+            return connection.executemany(
+                _DELETE, [(revision, now, *self._place, key) for key in wanted]
+            ).rowcount
+
+    def _stored(self, key: str, value: str, revision: int) -> StoredValue:
+        try:
+            return StoredValue(value=msgspec.json.decode(value), revision=revision)
+        except (TypeError, ValueError) as error:
+            raise self._database.damaged(
+                f"The value of {key!r} in {self._place[1]!r} cannot be read: {error}."
+            ) from error
+
+
+def _text(key: str, value: object) -> str:
+    check_key("key", key)
+    try:
+        return encode_value(value).decode()
+    except ValueError as error:
+        raise ValueError(f"The value of {key!r} cannot be kept. {error}") from error

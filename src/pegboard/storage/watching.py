@@ -1,0 +1,140 @@
+"""Watchers of a store: one thread looks for changes, for as long as anybody wants to know."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from pegboard.model.forks import start_anew_in_children
+from pegboard.storage.store import StoreChange
+
+__all__ = ["Watchers"]
+
+logger: logging.Logger = logging.getLogger("pegboard.storage")
+
+Watcher = Callable[[StoreChange], object]
+
+PAUSE = 1.0
+"""Seconds after a look or a watcher failed."""
+
+
+class _Told:
+    """One who watches, and what he could not take yet."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.owed: StoreChange | None = None
+        self.troubled = False
+
+
+class Watchers:
+    """Tells watchers what a look at the store finds.
+
+    Args:
+        look: returns what changed since the last look, or ``None``. Called in one thread only; what
+            it raises is logged once, and looked over the next time.
+        interval: seconds between two looks; 0 when ``look`` itself waits (then it must return soon
+            after ``stopping`` is set).
+    """
+
+    def __init__(self, look: Callable[[], StoreChange | None], *, interval: float = 0.25) -> None:
+        self.stopping: threading.Event = threading.Event()
+        self._look = look
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._told: tuple[_Told, ...] = ()
+        self._thread: threading.Thread | None = None
+        start_anew_in_children(self)
+
+    def add(self, watcher: Watcher, *, before_first: Callable[[], None]) -> Callable[[], None]:
+        """Tell a watcher about every later change; call the result to stop.
+
+        ``before_first`` is run before the first look, here and now, so that no change is missed. A
+        watcher that raises is told again.
+        """
+        if not callable(watcher):
+            raise TypeError(f"A watcher is a callable that takes a StoreChange, not {watcher!r}.")
+        told = _Told(watcher)
+        with self._lock:
+            if self._thread is None:
+                before_first()
+                stopping = threading.Event()
+                thread = threading.Thread(
+                    target=self._run, args=(stopping,), name="pegboard-store-watch", daemon=True
+                )
+                thread.start()
+                self.stopping, self._thread = stopping, thread
+            self._told = (*self._told, told)
+
+        def stop() -> None:
+            with self._lock:
+                self._told = tuple(it for it in self._told if it is not told)
+                thread = None if self._told else self._end()
+            _join(thread)
+
+        return stop
+
+    def close(self) -> None:
+        """Stop looking, and wait until the last look is over."""
+        with self._lock:
+            self._told = ()
+            thread = self._end()
+        _join(thread)
+
+    def after_fork(self) -> None:
+        """Forget the thread, which a child does not have, and whom it told."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._told = ()
+
+    def _end(self) -> threading.Thread | None:
+        thread, self._thread = self._thread, None
+        self.stopping.set()
+        return thread
+
+    def _run(self, stopping: threading.Event) -> None:
+        troubled = False
+        while not stopping.wait(self._interval):
+            try:
+                change = self._look()
+                troubled = False
+            except Exception:
+                # Once, not four times a second; a damaged or vanished store may come back.
+                if not troubled:
+                    logger.exception("store_watch_failed")
+                troubled = True
+                stopping.wait(PAUSE)
+                continue
+            taken = [_tell(told, change) for told in self._told]
+            if not all(taken):
+                stopping.wait(PAUSE)
+
+
+def _tell(told: _Told, change: StoreChange | None) -> bool:
+    change = _together(told.owed, change)
+    if change is None:
+        return True
+    try:
+        told.watcher(change)
+    except Exception:
+        # What he could not take now must not be lost.
+        if not told.troubled:
+            logger.exception("store_watcher_failed")
+        told.owed, told.troubled = change, True
+        return False
+    told.owed, told.troubled = None, False
+    return True
+
+
+def _together(one: StoreChange | None, other: StoreChange | None) -> StoreChange | None:
+    if one is None or other is None:
+        return one or other
+    return StoreChange(
+        tools=one.tools | other.tools,
+        namespaces=one.namespaces | other.namespaces,
+        everything=one.everything or other.everything,
+    )
+
+
+def _join(thread: threading.Thread | None) -> None:
+    if thread is not None and thread is not threading.current_thread():
+        thread.join(timeout=10)

@@ -1,0 +1,380 @@
+import gc
+import inspect
+import json
+import threading
+from abc import ABC
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pegboard.compat.registrytools import (
+    JSONStorage,
+    SQLiteStorage,
+    ToolMetadata,
+    ToolStorage,
+    ToolTemperature,
+)
+from pegboard.errors import InvalidToolError, StorageError
+
+NOW = datetime.now(UTC)
+FULL = ToolMetadata(
+    name="aws_cost_explorer",
+    description="查询 AWS 账单 \N{PUSHPIN}",
+    mcp_server="aws",
+    defer_loading=False,
+    tags={"aws", "billing", "成本"},
+    category="cloud",
+    use_frequency=12,
+    last_used=NOW,
+    input_schema={"type": "object", "properties": {"start_date": {"type": "string"}}},
+    output_schema={"type": "array", "items": {"type": "number"}},
+)
+Kind = type[JSONStorage] | type[SQLiteStorage]
+both = pytest.mark.parametrize("kind", [JSONStorage, SQLiteStorage])
+
+
+class CustomStorage(ToolStorage):
+    """As the document shows it: two methods, no `delete`."""
+
+    tools: Mapping[str, ToolMetadata] = {}
+
+    def load_all(self):
+        return list(self.tools.values())
+
+    def save(self, tool):
+        self.tools = {**self.tools, tool.name: tool}
+
+
+@pytest.mark.covers("R-REG-21")
+def test_metadata_has_the_fields_and_defaults_of_the_document() -> None:
+    assert ToolMetadata(name="a", description="b").model_dump() == {
+        "name": "a",
+        "description": "b",
+        "mcp_server": None,
+        "defer_loading": True,
+        "tags": [],
+        "category": None,
+        "use_frequency": 0,
+        "last_used": None,
+        "input_schema": None,
+        "output_schema": None,
+    }
+    assert ToolMetadata(name="a", description="b").tags == set()
+    with pytest.raises(ValidationError):
+        ToolMetadata.model_validate({"name": "a"})
+
+
+@pytest.mark.covers("R-REG-21")
+def test_metadata_survives_its_own_json_and_shares_nothing() -> None:
+    assert ToolMetadata.model_validate_json(FULL.model_dump_json()) == FULL
+    one, other = (ToolMetadata(name="a", description="") for _ in range(2))
+    one.tags.add("mine")
+    assert other.tags == set()
+
+
+@pytest.mark.covers("R-REG-35")
+@pytest.mark.parametrize(
+    "wrong",
+    [{"name": 1}, {"tags": "ab"}, {"use_frequency": -1}, {"last_used": "soon"}, {"last_used": []}],
+    ids=ascii,
+)
+def test_metadata_of_the_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ToolMetadata.model_validate({"name": "a", "description": "", **wrong})
+
+
+def test_a_moment_is_in_utc_wherever_it_comes_from() -> None:
+    tool = ToolMetadata(name="a", description="", last_used=NOW.replace(tzinfo=None))
+    assert tool.last_used == NOW
+    tool.last_used = NOW.astimezone(timezone(timedelta(hours=8)))
+    assert tool.last_used.utcoffset() == timedelta()
+    assert tool.last_used == NOW
+
+
+@pytest.mark.covers("R-REG-18")
+def test_a_storage_is_abstract_and_has_the_three_methods_of_the_document() -> None:
+    assert issubclass(ToolStorage, ABC)
+    assert inspect.isabstract(ToolStorage)
+    assert list(inspect.signature(ToolStorage.load_all).parameters) == ["self"]
+    assert list(inspect.signature(ToolStorage.save).parameters) == ["self", "tool"]
+    assert list(inspect.signature(ToolStorage.delete).parameters) == ["self", "tool_name"]
+
+
+@pytest.mark.covers("R-REG-20", "X-REG-11")
+def test_a_storage_of_the_documents_two_methods_gets_the_rest() -> None:
+    storage = CustomStorage()
+    storage.save_many([FULL, ToolMetadata(name="b", description="")])
+    assert storage.get("b") == ToolMetadata(name="b", description="")
+    assert storage.get("c") is None
+    assert storage.exists("b")
+    assert not storage.exists("c")
+    assert storage.count() == 2
+    assert not storage.is_empty()
+    assert storage.validate()
+    assert storage.path is None
+    assert storage.load_by_temperature(ToolTemperature.HOT) == [FULL]
+    with pytest.raises(NotImplementedError, match="CustomStorage cannot delete 'b'"):
+        storage.delete("b")
+
+
+@pytest.mark.covers("R-REG-20")
+def test_a_storage_that_forgets_to_call_its_parent_works() -> None:
+    class Careless(CustomStorage):
+        def __init__(self) -> None:
+            self.other = 1
+
+        def delete(self, tool_name: str) -> None:
+            self.tools = {it.name: it for it in self.load_all() if it.name != tool_name}
+
+    storage = Careless()
+    storage.save(FULL)
+    assert storage.path is None
+    storage.clear()
+    assert storage.is_empty()
+
+
+def test_a_storage_that_cannot_be_read_is_not_valid() -> None:
+    class Broken(CustomStorage):
+        def load_all(self):
+            raise ZeroDivisionError
+
+    assert not Broken().validate()
+
+
+@both
+@pytest.mark.covers("R-REG-19")
+def test_every_field_survives_a_restart(kind: Kind, tmp_path: Path) -> None:
+    bare = ToolMetadata(name="bare", description="")
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        storage.save(bare)
+    with kind(tmp_path / "tools") as storage:
+        assert storage.load_all() == [FULL, bare]
+        assert storage.get(FULL.name) == FULL
+        assert storage.get("bare") == bare
+
+
+@pytest.mark.covers("R-REG-19")
+@pytest.mark.parametrize(
+    ("kind", "given", "file"),
+    [
+        (JSONStorage, "tools.json", "tools.json"),
+        (JSONStorage, "tools", "tools.json"),
+        (SQLiteStorage, "tools.db", "tools.db"),
+        (SQLiteStorage, "tools", "tools.db"),
+        (JSONStorage, "mine: 100%20/tools.json", "mine: 100%20/tools.json"),
+    ],
+)
+def test_the_file_is_where_it_was_asked_for(
+    kind: Kind, given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with kind(given) as storage:
+        assert list(tmp_path.iterdir()) == []
+        assert storage.path == Path(file)
+        storage.save(FULL)
+    assert (tmp_path / file).is_file()
+
+
+@both
+@pytest.mark.covers("R-REG-19", "X-REG-11")
+def test_the_helpers_tell_what_is_there(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        assert not storage.validate()
+        storage.initialize()
+        assert storage.is_empty()
+        storage.save_many([FULL, ToolMetadata(name="b", description="")])
+        assert storage.validate()
+        assert storage.count() == 2
+        assert storage.exists("b")
+        assert storage.delete("b")
+        assert not storage.delete("b")
+        assert not storage.exists("b")
+        storage.clear()
+        assert storage.load_all() == []
+
+
+@both
+@pytest.mark.covers("R-REG-33")
+def test_a_batch_is_kept_beside_what_is_there_all_or_none(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        storage.save_many([])
+        storage.save_many(ToolMetadata(name=f"t{it}", description="") for it in range(50))
+        assert storage.count() == 51
+        bad = ToolMetadata(name="a\nb", description="")
+        with pytest.raises(InvalidToolError):
+            storage.save_many([ToolMetadata(name="good", description=""), bad])
+        assert storage.count() == 51
+
+
+@both
+@pytest.mark.covers("R-REG-19")
+def test_saving_again_replaces_usage_too(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        storage.save(FULL.model_copy(update={"use_frequency": 0, "last_used": None}))
+        found = storage.get(FULL.name)
+        assert found is not None
+        assert (found.use_frequency, found.last_used) == (0, None)
+        storage.save(FULL)
+        assert storage.get(FULL.name) == FULL
+
+
+@both
+@pytest.mark.covers("X-REG-4", "R-REG-30")
+def test_tools_are_loaded_by_temperature(kind: Kind, tmp_path: Path) -> None:
+    def used(name: str, times: int, days_ago: int) -> ToolMetadata:
+        moment = NOW - timedelta(days=days_ago)
+        return ToolMetadata(name=name, description="", use_frequency=times, last_used=moment)
+
+    with kind(tmp_path / "tools") as storage:
+        storage.save_many(
+            [
+                used("hot", 10, 0),
+                used("hotter", 99, 29),
+                used("cooling", 50, 31),
+                used("warm", 3, 59),
+                used("forgotten", 99, 61),
+                used("cold", 2, 0),
+                ToolMetadata(name="new", description=""),
+            ]
+        )
+
+        def names(temperature: ToolTemperature | str, limit: int | None = None) -> list[str]:
+            return [it.name for it in storage.load_by_temperature(temperature, limit)]
+
+        assert names(ToolTemperature.HOT) == ["hotter", "hot"]
+        assert names("warm") == ["cooling", "warm"]
+        assert set(names(ToolTemperature.COLD)) == {"forgotten", "cold", "new"}
+        assert names(ToolTemperature.HOT, 1) == ["hotter"]
+        assert names(ToolTemperature.HOT, 0) == []
+        with pytest.raises(ValueError, match="limit"):
+            names(ToolTemperature.HOT, -1)
+        with pytest.raises(ValueError, match="lukewarm"):
+            names("lukewarm")
+
+
+@both
+def test_what_was_loaded_can_be_edited_and_saved(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        [found] = storage.load_all()
+        assert found.input_schema is not None
+        found.input_schema["required"] = ["start_date"]
+        found.tags.add("new")
+        assert storage.get(FULL.name) == FULL
+        storage.save(found)
+        assert storage.get(FULL.name) == found
+
+
+@both
+@pytest.mark.covers("R-REG-36")
+@pytest.mark.parametrize("name", ["'; DROP TABLE tools; --", "../../etc/passwd", "%", "a b"])
+def test_text_that_means_something_elsewhere_is_only_text(
+    kind: Kind, name: str, tmp_path: Path
+) -> None:
+    tool = ToolMetadata(name=name, description=name, category=name, tags={name})
+    with kind(tmp_path / "tools") as storage:
+        storage.save_many([tool, FULL])
+        assert storage.get(name) == tool
+        assert storage.delete(name)
+        assert storage.load_all() == [FULL]
+
+
+@both
+@pytest.mark.covers("R-REG-35")
+@pytest.mark.parametrize("name", ["", "  ", "a\0", "\ud800", "a" * 513], ids=ascii)
+def test_names_that_cannot_be_are_refused_and_not_there(
+    kind: Kind, name: str, tmp_path: Path
+) -> None:
+    with kind(tmp_path / "tools") as storage:
+        with pytest.raises(InvalidToolError):
+            storage.save(ToolMetadata(name=name, description=""))
+        assert storage.get(name) is None
+        assert not storage.exists(name)
+        assert not storage.delete(name)
+
+
+@both
+@pytest.mark.covers("R-REG-40")
+def test_a_hundred_parallel_registrations_are_a_hundred_tools(kind: Kind, tmp_path: Path) -> None:
+    storages = [kind(tmp_path / "tools") for _ in range(4)]
+    start = threading.Barrier(16)
+
+    def register(number: int) -> None:
+        if number < 16:
+            start.wait(timeout=10)
+        storages[number % 4].save(ToolMetadata(name=f"t{number}", description=""))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(register, range(100)))
+    assert {it.name for it in storages[0].load_all()} == {f"t{number}" for number in range(100)}
+    for storage in storages:
+        storage.close()
+
+
+@pytest.mark.covers("X-REG-13")
+def test_a_json_file_is_whole_whenever_somebody_looks(tmp_path: Path) -> None:
+    writing = threading.Event()
+    writing.set()
+
+    def write() -> None:
+        try:
+            for number in range(20):
+                with JSONStorage(tmp_path / "tools") as storage:
+                    storage.save(FULL.model_copy(update={"name": f"t{number}"}))
+        finally:
+            writing.clear()
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        while writing.is_set():
+            for file in tmp_path.glob("tools.json"):
+                assert json.loads(file.read_text("utf-8"))
+        written.result()
+    assert len(json.loads((tmp_path / "tools.json").read_text("utf-8"))["tools"]) == 20
+
+
+@both
+def test_a_damaged_file_is_not_valid_and_not_overwritten(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        assert storage.path is not None
+        storage.path.write_bytes(b'{"a": {"name": "a", "descr' * 200)
+        before = storage.path.read_bytes()
+        assert not storage.validate()
+        with pytest.raises(StorageError):
+            storage.save(FULL)
+        assert storage.path.read_bytes() == before
+
+
+@both
+def test_a_closed_storage_opens_again_and_one_that_is_dropped_leaves_no_thread(
+    kind: Kind, tmp_path: Path
+) -> None:
+    before = set(threading.enumerate())
+    storage = kind(tmp_path / "tools")
+    storage.save(FULL)
+    storage.close()
+    storage.close()
+    assert storage.load_all() == [FULL]
+    del storage
+    gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=5)
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.covers("X-REG-11")
+def test_tools_move_from_json_to_sqlite_and_back(tmp_path: Path) -> None:
+    with JSONStorage(tmp_path / "a") as one, SQLiteStorage(tmp_path / "b") as two:
+        one.save_many([FULL, ToolMetadata(name="b", description="")])
+        two.save_many(one.load_all())
+        with JSONStorage(tmp_path / "c") as three:
+            three.save_many(two.load_all())
+            assert three.load_all() == one.load_all()

@@ -1,0 +1,228 @@
+"""Folds of the JSON store: others write meanwhile, and whoever dies at any point loses nothing."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.model import Tool
+from pegboard.storage import open_store
+from pegboard.storage.json_file import files
+from pegboard.storage.json_file.fold import Fold
+from tests.storage.test_json_file import files as files_of
+from tests.storage.test_json_file import names, until
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tools.json"
+
+
+@pytest.fixture
+def while_folding(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is appended to it is done once each, in the middle of the next fold."""
+    todo: list[Any] = []
+    write = Fold.write
+
+    def interrupted(fold: Fold) -> None:
+        if todo:
+            todo.pop(0)()
+        write(fold)
+
+    monkeypatch.setattr(Fold, "write", interrupted)
+    monkeypatch.setattr(files, "QUIET", 0.0)
+    return todo
+
+
+def test_what_is_written_during_a_fold_waits_for_nobody_and_is_kept(
+    path: Path, while_folding: list[Any]
+) -> None:
+    kept = threading.Event()
+    with open_store(path) as store, open_store(path) as other, open_store(path) as late:
+
+        def meanwhile() -> None:
+            store.save(Tool(name="b"))
+            other.save_many([Tool(name="c"), Tool(name="a", description="changed")])
+            other.namespace("pins").put("x", 1)
+            kept.set()
+
+        while_folding.append(meanwhile)
+        store.save(Tool(name="a"))
+        assert kept.wait(5)
+        for one in (store, other, late):
+            assert names(one) == ["a", "b", "c"]
+            assert one.load(["a"])["a"].tool.description == "changed"
+            assert one.namespaces() == ["pins"]
+    assert files_of(path) == ["tools.json", "tools.state.json"]
+    assert list(json.loads(path.read_bytes())["tools"]) == ["a", "b", "c"]
+
+
+def test_an_edit_during_a_fold_is_not_overwritten(path: Path, while_folding: list[Any]) -> None:
+    edited = threading.Event()
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+    text = path.read_text("utf-8").replace('"defer', '"description": "by hand", "defer')
+
+    def edit() -> None:
+        path.write_text(text, "utf-8")
+        edited.set()
+
+    with open_store(path) as store:
+        while_folding.append(edit)
+        store.save(Tool(name="b"))
+        assert edited.wait(5)
+        until(lambda: list(json.loads(path.read_bytes())["tools"]) == ["a", "b"])
+    with open_store(path) as store:
+        assert store.load(["a"])["a"].tool.description == "by hand"
+        assert names(store) == ["a", "b"]
+
+
+def test_somebody_else_who_folds_meanwhile_is_not_undone(
+    path: Path, while_folding: list[Any]
+) -> None:
+    done = threading.Event()
+
+    def meanwhile() -> None:
+        with open_store(path) as other:
+            other.save(Tool(name="b"))
+        done.set()
+
+    with open_store(path) as store:
+        while_folding.append(meanwhile)
+        store.save(Tool(name="a"))
+        assert done.wait(5)
+        assert names(store) == ["a", "b"]
+    with open_store(path) as store:
+        assert names(store) == ["a", "b"]
+    assert files_of(path) == ["tools.json"]
+
+
+def test_a_file_under_way_is_not_taken_for_one_that_was_left_behind(
+    path: Path, while_folding: list[Any]
+) -> None:
+    done = threading.Event()
+
+    def meanwhile() -> None:
+        open_store(path)
+        assert any(it.suffix == ".tmp" for it in path.parent.iterdir())
+        done.set()
+
+    with open_store(path) as store:
+        while_folding.append(meanwhile)
+        store.save(Tool(name="a"))
+        assert done.wait(5)
+        until(path.exists)
+
+
+def test_the_longer_a_fold_takes_the_rarer_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "QUIET", 0.0)
+    monkeypatch.setattr(files, "SHARE", 1e9)
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        until(path.exists)
+        store.save(Tool(name="b"))
+        # Kept by another: it has its own measure, and nobody waits for this one.
+        with open_store(path) as other:
+            assert names(other) == ["a", "b"]
+        journal = path.with_name("tools.json.journal")
+        store.save(Tool(name="c"))
+        assert journal.read_bytes().count(b"\n") >= 2
+
+
+VERSION_0 = '{"old": {"name": "old"}}'
+CRASHING = """
+import json, os, sys
+from pegboard.model import Tool
+from pegboard.storage import open_store
+from pegboard.storage.json_file.fold import Fold
+
+CALLS = ("write", "fsync", "replace", "ftruncate", "unlink", "open", "close")
+real_exit, real_write, fold_write = os._exit, os.write, Fold.write
+
+
+def dies(name):
+    real = getattr(os, name)
+
+    def call(*arguments, **options):
+        global step
+        step -= 1
+        if step == 0:
+            if name == "write":
+                # Half of it is on the disk.
+                real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+            real_exit(9)
+        return real(*arguments, **options)
+
+    return call
+
+
+def child(path, told):
+    store = open_store(path)
+
+    def keep(word, tool):
+        store.save(tool)
+        real_write(told, word)
+
+    def meanwhile(fold):
+        fold_write(fold)
+        Fold.write = fold_write
+        keep(b"b ", Tool(name="b"))
+        keep(b"a2 ", Tool(name="a", description="2"))
+
+    Fold.write = meanwhile
+    for name in CALLS:
+        setattr(os, name, dies(name))
+    keep(b"a1 ", Tool(name="a", description="1"))
+    store.namespace("room").put("key", 1)
+    real_write(told, b"key ")
+    store._files._fold()
+    keep(b"c ", Tool(name="c"))
+    store.close()
+
+
+for number in range(1, 1000):
+    path = f"{sys.argv[1]}/{number}/tools.json"
+    os.mkdir(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(VERSION_0)
+    ours, told = os.pipe()
+    step = number
+    if os.fork() == 0:
+        child(path, told)
+        real_exit(0)
+    os.close(told)
+    with open(ours, "rb") as words:
+        told = words.read().decode().split()
+    code = os.waitstatus_to_exitcode(os.wait()[1])
+    print(json.dumps([path, code, told]))
+    if code != 9:
+        break
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="It forks.")
+@pytest.mark.covers("R-REG-40")
+def test_whoever_dies_at_any_step_of_a_fold_loses_nothing(tmp_path: Path) -> None:
+    script = f"VERSION_0 = {VERSION_0!r}\n{CRASHING}"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(runs) > 40
+    assert [code for _, code, _ in runs] == [9] * (len(runs) - 1) + [0]
+    for name, _, told in runs:
+        with open_store(name) as store:
+            # So that the file is written in any case.
+            store.save(Tool(name="afterwards"))
+            found = {it.tool.name: it.tool.description for it in store.load_all()}
+            assert found.keys() >= {"old", *(word[0] for word in told if word != "key")}, name
+            assert "a2" not in told or found["a"] == "2", name
+            assert "key" not in told or store.namespaces() == ["room"], name
+        first = Path(name).with_name("tools.json.v0")
+        assert first.read_text("utf-8") == VERSION_0
+        assert set(files_of(Path(name))) <= {"tools.json", "tools.state.json", first.name}, name
