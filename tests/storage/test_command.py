@@ -86,12 +86,15 @@ def test_what_is_not_there_is_no_empty_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "typo2.db").touch()
+    (tmp_path / "typo.err").write_text("a neighbour", encoding="utf-8")
     for name in ("typo.db", "typo.json", "no/such/typo.db"):
         for command in (["check"], ["info"], ["recover"]):
             assert main([*command, str(tmp_path / name)]) == 1
         assert main(["copy", str(tmp_path / name), str(tmp_path / "target.db")]) == 1
-    assert [it.name for it in tmp_path.iterdir()] == ["typo2.db"]
-    assert "There is no" in capsys.readouterr().err
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["typo.err", "typo2.db"]
+    assert "There is nothing in" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "typo2.db")]) == 1
+    assert (tmp_path / "typo2.db").stat().st_size == 0
 
 
 def test_a_sound_store_is_left_alone(url: str, capsys: pytest.CaptureFixture[str]) -> None:

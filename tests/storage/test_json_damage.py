@@ -360,3 +360,12 @@ def test_closing_over_a_broken_edit_keeps_the_journal(path: Path) -> None:
     with open_store(path) as store:
         assert store.load(["a"])["a"].tool.description == "first"
     assert files(path) == ["tools.json"]
+
+
+def test_a_configuration_of_servers_is_no_store_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"t": {"command": "x"}}}', encoding="utf-8")
+    with pytest.raises(StoreDamagedError, match=r"Hub\.open"):
+        open_store(path)
+    assert path.read_text("utf-8") == '{"mcpServers": {"t": {"command": "x"}}}'
+    assert [it.name for it in tmp_path.iterdir()] == ["mcp.json"]

@@ -142,7 +142,7 @@ from pegboard.model import Tool
 from pegboard.storage import open_store
 from pegboard.storage.json_file.fold import Fold
 
-CALLS = ("write", "fsync", "replace", "ftruncate", "unlink", "open", "close")
+CALLS = ("write", "fsync", "fdatasync", "replace", "ftruncate", "unlink", "open", "close")
 real_exit, real_write, fold_write = os._exit, os.write, Fold.write
 
 

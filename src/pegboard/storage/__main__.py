@@ -1,12 +1,12 @@
 """Look after stores by hand: `python -m pegboard.storage check|recover|copy|info`."""
 
 import argparse
-import glob
 import sys
 from collections.abc import Callable, Sequence
 
 from pegboard.errors import StorageError
 from pegboard.storage.copying import copy_store
+from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.recovery import recover as recover_json
 from pegboard.storage.open_store import DEFAULT_TENANT, open_store, scheme_of
 from pegboard.storage.recovered import Recovered
@@ -81,11 +81,12 @@ def _recover(options: argparse.Namespace) -> int:
 
 def _existing(options: argparse.Namespace) -> Store:
     # To open a store makes it; a wrong name must not look like an empty one.
-    if scheme_of(options.url) in _RECOVERIES:
-        path = path_of(options.url)
-        beside = path.parent.glob(f"{glob.escape(path.stem)}.*") if path.parent.is_dir() else ()
-        if not any(beside):
-            raise ValueError(f"There is no {options.url}.")
+    path = path_of(options.url)
+    tenant = None if options.tenant == DEFAULT_TENANT else options.tenant
+    own = {"json": lambda: paths_of(path, tenant), "sqlite": lambda: [path]}
+    files = own.get(scheme_of(options.url), lambda: None)()
+    if files is not None and not any(it.exists() and it.stat().st_size for it in files):
+        raise ValueError(f"There is nothing in {options.url}.")
     return open_store(options.url, tenant=options.tenant)
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -55,6 +55,10 @@ class FileGoneError(StoreUnavailableError):
             f"`python -m pegboard.storage recover {shlex.quote(path)}`.",
             url=path,
         )
+
+
+# What was written and the size of the file, without its times; not every system has it.
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 class JsonDisk:
@@ -153,7 +157,7 @@ class JsonDisk:
         line = b"" if begin is None else encode_header(begin)
         try:
             write_all(handle, line + frame)
-            os.fsync(handle)
+            _sync(handle)
             if begin is not None:
                 sync_folder(self.paths.folder)
         except BaseException:

@@ -328,7 +328,11 @@ class JsonFiles:
     def _warn(self, error: Exception) -> None:
         # Nothing is lost: the journal says it all. Once is enough.
         if not self._troubled:
-            logger.warning("store_fold_failed", extra={"path": self._url, "error": str(error)})
+            logger.warning(
+                "store_fold_failed: %s: %s What is new stays in the journal beside it.",
+                *(self._url, error),
+                extra={"path": self._url, "error": str(error)},
+            )
         self._troubled = True
 
     def _leave(self) -> None:

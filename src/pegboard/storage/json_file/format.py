@@ -26,6 +26,8 @@ _decode_rooms = msgspec.json.Decoder(dict[str, Raws]).decode
 _decode_tenant = msgspec.json.Decoder(str | None).decode
 _BOM = b"\xef\xbb\xbf"
 _decode_usages = msgspec.json.Decoder(dict[str, StoredUsage]).decode
+_SERVER_FILES = frozenset({"mcpServers", "servers", "context_servers"})
+"""What a client's configuration has at its top; people mix the two up."""
 
 
 def load_content(paths: JsonPaths, tenant: str | None) -> JsonContent:
@@ -75,6 +77,8 @@ def read_tools(content: JsonContent, data: bytes, path: Path) -> None:
     around = _listed(compact, path) if compact[:1] == b"[" else _object(compact, path)
     del compact
     version = _version(around, path) if "version" in around or "tools" in around else 0
+    if not version and not around.keys().isdisjoint(_SERVER_FILES):
+        raise _wrong(path, "These are servers, not tools: open the file with `Hub.open`.")
     for migrate in MIGRATIONS[version:]:
         around = migrate(around)
     content.tools_version = version
