@@ -4,8 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import settings
 
 from pegboard import CallRecord
+
+# How long an example takes says more about the machine than about our code.
+settings.register_profile("unhurried", parent=settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture

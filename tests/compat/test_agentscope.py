@@ -49,6 +49,7 @@ from pegboard.policies import Retry, Validation
 from pegboard.upstream.sdk_sessions import call_on_streams
 from tests.compat.excelmanus_servers import in_memory
 from tests.compat.raw_servers import answering
+from tests.upstream.processes import LIGHT
 
 SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
 TEXT = types.TextContent(text="hello")
@@ -93,7 +94,7 @@ def client_of(server: Any, name: str = "shop") -> StatefulClientBase:
 
 
 def echo_client() -> StdioStatefulClient:
-    return StdioStatefulClient("echo", sys.executable, [SERVER])
+    return StdioStatefulClient("echo", sys.executable, ["-S", "-E", LIGHT])
 
 
 @asynccontextmanager
@@ -462,7 +463,7 @@ async def test_a_process_keeps_its_state_between_calls_and_ends_with_the_session
     assert (await pid()).content == first
     progress = await client.get_callable_function("progress", on_progress=on_progress)
     await progress(n=2)
-    assert steps == [(1, 2, "step 1"), (2, 2, "step 2")]
+    assert steps == [(1, 2, None), (2, 2, None)]
     await client.reset_session()
     assert (await pid()).content != first
     await client.close()

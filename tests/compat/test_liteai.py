@@ -50,9 +50,10 @@ from pegboard.toolsets import Toolset
 from tests.compat.raw_servers import ECHO as RAW_ECHO
 from tests.compat.raw_servers import answering
 from tests.upstream.http_servers import serving
+from tests.upstream.processes import LIGHT
 
 SERVER = str(Path(__file__).parents[1] / "upstream/servers/echo_server.py")
-ECHO = LocalServerParams(command=sys.executable, args=[SERVER])
+ECHO = LocalServerParams(command=sys.executable, args=["-S", "-E", LIGHT])
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 

@@ -99,13 +99,15 @@ def limits(**seconds: float) -> Timeouts:
     return Timeouts(**seconds)
 
 
-async def until(holds: Callable[[], object], what: str = "the condition") -> None:
+async def until(
+    holds: Callable[[], object], what: str = "the condition", *, seconds: float = 5
+) -> None:
     """Wait until something is true that no event tells of."""
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(seconds):
         while not holds():  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.005)
         return
-    raise AssertionError(f"{what} did not come true within 5 s")
+    raise AssertionError(f"{what} did not come true within {seconds:g} s")
 
 
 def text_of(result: Mapping[str, Any]) -> str:

@@ -1,20 +1,23 @@
 """Answers that are almost right, over every transport."""
 
+import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
+from anyio.abc import SocketStream
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig
+from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.messages import mended
 from tests.upstream.board_servers import hub_of
-from tests.upstream.http_servers import serving
-from tests.upstream.test_hostile import raw
+from tests.upstream.http_servers import read_request, serving, serving_raw
 
 START = '{"jsonrpc": "2.0", "id": ID, '
 GOOD = START + '"result": {"content": [{"type": "text", "text": "fine"}]}}'
@@ -81,6 +84,20 @@ async def test_a_byte_order_mark_is_no_part_of_an_answer() -> None:
         assert (await hub.call("mcp_web_go")).text() == "fine"
 
 
+async def test_what_comes_over_a_stream_of_its_own_is_mended_too() -> None:
+    async def handle(stream: SocketStream) -> None:
+        await read_request(stream)
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+        await stream.send(head + f"data: {HALF.replace('ID', '1')}\r\n\r\n".encode())
+
+    async with serving_raw(handle) as origin, HttpPool() as pool:
+        client = pool.client_for(web(origin))
+        request = client.build_request("GET", origin, headers={"accept": "text/event-stream"})
+        response = await client.send(request, stream=True)
+        (event,) = [event.data async for event in httpx2.EventSource(response)]
+    assert json.loads(event)["result"]["content"][0]["text"] == "a\ufffdb"
+
+
 @pytest.mark.parametrize("kind", ["event", "json"])
 @pytest.mark.parametrize(
     "answer",
@@ -93,17 +110,9 @@ async def test_what_cannot_be_read_is_one_line_and_not_put_into_the_servers_mout
     async with serving(careless(answer, kind)) as origin, hub_of(web(origin)) as hub:
         with anyio.fail_after(5), pytest.raises(ProtocolError) as caught:
             await hub.call("mcp_web_go")
-        expected = f"Server 'web' ({origin}/mcp) gave an answer that cannot be read."
-        assert (str(caught.value), caught.value.rpc_code) == (expected, None)
-
-
-async def test_a_tool_with_a_very_deep_schema_costs_itself_at_most() -> None:
-    deep: dict[str, Any] = {}
-    for _ in range(150):
-        deep = {"properties": {"x": deep}}
-    listed = {"result": {"tools": [{"name": "deep", "inputSchema": deep}, *TOOLS]}}
-    async with hub_of(raw({"tools/list": listed})) as hub:
-        assert "mcp_raw_go" in hub.registry
+        said = "gave an answer that cannot be read: it is broken, or nested too deeply."
+        assert str(caught.value) == f"Server 'web' ({origin}/mcp) {said}"
+        assert caught.value.rpc_code is None
 
 
 def test_what_the_sdk_can_read_is_left_as_it_is() -> None:

@@ -45,7 +45,7 @@ async def test_killing_the_process_in_mid_call_ends_the_call_and_the_next_one_wo
 
 
 async def test_a_frozen_process_hangs_neither_the_call_nor_the_goodbye() -> None:
-    config = script("light", timeouts=limits(call=0.2))
+    config = script("light", timeouts=limits(call=1))
     with anyio.fail_after(15):
         async with hub_of(config) as hub:
             pid = await pid_of(hub)
@@ -70,19 +70,22 @@ async def test_what_is_no_server_is_a_clear_error_within_the_limit(
     with anyio.fail_after(15):
         async with hub_of(config) as hub:
             status = hub.servers["odd"]
-            assert status.state == ServerState.DOWN
+            # The background may already be trying again.
+            assert status.state in (ServerState.DOWN, ServerState.STARTING)
             assert status.last_error
             with pytest.raises(ServerUnavailableError) as caught:
                 await hub.server("odd").start()
             assert not caught.value.sent
 
 
+@pytest.mark.timeout(60)
 async def test_a_line_of_fifty_megabytes_arrives_whole() -> None:
     async with hub_of(script("light")) as hub:
         result = await hub.call("mcp_light_big", {"n": 50_000_000})
         assert len(result.text()) == 50_000_000
 
 
+@pytest.mark.timeout(60)
 async def test_a_hundred_servers_of_which_ten_crash_and_ten_are_silent() -> None:
     def config(number: int) -> ServerConfig:
         name = f"s{number}"
@@ -95,7 +98,7 @@ async def test_a_hundred_servers_of_which_ten_crash_and_ten_are_silent() -> None
             )
         return script(name)
 
-    with anyio.fail_after(18):
+    with anyio.fail_after(55):
         async with hub_of(*[config(number) for number in range(100)]) as hub:
             states = [status.state for status in hub.servers.values()]
             assert states.count(ServerState.READY) == 80
@@ -116,7 +119,8 @@ async def test_a_server_that_comes_back_on_the_same_port_is_found_again() -> Non
         await hub.call("mcp_web_echo", {"text": "two"})
     assert hub.servers["web"].state in (ServerState.DOWN, ServerState.STARTING)
     async with serving(build_server().streamable_http_app(), port=port):
-        await until(lambda: hub.servers["web"].state == ServerState.READY)
+        # It pauses for longer the more often it has tried meanwhile.
+        await until(lambda: hub.servers["web"].state == ServerState.READY, seconds=15)
         assert (await hub.call("mcp_web_echo", {"text": "three"})).text() == "three"
         await hub.close()
 

@@ -45,23 +45,41 @@ class Asking(Bench):
         return (await asked.elicit_form("Well?", {"type": "object", "properties": {}})).action
 
 
+class Person:
+    """Somebody who is waited for in a thread; whatever is done meanwhile must not wait too."""
+
+    def __init__(self) -> None:
+        self._decided = threading.Event()
+        self._waited_in_vain = False
+
+    async def decides(self) -> None:
+        await anyio.to_thread.run_sync(self._wait)
+
+    def _wait(self) -> None:
+        self._waited_in_vain = not self._decided.wait(10)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._decided.set()
+        assert not self._waited_in_vain
+
+
 async def test_closing_a_hub_ends_what_is_waiting_in_a_thread_for_a_person() -> None:
-    asked, person = anyio.Event(), threading.Event()
+    asked, person = anyio.Event(), Person()
 
     async def ask_person(server: str, params: Mapping[str, Any]) -> None:
         asked.set()
-        await anyio.to_thread.run_sync(person.wait, 15)
+        await person.decides()
 
     hub = hub_of(memory("calc", Asking(), protocol="legacy"), elicitation=ask_person)
     await hub.start()
     async with anyio.create_task_group() as group:
         group.start_soon(lost, hub)
         await asked.wait()
-        try:
-            with anyio.fail_after(5):
-                await hub.close()
-        finally:
-            person.set()
+        with person:
+            await hub.close()
 
 
 @pytest.mark.parametrize("way", ["group", "task"])
@@ -140,7 +158,7 @@ async def test_a_server_that_is_stopped_while_it_connects_is_not_started_again(
         command="/bin/sh",
         # Ending it takes longer than it may take to connect.
         args=("-c", f"trap '' TERM; echo x >> {started}; while :; do sleep 1; done"),
-        timeouts=limits(connect=1.5),
+        timeouts=limits(connect=2.5),
     )
     hub = hub_of(stubborn)
     async with anyio.create_task_group() as group:
@@ -153,12 +171,13 @@ async def test_a_server_that_is_stopped_while_it_connects_is_not_started_again(
     assert started.read_text("utf-8") == "x\n"
 
 
+@pytest.mark.parametrize("protocol", ["legacy", "2026-07-28"])
 @pytest.mark.parametrize("way", ["stop", "reload", "close"])
 async def test_a_call_that_may_be_repeated_does_not_restart_a_server_that_we_ended(
-    way: str,
+    way: str, protocol: str
 ) -> None:
     bench = Bench(slow=never)
-    config = memory("calc", bench, idempotent=("slow",), protocol="legacy")
+    config = memory("calc", bench, idempotent=("slow",), protocol=protocol)
     async with hub_of(config) as hub:
         async with anyio.create_task_group() as group:
             group.start_soon(lost, hub, "mcp_calc_slow")
@@ -171,6 +190,20 @@ async def test_a_call_that_may_be_repeated_does_not_restart_a_server_that_we_end
                 case _:
                     await hub.close()
         assert (bench.calls, bench.lists) == (["slow"], 1)
+        with anyio.fail_after(5):
+            await bench.cancelled.wait()
+
+
+async def test_a_tool_may_close_the_hub_that_runs_it_in_this_process() -> None:
+    async def close(_: Mapping[str, Any]) -> str:
+        await hub.close()
+        return "closed"
+
+    hub = hub_of(memory("calc", Bench(go=close), protocol="2026-07-28"))
+    await hub.start()
+    with anyio.fail_after(5), suppress(ConnectionLostError):
+        await hub.call("mcp_calc_go")
+    assert len(hub.registry) == 0
 
 
 async def test_a_request_that_was_not_sent_does_not_restart_a_server_that_we_stopped() -> None:
@@ -192,31 +225,32 @@ async def test_a_request_that_was_not_sent_does_not_restart_a_server_that_we_sto
 
 @pytest.mark.parametrize("way", ["waits", "closes"])
 async def test_whoever_is_told_of_progress_holds_up_no_closing(way: str) -> None:
-    told, person = anyio.Event(), threading.Event()
+    told, person = anyio.Event(), Person()
 
     async def note(*_: object) -> None:
         told.set()
         if way == "closes":
             await hub.close()
         else:
-            await anyio.to_thread.run_sync(person.wait, 15)
+            await person.decides()
 
-    async def call() -> None:
+    async def progress() -> None:
+        # It is answered at once, or not any more.
         with suppress(ConnectionLostError):
             await hub.call("mcp_light_progress", {"n": 1}, on_progress=note)
+
+    async def slow() -> None:
+        with pytest.raises(ConnectionLostError):
             await hub.call("mcp_light_slow", {"seconds": 30})
 
     hub = hub_of(script("light"))
     await hub.start()
     async with anyio.create_task_group() as group:
-        group.start_soon(call)
+        group.start_soon(slow)
+        group.start_soon(progress)
         await told.wait()
-        try:
-            with anyio.fail_after(5):
-                await hub.close()
-        finally:
-            person.set()
-            group.cancel_scope.cancel()
+        with person:
+            await hub.close()
 
 
 async def test_a_server_that_was_removed_says_so_and_does_not_start() -> None:

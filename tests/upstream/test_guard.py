@@ -35,7 +35,7 @@ async def host(
         output = BufferedByteReceiveStream(process.stdout)
 
         async def next_line() -> str:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 return (await output.receive_until(b"\n", 1000)).decode()
 
         try:
@@ -57,6 +57,7 @@ def path_without_setpriv(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.covers("R-EXCEL-24")
 async def test_nothing_is_alive_five_seconds_after_the_host_was_killed():
     async def kill(number: signal.Signals) -> None:

@@ -150,11 +150,11 @@ async def test_a_stream_may_be_silent_for_longer_than_an_answer(
     async def handle(stream: SocketStream) -> None:
         await read_request(stream)
         await stream.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hi\r\n")
-        await anyio.sleep(0.3)  # the silence is what this is about
+        await anyio.sleep(0.8)  # the silence is what this is about
         await stream.send(b"data: late\r\n\r\n")
 
     async with serving_raw(handle) as origin, HttpPool() as pool:
-        client = pool.client_for(config_for(origin, seconds=0.1))
+        client = pool.client_for(config_for(origin, seconds=0.5))
         request = client.build_request(method, origin, headers=headers)
         response = await client.send(request, stream=True)
         events = [event.data async for event in httpx2.EventSource(response)]
@@ -209,7 +209,7 @@ async def test_a_peer_that_accepts_and_never_answers_is_given_up(transport: Any)
         await anyio.sleep_forever()
 
     async with serving_raw(handle) as origin, HttpPool() as pool:
-        config = config_for(origin + "/mcp", transport, seconds=0.2)
+        config = config_for(origin + "/mcp", transport, seconds=0.5)
         failure = failure_of((await refusal_of(config, pool)).error)
         assert failure is not None
         assert failure.kind == ("not_sent" if transport == "sse" else "lost")
@@ -274,7 +274,7 @@ async def test_a_redirect_within_the_origin_is_followed(transport: Any) -> None:
 async def test_a_server_that_ignores_the_goodbye_does_not_hold_us_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.upstream.http.client._SECONDS_FOR_GOODBYE", 0.1)
+    monkeypatch.setattr("pegboard.upstream.http.client._SECONDS_FOR_GOODBYE", 0.5)
     app, path = app_of("streamable_http")
     asked = anyio.Event()
 

@@ -8,12 +8,13 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.errors import PegboardError, ToolConflictError
+from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
 from pegboard.model import Annotations, Step, Tool
 from pegboard.model.names import name_matcher, nearest_names
 from pegboard.model.naming import NameTable, OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
+from pegboard.upstream.depths import MOST_LEVELS, TOO_DEEP
 
 __all__ = ["CatalogFeed", "Steps", "tool_of"]
 
@@ -238,7 +239,16 @@ def _name_of(raw: object) -> str | None:
 
 
 def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
-    """Return a server's definition as one of ours, under the name it is exposed by."""
+    """Return a server's definition as one of ours, under the name it is exposed by.
+
+    Raises:
+        InvalidToolError: when it is none.
+    """
+    if TOO_DEEP in (raw.get("inputSchema"), raw.get("outputSchema")):
+        raise InvalidToolError(
+            f"A schema of tool {name!r} is nested too deeply: a server's answer is read to "
+            f"{MOST_LEVELS} levels. Let the server give a flatter one, or a `$ref`."
+        )
     try:
         hints = cast("dict[str, Any]", raw.get("annotations") or {})
         annotations = msgspec.convert({"title": raw.get("title"), **hints}, Annotations)

@@ -103,7 +103,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return METHOD_NOT_FOUND if self.status == 404 else INTERNAL_ERROR
 
 
-UNREADABLE = Failure(kind="unreadable", message="The server gave an answer that cannot be read.")
+UNREADABLE = Failure(
+    kind="unreadable",
+    message="The server gave an answer that cannot be read: it is broken, or nested too deeply.",
+)
 
 
 def failure_of(error: ErrorData) -> Failure | None:

@@ -11,6 +11,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from pegboard.upstream.depths import without_depths
 from pegboard.upstream.failures import UNREADABLE
 
 __all__ = ["mended", "read_message"]
@@ -41,14 +42,7 @@ def mended(data: bytes) -> bytes:
     message = _with_care(data)
     if message is None:
         return data
-    try:
-        written = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except (ValueError, RecursionError):
-        written = b""
-    if _as_it_is(written) is None and isinstance(message, JSONRPCResponse):
-        # Too deep for the SDK.
-        written = _unreadable(message.id).model_dump_json(exclude_unset=True).encode()
-    return written
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 def _as_it_is(line: bytes) -> JSONRPCMessage | None:
@@ -60,13 +54,10 @@ def _as_it_is(line: bytes) -> JSONRPCMessage | None:
 
 def _with_care(line: bytes) -> JSONRPCMessage | None:
     text = _HALF_PAIR.sub(rb"\1\\ufffd", line.removeprefix(_BYTE_ORDER_MARK))
-    if text != line and (message := _as_it_is(text)) is not None:
+    shallow = without_depths(text)
+    if shallow != line and (message := _as_it_is(shallow)) is not None:
         return message
-    try:
-        # It goes deeper than the parser of the models.
-        return jsonrpc_message_adapter.validate_python(msgspec.json.decode(text), by_name=False)
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return _answer_in(text)
+    return _answer_in(text)
 
 
 class _Envelope(msgspec.Struct):

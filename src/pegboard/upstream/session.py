@@ -12,6 +12,7 @@ import msgspec
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.direct_dispatcher import DirectDispatcher
 from pydantic import BaseModel, ValidationError
 
 from pegboard.config import ServerConfig
@@ -67,10 +68,13 @@ async def open_session(
     try:
         async with client:
             entered = True
+            session = SdkSession(config, client, opened, on_changed)
             try:
-                yield SdkSession(config, client, opened, on_changed)
+                yield session
             except Exception as error:  # noqa: BLE001 - raised again below, alone
                 raised = error
+            finally:
+                session.end()
     except Exception as error:
         if not entered:
             raise error_of(error, config) from error
@@ -125,6 +129,14 @@ class SdkSession:
         self._client = client
         self._session = client.session
         self._on_changed = on_changed
+        self._exchanges: set[anyio.CancelScope] = set()
+        self._is_over = False
+
+    def end(self) -> None:
+        """End what is under way; on most transports the SDK does so itself."""
+        self._is_over = True
+        for exchange in self._exchanges:
+            exchange.cancel()
 
     async def request(
         self,
@@ -259,9 +271,19 @@ class SdkSession:
             options["on_progress"] = cast("ProgressFnT", on_progress)
         session = self._session
         session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
-        return await session._dispatcher.send_raw_request(  # pyright: ignore[reportPrivateUsage]
-            method, data["params"], options
-        )
+        dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
+        if not isinstance(dispatcher, DirectDispatcher):
+            return await dispatcher.send_raw_request(method, data["params"], options)
+        # A server in this process runs in the task of its caller, whom nobody else would wake.
+        with anyio.CancelScope() as exchange:
+            self._exchanges.add(exchange)
+            try:
+                if self._is_over:
+                    exchange.cancel()
+                return await dispatcher.send_raw_request(method, data["params"], options)
+            finally:
+                self._exchanges.discard(exchange)
+        raise MCPError(types.CONNECTION_CLOSED, "Connection closed")
 
     async def _answer_questions(
         self,

@@ -182,6 +182,9 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         if answer.is_success and is_event_stream(answer):
             lift_read_limit(request)
             answer.stream = EndsQuietly(answer.stream)
+            # Here too may be answers, of requests whose own stream was cut; SSE reads them itself.
+            if self._config.transport != "sse":
+                return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
         return answer
 
     async def _say_goodbye(
