@@ -2,10 +2,10 @@
 
 import sys
 
-from pegboard.storage.json_file import files
+from pegboard.storage.json_file import folding
 from tests.storage import crash_writer
 
 if __name__ == "__main__":
-    files.QUIET = 0.0
-    files.SHARE = 0
+    folding.QUIET = 0.0
+    folding.SHARE = 0
     crash_writer.main(*sys.argv[1:])

@@ -38,11 +38,40 @@ def test_copy_moves_everything_and_shows_progress(
     target = str(tmp_path / "copy.db")
     assert main(["copy", url, target]) == 0
     captured = capsys.readouterr()
-    assert "Copied 2 tools" in captured.out
+    assert "Copied 2 tools, the usage of 0, and 1 other value to" in captured.out
     assert "2 of 2" in captured.err
     with open_store(target) as store:
         assert sorted(it.tool.name for it in store.load_all()) == ["one", "two"]
         assert store.namespace("pins").items()["one"].value == {"by": "me"}
+
+
+def test_a_store_is_not_copied_to_itself(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(url)
+    scheme = "json" if path.suffix == ".json" else "sqlite"
+    same = path.parent / "." / ".." / path.parent.name / path.name
+    for target in (url, str(same), f"{scheme}://{path}"):
+        assert main(["copy", url, target]) == 1
+        assert "the same store" in capsys.readouterr().err
+
+
+def test_a_copy_of_nothing_is_noticed(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = url if url.endswith(".db") else str(tmp_path / "tools.blue.json")
+    if other != url:
+        Path(other).write_text('{"version": 1, "tenant": "blue", "tools": {}}', "utf-8")
+    assert main(["copy", url, str(tmp_path / "copy.json"), "--tenant", "blue"]) == 0
+    captured = capsys.readouterr()
+    assert "Copied 0 tools" in captured.out
+    assert "nothing of 'blue'" in captured.err
+
+
+def test_one_is_not_called_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = str(tmp_path / "tools.json")
+    with open_store(url) as store:
+        store.save(Tool(name="one"))
+    assert main(["check", url]) == 0
+    assert capsys.readouterr().out.endswith("is sound: 1 tool.\n")
 
 
 def test_a_damaged_file_is_reported_with_the_command_that_recovers_it(

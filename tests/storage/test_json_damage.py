@@ -56,6 +56,7 @@ DAMAGE: dict[str, tuple[str, int, int]] = {
     "a number": ("\n  7", 2, 3),
     "no tools": ('{"version": 1}', 1, 1),
     "no version": ('{"tools": {"a": {"name": {}}}}', 1, 1),
+    "no version and no tool": ('{"tools": {"a": 5, "b": {"name": "b"}}}', 1, 1),
     "version is text": (GOOD.replace('"version": 1', '"version": "1"'), 2, 3),
     "version is true": (GOOD.replace('"version": 1', '"version": true'), 2, 3),
     "version is 1.0": (GOOD.replace('"version": 1', '"version": 1.0'), 2, 3),
@@ -190,6 +191,62 @@ def test_what_can_be_read_is_kept(
     assert not again.lost
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "blank",
+        "half",
+        "cut in a text",
+        "a comma too many",
+        "not a number",
+        "an entry is text",
+        "a description is a number",
+        "a schema is text",
+        "use is negative",
+        "another name inside",
+        "a name twice",
+        "a list with no name",
+    ],
+)
+def test_recovery_names_the_place_that_reading_names(path: Path, damage: str) -> None:
+    text, line, column = DAMAGE[damage]
+    path.write_text(text, "utf-8")
+    assert recover(path).lost[0].startswith(f"{path}:{line}:{column}: ")
+
+
+def test_another_name_inside_comes_with_a_hint(path: Path) -> None:
+    path.write_text(GOOD.replace('"c": {', '"d": {'), "utf-8")
+    with pytest.raises(StoreDamagedError, match="rename it there too"):
+        open_store(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"title": "x"}, {"name": "a"}]',
+        '{"version": 1, "tools": [{"name": "a"}, 5]}',
+        '{"tools": {"x": 5, "a": {"name": "a"}}}',
+    ],
+)
+def test_what_has_no_name_is_told_and_the_others_are_kept(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    recovered = recover(path)
+    assert recovered.kept == ("a",)
+    assert len(recovered.lost) == 1
+
+
+def test_a_file_in_use_can_be_recovered_and_is_followed(path: Path) -> None:
+    path.write_text(GOOD, "utf-8")
+    with open_store(path) as store:
+        store.save(Tool(name="d"))
+        path.write_text(GOOD[:120], "utf-8")
+        assert recover(path).kept == ("a", "d")
+        assert names(store) == ["a", "d"]
+        store.save(Tool(name="e"))
+    with open_store(path) as store:
+        assert names(store) == ["a", "d", "e"]
+
+
 def test_every_entry_before_a_cut_is_kept_wherever_the_cut_is(path: Path) -> None:
     with open_store(path) as store:
         for number in range(4):
@@ -302,13 +359,24 @@ def test_the_journal_of_a_file_that_is_gone_is_recovered(path: Path) -> None:
     path.unlink()
     store.close()
     assert files(path) == ["tools.json.journal"]
-    with pytest.raises(StoreUnavailableError, match="recover"):
+    with pytest.raises(StoreUnavailableError, match=r"tools\.json\.journal says: .*recover"):
         open_store(path)
     recovered = recover(path)
     assert recovered.kept == ("b",)
     assert "gone" in recovered.lost[0]
     with open_store(path) as store:
         assert names(store) == ["b"]
+
+
+def test_a_file_that_is_gone_is_not_recovered_from_a_journal_that_says_nothing(path: Path) -> None:
+    path.write_text(GOOD, "utf-8")
+    with open_store(path) as store:
+        path.unlink()
+        with pytest.raises(StoreUnavailableError, match="begin anew") as caught:
+            store.load_all()
+        assert "recover" not in str(caught.value)
+    with open_store(path) as store:
+        assert names(store) == []
 
 
 def test_a_journal_that_was_folded_but_not_emptied_changes_nothing(path: Path) -> None:
@@ -341,7 +409,9 @@ def test_a_broken_edit_is_logged_once_and_nothing_is_written_until_it_is_mended(
             with pytest.raises(StoreDamagedError):
                 store.save(Tool(name="d"))
         assert path.read_text("utf-8") == GOOD[:100]
-        assert [it.getMessage() for it in caplog.records] == ["store_file_refused"]
+        [record] = caplog.records
+        assert record.getMessage().startswith(f"store_file_refused: {path}:")
+        assert record.exc_info is None
         path.write_text(GOOD.replace("first", "mended"), "utf-8")
         until(lambda: bool(told))
         assert told == [StoreChange(tools=frozenset({"a"}))]

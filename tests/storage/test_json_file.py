@@ -16,7 +16,7 @@ from pegboard.model import Annotations, Tool, Usage
 from pegboard.storage import Store, StoreChange, StoredTool, Use, open_store
 from pegboard.storage.json_file.atomic_write import signature
 from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.files import QUIET
+from pegboard.storage.json_file.folding import QUIET
 from pegboard.storage.json_file.paths import paths_of
 
 WHEN = datetime(2026, 11, 16, 2, tzinfo=UTC)

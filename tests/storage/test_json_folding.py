@@ -11,7 +11,7 @@ import pytest
 
 from pegboard.model import Tool
 from pegboard.storage import open_store
-from pegboard.storage.json_file import files
+from pegboard.storage.json_file import folding
 from pegboard.storage.json_file.fold import Fold
 from tests.storage.test_json_file import files as files_of
 from tests.storage.test_json_file import names, until
@@ -34,7 +34,7 @@ def while_folding(monkeypatch: pytest.MonkeyPatch) -> Any:
         write(fold)
 
     monkeypatch.setattr(Fold, "write", interrupted)
-    monkeypatch.setattr(files, "QUIET", 0.0)
+    monkeypatch.setattr(folding, "QUIET", 0.0)
     return todo
 
 
@@ -121,8 +121,8 @@ def test_a_file_under_way_is_not_taken_for_one_that_was_left_behind(
 def test_the_longer_a_fold_takes_the_rarer_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "QUIET", 0.0)
-    monkeypatch.setattr(files, "SHARE", 1e9)
+    monkeypatch.setattr(folding, "QUIET", 0.0)
+    monkeypatch.setattr(folding, "SHARE", 1e9)
     with open_store(path) as store:
         store.save(Tool(name="a"))
         until(path.exists)
@@ -142,7 +142,7 @@ from pegboard.model import Tool
 from pegboard.storage import open_store
 from pegboard.storage.json_file.fold import Fold
 
-CALLS = ("write", "fsync", "fdatasync", "replace", "ftruncate", "unlink", "open", "close")
+CALLS = ("write", "pwrite", "fsync", "fdatasync", "replace", "ftruncate", "unlink", "open", "close")
 real_exit, real_write, fold_write = os._exit, os.write, Fold.write
 
 
@@ -153,9 +153,10 @@ def dies(name):
         global step
         step -= 1
         if step == 0:
-            if name == "write":
+            if name.endswith("write"):
                 # Half of it is on the disk.
-                real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                handle, data, *rest = arguments
+                real(handle, data[: len(data) // 2], *rest)
             real_exit(9)
         return real(*arguments, **options)
 
@@ -207,6 +208,7 @@ for number in range(1, 1000):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="It forks.")
+@pytest.mark.timeout(60)
 @pytest.mark.covers("R-REG-40")
 def test_whoever_dies_at_any_step_of_a_fold_loses_nothing(tmp_path: Path) -> None:
     script = f"VERSION_0 = {VERSION_0!r}\n{CRASHING}"

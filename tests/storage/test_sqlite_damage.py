@@ -273,6 +273,17 @@ def test_the_tools_that_are_lost_are_named(path: Path) -> None:
     assert len(recovered.kept) + sum("The tool" in it for it in recovered.lost) == COUNT + 2
 
 
+def test_that_usage_is_lost_is_told(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    query = "SELECT rootpage FROM sqlite_schema WHERE name = 'usage'"
+    [number] = connection.execute(query).fetchone()
+    connection.close()
+    overwrite(path, (number - 1) * PAGE, bytes(PAGE))
+    recovered = recover(path)
+    assert recovered.lost == ("1 page is missing or blank; usage that was counted there is lost.",)
+    assert len(recovered.kept) == COUNT + 2
+
+
 def test_a_row_that_is_not_a_tool_is_damage(path: Path) -> None:
     for body in ('{"name": 1}', "no json", '["a"]', '{"name":"other"'):
         connection = sqlite3.connect(path)

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+from pegboard.errors import StorageError
 from pegboard.storage import StoreChange, Watchers
 
 X = StoreChange(tools=frozenset({"x"}))
@@ -36,6 +37,30 @@ def test_what_a_watcher_could_not_take_is_told_again_with_the_next(
     watchers.close()
     assert told == [X, StoreChange(tools=frozenset({"x", "y"}), namespaces=frozenset({"n"}))]
     assert caplog.text.count("store_watcher_failed") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "traced"), [(StorageError("Gone.", url="x"), False), (KeyError("x"), True)]
+)
+def test_a_look_that_fails_is_logged_once_and_a_known_error_in_one_line(
+    caplog: pytest.LogCaptureFixture, error: Exception, *, traced: bool
+) -> None:
+    looked: list[int] = []
+    told = threading.Event()
+
+    def look() -> StoreChange | None:
+        looked.append(1)
+        if len(looked) == 1:
+            raise error
+        return X
+
+    watchers = Watchers(look, interval=0.001)
+    watchers.add(lambda _: told.set(), before_first=lambda: None)
+    assert told.wait(5)
+    watchers.close()
+    [record] = caplog.records
+    assert record.getMessage() == f"store_watch_failed: {error}"
+    assert bool(record.exc_info) == traced
 
 
 def test_one_who_begins_while_the_last_one_stops_is_told() -> None:

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> int:
     with _existing(options) as store:
         store.check()
-        _say(f"{store.url} is sound: {len(store.load_all())} tools.")
+        _say(f"{store.url} is sound: {_counted(len(store.load_all()), 'tool')}.")
     return 0
 
 
@@ -42,7 +42,8 @@ def _info(options: argparse.Namespace) -> int:
         _say(f"store       {store.url}")
         _say(f"tenant      {store.tenant}")
         _say(f"tools       {len(store.load_all())}")
-        _say(f"used        {len(usage)} ({sum(it.use_frequency for it in usage.values())} calls)")
+        calls = _counted(sum(it.use_frequency for it in usage.values()), "call")
+        _say(f"used        {len(usage)} ({calls})")
         for name in store.namespaces():
             _say(f"{name:<11} {len(store.namespace(name).items())}")
     return 0
@@ -50,8 +51,10 @@ def _info(options: argparse.Namespace) -> int:
 
 def _copy(options: argparse.Namespace) -> int:
     def progress(done: int, total: int) -> None:
-        print(f"\r{done} of {total} tools", end="", file=sys.stderr)  # noqa: T201 - this is a command
+        print(f"\r{done} of {_counted(total, 'tool')}", end="", file=sys.stderr)  # noqa: T201 - this is a command
 
+    if _place(options.url) == _place(options.target):
+        raise ValueError("Source and target are the same store: name another target.")
     with (
         _existing(options) as source,
         open_store(options.target, tenant=options.tenant) as target,
@@ -59,9 +62,11 @@ def _copy(options: argparse.Namespace) -> int:
         copied = copy_store(source, target, on_progress=progress)
         print(file=sys.stderr)  # noqa: T201 - this is a command
         _say(
-            f"Copied {copied.tools} tools, the usage of {copied.used}, and {copied.values} other "
-            f"values to {target.url}."
+            f"Copied {_counted(copied.tools, 'tool')}, the usage of {copied.used}, and "
+            f"{_counted(copied.values, 'other value')} to {target.url}."
         )
+        if not copied.tools and not copied.used and not copied.values:
+            _warn(f"there was nothing to copy: {source.url} has nothing of {source.tenant!r}.")
     return 0
 
 
@@ -75,7 +80,8 @@ def _recover(options: argparse.Namespace) -> int:
         return 0
     for sentence in recovered.lost:
         _say(f"lost: {sentence}")
-    _say(f"Kept {len(recovered.kept)} tools. The damaged file is now {recovered.saved_as}.")
+    kept = _counted(len(recovered.kept), "tool")
+    _say(f"Kept {kept}. The damaged file is now {recovered.saved_as}.")
     return 0
 
 
@@ -90,8 +96,21 @@ def _existing(options: argparse.Namespace) -> Store:
     return open_store(options.url, tenant=options.tenant)
 
 
+def _place(url: str) -> tuple[str, object]:
+    scheme = scheme_of(url)
+    return scheme, path_of(url).resolve() if scheme in _RECOVERIES else url
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def _say(line: str) -> None:
     print(line)  # noqa: T201 - this is a command
+
+
+def _warn(line: str) -> None:
+    print(f"warning: {line}", file=sys.stderr)  # noqa: T201 - this is a command
 
 
 def _parser() -> argparse.ArgumentParser:

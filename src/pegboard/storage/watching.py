@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from pegboard.errors import StorageError
 from pegboard.model.forks import start_anew_in_children
 from pegboard.storage.store import StoreChange
 
@@ -55,15 +56,17 @@ class Watchers:
             raise TypeError(f"A watcher is a callable that takes a StoreChange, not {watcher!r}.")
         told = _Told(watcher)
         with self._lock:
+            before = self._told
             if self._thread is None:
                 before_first()
-                stopping = threading.Event()
-                thread = threading.Thread(
-                    target=self._run, args=(stopping,), name="pegboard-store-watch", daemon=True
-                )
-                thread.start()
-                self.stopping, self._thread = stopping, thread
-            self._told = (*self._told, told)
+            # Before anybody looks: what is found is told only once.
+            self._told = (*before, told)
+            if self._thread is None:
+                try:
+                    self._begin()
+                except BaseException:
+                    self._told = before
+                    raise
 
         def stop() -> None:
             with self._lock:
@@ -86,6 +89,15 @@ class Watchers:
         self._thread = None
         self._told = ()
 
+    def _begin(self) -> None:
+        stopping = threading.Event()
+        thread = threading.Thread(
+            target=self._run, args=(stopping,), name="pegboard-store-watch", daemon=True
+        )
+        self.stopping = stopping
+        thread.start()
+        self._thread = thread
+
     def _end(self) -> threading.Thread | None:
         thread, self._thread = self._thread, None
         self.stopping.set()
@@ -97,10 +109,12 @@ class Watchers:
             try:
                 change = self._look()
                 troubled = False
-            except Exception:
+            except Exception as error:
                 # Once, not four times a second; a damaged or vanished store may come back.
                 if not troubled:
-                    logger.exception("store_watch_failed")
+                    # Our own sentences say it all.
+                    trace = not isinstance(error, StorageError)
+                    logger.log(logging.ERROR, "store_watch_failed: %s", error, exc_info=trace)
                 troubled = True
                 stopping.wait(PAUSE)
                 continue

@@ -20,7 +20,7 @@ from pegboard.storage import (
     StoredValue,
     Use,
 )
-from pegboard.storage.counts import checked_usage, sum_of_usage
+from pegboard.storage.counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.encoding import (
     check_key,
     check_tenant,
@@ -146,19 +146,14 @@ class MemoryStore:
 
     def add_usage(self, uses: Mapping[str, Use]) -> None:
         """Add to the counts of these tools."""
-        given = {
-            check_name(name): checked_usage(it.count, it.last_used) for name, it in uses.items()
-        }
+        given = checked_uses(uses)
         with self.shelf() as shelf:
             for name, more in given.items():
                 shelf.usage[name] = sum_of_usage(shelf.usage.get(name, Usage()), more)
 
     def set_usage(self, usage: Mapping[str, Usage]) -> None:
         """Replace the counts of these tools."""
-        given = {
-            check_name(name): checked_usage(it.use_frequency, it.last_used)
-            for name, it in usage.items()
-        }
+        given = checked_usage(usage)
         with self.shelf() as shelf:
             shelf.usage.update(given)
 

@@ -19,7 +19,7 @@ class JsonContent:
         self.tools: dict[str, bytes] = {}
         """Entries without their usage."""
         self.extras: dict[str, bytes] = {}
-        """The unknown fields of the entries that have any, as an object."""
+        """The unknown fields of the entries that have any, as an object, as far as looked for."""
         self.uses: dict[str, Usage] = {}
         self.values: dict[str, dict[str, bytes]] = {}
         self.state_uses: set[str] = set()
@@ -35,6 +35,8 @@ class JsonContent:
         self.decoded: dict[str, Tool] = {}
         """Definitions that were read with the file, until somebody takes them."""
         self._revisions: dict[str, int] = {}
+        self._unread: set[str] = set()
+        """Whose text has not been searched for unknown fields yet."""
 
     def add(self, name: str, entry: Entry) -> None:
         """Take an entry from the file."""
@@ -65,6 +67,15 @@ class JsonContent:
                 return None
             found = self._revisions[name] = revision_of(text)
         return found
+
+    def extras_of(self, name: str) -> bytes | None:
+        """Return the unknown fields of a tool as an object, ``None`` when there are none."""
+        if name in self._unread:
+            self._unread.remove(name)
+            found = extras_of(self.tools[name])
+            if found is not None:
+                self.extras[name] = found
+        return self.extras.get(name)
 
     def value_revision(self, namespace: str, key: str) -> int | None:
         """Return the revision of a value, ``None`` when there is none."""
@@ -118,28 +129,31 @@ class JsonContent:
         self.tools = {name: self.tools[name] for name in order if name in self.tools} | self.tools
 
     def _save(self, name: str, text: bytes) -> None:
-        if self.tools.get(name) == text:
+        before = self.tools.get(name)
+        if before == text:
             return
-        if name in self.uses and name not in self.tools:
-            self.state_changed = True
+        if before is None:
+            if name in self.uses:
+                self.state_changed = True
+        else:
+            self._forget(name)
         self.tools_changed = True
         self.tools[name] = text
-        self.decoded.pop(name, None)
-        self._revisions.pop(name, None)
-        extras = extras_of(text)
-        if extras is None:
-            self.extras.pop(name, None)
-        else:
-            self.extras[name] = extras
+        self._unread.add(name)
 
     def _remove(self, name: str) -> None:
-        self.tools.pop(name, None)
-        self.decoded.pop(name, None)
-        self.extras.pop(name, None)
-        self._revisions.pop(name, None)
+        if self.tools.pop(name, None) is not None:
+            self._forget(name)
         self.tools_changed = True
         if name in self.uses or name in self.state_uses:
             self.state_changed = True
+
+    def _forget(self, name: str) -> None:
+        """Forget what was found out about a text that is not there any more."""
+        self.decoded.pop(name, None)
+        self.extras.pop(name, None)
+        self._revisions.pop(name, None)
+        self._unread.discard(name)
 
     def _count(self, name: str, usage: Usage | None) -> None:
         if usage is None:

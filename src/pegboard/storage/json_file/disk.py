@@ -2,23 +2,18 @@
 
 import logging
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from pegboard.errors import StorageError, StoreUnavailableError, StoreVersionError
+from pegboard.errors import StorageError, StoreVersionError
 from pegboard.storage.json_file.atomic_write import NewFile, set_aside, signature, sync_folder
 from pegboard.storage.json_file.changes import (
     JOURNAL_VERSION,
     Change,
-    Forgotten,
     Header,
     Position,
-    Put,
-    Removed,
-    Saved,
     Signature,
     Signatures,
     encode_frame,
@@ -27,15 +22,23 @@ from pegboard.storage.json_file.changes import (
     read_header,
 )
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.file_lock import write_all
+from pegboard.storage.json_file.faults import FileGoneError
+from pegboard.storage.json_file.file_lock import Held
 from pegboard.storage.json_file.fold import Fold
 from pegboard.storage.json_file.format import check_tenant, damaged, load_content
-from pegboard.storage.json_file.journal import read_at, read_journal, restarted
+from pegboard.storage.json_file.journal import (
+    NOTHING,
+    keep_room,
+    read_at,
+    read_journal,
+    restarted,
+    write_at,
+)
+from pegboard.storage.json_file.news import News
 from pegboard.storage.json_file.paths import JsonPaths
 from pegboard.storage.json_file.pieces import VERSION
-from pegboard.storage.store import StoreChange
 
-__all__ = ["FileGoneError", "JsonDisk"]
+__all__ = ["JsonDisk"]
 
 logger: logging.Logger = logging.getLogger("pegboard.storage")
 
@@ -46,18 +49,7 @@ SMALL = 1_000_000
 _MARK = 57
 
 
-class FileGoneError(StoreUnavailableError):
-    """The file with the tools was there, and is not any more."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            f"{path} is gone. Put it back, or begin anew with what its journal says: "
-            f"`python -m pegboard.storage recover {shlex.quote(path)}`.",
-            url=path,
-        )
-
-
-# What was written and the size of the file, without its times; not every system has it.
+# What was written, and the size of the file if that is new; not every system has it.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
@@ -76,19 +68,21 @@ class JsonDisk:
         self._journal_path = str(paths.journal)
         self.content: JsonContent | None = None
         """``None`` when it has to be read anew."""
-        self.watched = False
-        self._news: tuple[set[str], set[str]] = (set(), set())
-        self._missed = False
+        self.news = News()
         self._mark = b""
         self._generation = ""
         self._offset = 0
         self._records = 0
         """Where the header ends."""
+        self._room = 0
+        """How far there is room for lines, as far as we know."""
         self.limit: int = SMALL
         """How long a journal may be for files of this size."""
         self._files: Signatures = (None, None)
         self._journal: Signature = None
         """Of the journal when it was last read; not known when we have written to it since."""
+        self._torn = False
+        """Whether a dead writer left something behind the offset, perhaps after some zeros."""
         self._continued = True
         self._refused: Signatures | None = None
 
@@ -97,51 +91,82 @@ class JsonDisk:
         """How long the journal is, its header not counted."""
         return self._offset - self._records
 
-    def changed(self) -> bool:
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the journal has to be folded before anybody writes to it."""
+        return self._offset - self._records > 4 * self.limit
+
+    def changed(self, handle: int | None) -> bool:
         """Tell, at a glance and without a lock, whether there is something new on the disk."""
         if self.content is None or self._signatures() != self._files:
             return True
-        return self._journal is None or _signature_of(self._journal_path) != self._journal
+        if handle is None or self._journal is None:
+            return True
+        # Lines fill its room without another size, and perhaps in the same tick of the clock.
+        return self._has_more(handle) or _signature_of(self._journal_path) != self._journal
 
-    def catch_up(self, handle: int | None, *, writing: bool) -> JsonContent:
-        """Follow what others did; without a handle there is no lock, and no journal to write.
+    def current(self, handle: int, *, only_tools: bool) -> JsonContent | None:
+        """Return the content, for writing, if it is known to be that of the disk: at little cost.
+
+        Whether the journal still has its name need not be known: whoever takes that away says so
+        in it before. To ask would cost more than it seems, since a file system that is asked for
+        the time of a file notes the time of its next change anew.
+
+        Who writes only tools need not know whether somebody edits the file with the state.
+        """
+        tools, state = self._files
+        if not self._offset or self._torn or not self._continued or self.is_too_long:
+            return None
+        # Where there is no such file yet, there is perhaps not even the folder any more.
+        if tools is None or _signature_of(self._tools_path) != tools:
+            return None
+        if not only_tools and _signature_of(self._state_path) != state:
+            return None
+        if read_at(handle, 0, _MARK) != self._mark or self._has_more(handle):
+            return None
+        self._journal = None
+        return self.content
+
+    def catch_up(self, journal: Held | None, *, writing: bool) -> JsonContent:
+        """Follow what others did; without a journal there is no lock, and none to write to.
 
         Raises:
             StorageError: when the files cannot be used; not to readers who had read them before.
         """
         files = self._signatures()
         content = self.content
-        found = None if handle is None else os.fstat(handle)
-        self._journal = None if writing or found is None else signature(found)
+        self._journal = None if writing or journal is None else signature(journal.found)
         if content is not None and files == self._refused and not writing:
             return content
-        if content is not None and files == self._files and self._is_ours(handle):
-            if found is None or found.st_size > self._offset:
-                added = self._read(handle, self._offset)
-                self._follow(content, added, handle if writing else None)
+        if content is not None and files == self._files and self._is_ours(journal):
+            if journal is None or self._torn or self._has_more(journal.handle):
+                added = self._read(journal, self._offset)
+                self._follow(content, added, journal if writing else None)
             return content
-        data = self._read(handle, 0)
+        data = self._read(journal, 0)
         header, start = self._header(data)
         if files[0] is None and (self._files if header is None else header.files)[0] is not None:
-            raise FileGoneError(self._tools_path)
+            said = self._journal_path if len(data) > start else None
+            raise FileGoneError(self._tools_path, journal=said)
         at = None if content is None else self._adopted(content, header, start, files)
         if content is not None and at is not None and at <= len(data):
             self._place(data, header, start, files)
             self._offset = at
             self._continued = True
-            self._follow(content, data[at:], handle if writing else None)
+            self._follow(content, data[at:], journal if writing else None)
             return content
         try:
             fresh = self._loaded(header, data, files)
-        except StorageError:
+        except StorageError as error:
             if content is None or writing:
                 raise
             if files != self._refused:
-                logger.exception("store_file_refused", extra={"path": str(self.paths.tools)})
+                where = {"path": self._tools_path}
+                logger.error("store_file_refused: %s", error, extra=where)  # noqa: TRY400 - it says all
             self._refused = files
             return content
-        if writing and handle is not None:
-            self._cut_off(handle, data[self._offset :])
+        if writing and journal is not None:
+            self._cut_off(journal, data[self._offset :])
         return fresh
 
     def append(self, handle: int, changes: Sequence[Change]) -> None:
@@ -155,8 +180,12 @@ class JsonDisk:
         start = self._offset
         begin = None if start else new_header(self._files, None, self._tenant)
         line = b"" if begin is None else encode_header(begin)
+        end = start + len(line) + len(frame)
         try:
-            write_all(handle, line + frame)
+            write_at(handle, start, line + frame)
+            # Not for the first one: it may well be the only one.
+            if end > self._room and self.journal_size:
+                self._room = keep_room(handle, end)
             _sync(handle)
             if begin is not None:
                 sync_folder(self.paths.folder)
@@ -167,17 +196,17 @@ class JsonDisk:
             raise
         if begin is not None:
             self._place(line, begin, len(line), self._files)
-        self._offset += len(frame)
+        self._offset = end
         self._journal = None
-        self._note(changes)
+        self.news.note(changes)
 
-    def ready(self, handle: int) -> bool:
+    def ready(self, journal: Held) -> bool:
         """See that the journal continues the files as they are, so that it can be written to."""
         if not self._continued:
-            self.fold(handle)
+            self.fold(journal)
         return self._continued
 
-    def fold(self, handle: int) -> None:
+    def fold(self, journal: Held) -> None:
         """Replace the files by what is in memory, and empty the journal.
 
         Raises:
@@ -187,7 +216,7 @@ class JsonDisk:
         if fold is not None:
             try:
                 fold.write()
-                self.finish_fold(handle, fold)
+                self.finish_fold(journal, fold)
             finally:
                 fold.discard()
 
@@ -205,7 +234,7 @@ class JsonDisk:
             return None
         return Fold(self.paths, content, self._position())
 
-    def finish_fold(self, handle: int, fold: Fold) -> None:
+    def finish_fold(self, journal: Held, fold: Fold) -> None:
         """Put the files in place that a fold has written, and leave in the journal what came since.
 
         Nothing is done when somebody else has folded or edited them meanwhile.
@@ -216,7 +245,7 @@ class JsonDisk:
         content, began, now = self.content, fold.began, self._position()
         if content is None or (began.generation, began.files) != (now.generation, now.files):
             return
-        rest = self._read(handle, began.offset)
+        rest = self._read(journal, began.offset)
         if self._signatures() != self._files:
             return
         # Should this fail, or we die: a journal that continues other files is merged into them.
@@ -224,9 +253,11 @@ class JsonDisk:
         header = new_header(fold.signatures(self._files), began, self._tenant)
         line = encode_header(header)
         if rest:
+            # To whoever has it open, and would go on with it when it has no name any more.
+            write_at(journal.handle, self._offset, encode_frame([]))
             self._replace_journal([line, rest])
         else:
-            line = restarted(handle, line)
+            line = restarted(journal.handle, line)
         if fold.tools is not None:
             content.tools_version = VERSION
         content.tools_changed = content.state_changed = bool(rest)
@@ -235,33 +266,25 @@ class JsonDisk:
         self._continued = True
         self._journal = None
 
-    def remove_journal(self, handle: int) -> None:
+    def remove_journal(self, journal: Held) -> None:
         """Take the journal away unless it says something that the files do not."""
-        if os.fstat(handle).st_size == self._offset and not self.journal_size:
+        if not self.journal_size and not self._read(journal, self._offset):
+            # Whoever has it open sees that it is not the one they know.
+            os.ftruncate(journal.handle, 0)
             self.paths.journal.unlink(missing_ok=True)
-
-    def take_news(self) -> StoreChange | None:
-        """Return what changed since this was last asked, ``None`` for nothing."""
-        (tools, namespaces), missed = self._news, self._missed
-        self._news, self._missed = (set(), set()), False
-        if not tools and not namespaces and not missed:
-            return None
-        return StoreChange(
-            tools=frozenset(tools), namespaces=frozenset(namespaces), everything=missed
-        )
 
     def forget(self) -> None:
         """Read everything anew when it is next wanted."""
         self.content = None
-        self._missed = self.watched
+        self.news.miss()
 
-    def read_anew(self, handle: int | None) -> None:
+    def read_anew(self, journal: Held | None) -> None:
         """Read everything there is, and keep nothing of it.
 
         Raises:
             StorageError: when something cannot be read.
         """
-        JsonDisk(self.paths, self._tenant).catch_up(handle, writing=False)
+        JsonDisk(self.paths, self._tenant).catch_up(journal, writing=False)
 
     def _replace_journal(self, lines: Sequence[bytes]) -> None:
         new = NewFile(self.paths.journal)
@@ -276,8 +299,11 @@ class JsonDisk:
     def _position(self) -> Position:
         return Position(self._generation, self._offset, self._files)
 
-    def _is_ours(self, handle: int | None) -> bool:
-        return self._read(handle, 0, _MARK) == self._mark
+    def _is_ours(self, journal: Held | None) -> bool:
+        return self._read(journal, 0, _MARK) == self._mark
+
+    def _has_more(self, handle: int) -> bool:
+        return read_at(handle, self._offset, 1) not in (b"", NOTHING)
 
     def _adopted(
         self, content: JsonContent, header: Header | None, start: int, files: Signatures
@@ -310,8 +336,9 @@ class JsonDisk:
         self._place(data, header, start, files)
         self._continued = continued or not data
         self._offset = end
+        self._torn = end < len(data)
         if self.content is not None:
-            self._compare(self.content, fresh)
+            self.news.compare(self.content, fresh)
             # They are for those who read everything, when it is opened.
             fresh.decoded.clear()
         self.content, self._refused = fresh, None
@@ -320,50 +347,30 @@ class JsonDisk:
     def _place(self, data: bytes, header: Header | None, end: int, files: Signatures) -> None:
         self._mark = data[:_MARK]
         self._generation = "" if header is None else header.generation
-        self._records = self._offset = end
+        self._records = self._offset = self._room = end
         self._files = files
         self.limit = SMALL if files[0] is None else max(SMALL, files[0][2] // 2)
 
-    def _follow(self, content: JsonContent, added: bytes, handle: int | None) -> None:
+    def _follow(self, content: JsonContent, added: bytes, journal: Held | None) -> None:
         changes, end = read_journal(added, 0, self.paths)
         for change in changes:
             content.apply(change)
         self._offset += end
-        self._note(changes)
-        if handle is not None:
-            self._cut_off(handle, added[end:])
+        self.news.note(changes)
+        if journal is not None:
+            self._cut_off(journal, added[end:])
 
-    def _cut_off(self, handle: int, torn: bytes) -> None:
+    def _cut_off(self, journal: Held, torn: bytes) -> None:
+        self._torn = False
+        self._room = journal.found.st_size
         if not torn:
             return
         if torn.endswith(b"\n"):
             # Whoever died did not get so far: this was whole once, and perhaps acknowledged.
             kept = set_aside(self.paths.journal, torn)
             logger.error("store_journal_damaged", extra={"path": str(kept)})
-        os.ftruncate(handle, self._offset)
-
-    def _note(self, changes: Sequence[Change]) -> None:
-        if not self.watched:
-            return
-        tools, namespaces = self._news
-        for change in changes:
-            match change:
-                case Saved() | Removed():
-                    tools.add(change.name)
-                case Put() | Forgotten():
-                    namespaces.add(change.namespace)
-                case _:
-                    pass
-
-    def _compare(self, old: JsonContent, new: JsonContent) -> None:
-        if not self.watched:
-            return
-        for news, before, after in (
-            (self._news[0], old.tools, new.tools),
-            (self._news[1], old.values, new.values),
-        ):
-            names = before.keys() | after.keys()
-            news.update(name for name in names if before.get(name) != after.get(name))
+        os.ftruncate(journal.handle, self._offset)
+        self._room = self._offset
 
     def _signatures(self) -> Signatures:
         return _signature_of(self._tools_path), _signature_of(self._state_path)
@@ -382,20 +389,23 @@ class JsonDisk:
             check_tenant(header.tenant, self._tenant, self.paths.journal)
         return header, end
 
-    def _read(self, handle: int | None, start: int, size: int = -1) -> bytes:
-        if handle is None:
+    def _read(self, journal: Held | None, start: int, size: int | None = None) -> bytes:
+        """Return what the journal says from an offset on, or the first bytes of that."""
+        if journal is None:
             try:
                 data = self.paths.journal.read_bytes()
             except FileNotFoundError:
                 return b""
-            return data[start:] if size < 0 else data[start : start + size]
-        if size < 0:
-            size = os.fstat(handle).st_size - start
-        return read_at(handle, start, size) if size > 0 else b""
+            return data[start:][:size].rstrip(NOTHING)
+        if size is not None:
+            return read_at(journal.handle, start, size)
+        rest = os.fstat(journal.handle).st_size - start
+        return read_at(journal.handle, start, rest).rstrip(NOTHING) if rest > 0 else b""
 
 
 def _signature_of(path: str) -> Signature:
     try:
-        return signature(os.stat(path))  # noqa: PTH116 - faster
+        found = os.stat(path)  # noqa: PTH116 - faster
     except FileNotFoundError:
         return None
+    return signature(found)

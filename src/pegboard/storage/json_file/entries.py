@@ -200,5 +200,8 @@ def _mended(name: str, text: bytes) -> Entry:
     text = _encode(kept)
     tool = decode_tool(text)
     if tool.name != name:
-        raise EntryError(f"The tool is called {tool.name!r} inside.", "name")
+        problem = (
+            f"The tool is called {tool.name!r} inside: rename it there too, or leave that out."
+        )
+        raise EntryError(problem, "name")
     return Entry(text, extras_of(text), read_usage(usage), tool)

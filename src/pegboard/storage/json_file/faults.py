@@ -1,10 +1,11 @@
 """What the operating system refuses, in our words."""
 
 import errno
+import shlex
 
 from pegboard.errors import StoreUnavailableError
 
-__all__ = ["READ_ONLY", "unavailable"]
+__all__ = ["READ_ONLY", "FileGoneError", "unavailable"]
 
 READ_ONLY: frozenset[int] = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ADVICE = {
@@ -15,6 +16,18 @@ _ADVICE = {
     errno.EISDIR: "It is a folder: name a file in it.",
     **dict.fromkeys((errno.EAGAIN, errno.EBUSY), "See who else uses it."),
 }
+
+
+class FileGoneError(StoreUnavailableError):
+    """The file with the tools was there, and is not any more."""
+
+    def __init__(self, path: str, *, journal: str | None) -> None:
+        """Say what to do; ``journal`` is the one that says something, if there is one."""
+        begin = "close what has it open, and begin anew"
+        if journal is not None:
+            command = f"python -m pegboard.storage recover {shlex.quote(path)}"
+            begin = f"begin anew with what {journal} says: `{command}`"
+        super().__init__(f"{path} is gone. Put it back, or {begin}.", url=path)
 
 
 def unavailable(error: OSError, url: str) -> StoreUnavailableError:

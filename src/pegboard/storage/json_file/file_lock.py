@@ -7,8 +7,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["LockedFile", "take", "write_all"]
+__all__ = ["Held", "LockedFile", "take", "write_all"]
 
 PATIENCE = 60.0
 """Seconds after which whoever holds the lock counts as stuck."""
@@ -40,15 +41,29 @@ else:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
+class Held(NamedTuple):
+    """An open file whose lock is held."""
+
+    handle: int
+    found: os.stat_result
+    """What it was when the lock was taken."""
+
+
 class LockedFile:
     """A file that is opened, and made if need be, when its lock is taken."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._handle: int | None = None
+        self._identity = (0, 0)
+
+    @property
+    def handle(self) -> int | None:
+        """The file as it was last opened; without the lock it may be another by now."""
+        return self._handle
 
     @contextmanager
-    def locked(self, *, alone: bool) -> Generator[int]:
+    def locked(self, *, alone: bool) -> Generator[Held]:
         """Hold the lock, alone or beside other readers, and give the open file.
 
         Raises:
@@ -71,18 +86,26 @@ class LockedFile:
         if handle is not None:
             os.close(handle)
 
-    def take(self, *, alone: bool) -> int:
+    def take_again(self) -> int | None:
+        """Take the lock of the file that was last opened, alone, and return that, if there is one.
+
+        Nobody has looked whether it still has its name: see whether it says what it said.
+        """
+        if self._handle is not None:
+            _wait(self._handle, alone=True)
+        return self._handle
+
+    def take(self, *, alone: bool) -> Held:
         """Take the lock and return the open file; `release` it. See `locked`, which does both."""
         while True:
             handle = self._handle
             if handle is None:
-                handle = self._handle = os.open(
-                    self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _O_BINARY, 0o600
-                )
+                handle = self._open()
             _wait(handle, alone=alone)
             try:
-                if os.path.samestat(os.stat(self._path), os.fstat(handle)):  # noqa: PTH116 - faster
-                    return handle
+                found = os.stat(self._path)  # noqa: PTH116 - faster
+                if (found.st_ino, found.st_dev) == self._identity:
+                    return Held(handle, found)
             except FileNotFoundError:
                 pass
             except OSError:
@@ -90,6 +113,12 @@ class LockedFile:
                 raise
             # Whoever had the lock has removed the file, and others may have made a new one.
             self.forget()
+
+    def _open(self) -> int:
+        handle = self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _O_BINARY, 0o600)
+        found = os.fstat(handle)
+        self._identity = (found.st_ino, found.st_dev)
+        return handle
 
 
 _O_BINARY: int = getattr(os, "O_BINARY", 0)

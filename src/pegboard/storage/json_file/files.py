@@ -16,9 +16,10 @@ from pegboard.model.forks import start_anew_in_children
 from pegboard.storage.json_file.atomic_write import make_folder, tidy_up
 from pegboard.storage.json_file.changes import Change
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.disk import FileGoneError, JsonDisk
-from pegboard.storage.json_file.faults import READ_ONLY, unavailable
-from pegboard.storage.json_file.file_lock import LockedFile
+from pegboard.storage.json_file.disk import JsonDisk
+from pegboard.storage.json_file.faults import READ_ONLY, FileGoneError, unavailable
+from pegboard.storage.json_file.file_lock import Held, LockedFile
+from pegboard.storage.json_file.folding import FoldingThread
 from pegboard.storage.json_file.paths import JsonPaths
 from pegboard.storage.store import StoreChange
 
@@ -26,12 +27,6 @@ __all__ = ["JsonFiles"]
 
 logger: logging.Logger = logging.getLogger("pegboard.storage")
 
-QUIET = 1.0
-"""Seconds without a write after which the journal is folded into the files."""
-LONGEST_QUIET = 30.0
-"""The same for files that take long to write."""
-SHARE = 20
-"""How much longer than a fold takes it is quiet before the next one."""
 PATIENCE = 0.5
 """Seconds for which a file may be away or broken while somebody saves it with an editor."""
 
@@ -42,8 +37,11 @@ Plan = Callable[[JsonContent], tuple[Sequence[Change], T]]
 
 
 class _Request(Generic[T]):
-    def __init__(self, plan: Plan[T]) -> None:
+    __slots__ = ("answer", "done", "error", "only_tools", "plan")
+
+    def __init__(self, plan: Plan[T], *, only_tools: bool) -> None:
         self.plan = plan
+        self.only_tools = only_tools
         self.done = False
         self.answer: T | None = None
         self.error: Exception | None = None
@@ -63,13 +61,11 @@ class JsonFiles:
         self._disk = JsonDisk(paths, tenant)
         self._journal = LockedFile(paths.journal)
         self._lock = threading.RLock()
+        self._inside = False
+        """Whether whoever has the lock is at work: it is the same thread if it can ask."""
         self._waiting: deque[_Request[Any]] = deque()
+        self._folding = FoldingThread(self._fold, overdue=self._is_overdue)
         self._closed = False
-        self._called = threading.Event()
-        self._folding: threading.Thread | None = None
-        self._idle = True
-        self._last_write = 0.0
-        self._quiet = 0.0
         self._ending = False
         self._troubled = False
         _open.add(self)
@@ -77,9 +73,9 @@ class JsonFiles:
         try:
             with self._translated():
                 make_folder(paths.folder)
-            with self._lock, self._reading() as handle:
-                self._catch_up(handle, writing=False)
-                if handle is not None:
+            with self._alone(), self._reading() as journal:
+                self._catch_up(journal, writing=False)
+                if journal is not None:
                     self._tidy()
         except BaseException:
             self.close()
@@ -91,30 +87,31 @@ class JsonFiles:
         Raises:
             StorageError: when it cannot be read.
         """
-        with self._free_lock():
+        with self._alone():
             self._check_open()
             return reading(self._current())
 
-    def write(self, plan: Plan[T]) -> T:
+    def write(self, plan: Plan[T], *, only_tools: bool = False) -> T:
         """Change what a plan says, durably, and return its answer.
 
-        Threads that wait for each other share one write.
+        Threads that wait for each other share one write. A plan for tools alone, which neither
+        reads nor changes anything else, is cheaper.
 
         Raises:
             StorageError: when it cannot be written; and whatever the plan raises.
         """
-        lock = self._free_lock()
-        request = _Request(plan)
+        request = _Request(plan, only_tools=only_tools)
         self._waiting.append(request)
-        with lock:
-            if not request.done:
-                # Ours in any case: somebody may have taken it from there, and been interrupted.
-                batch: list[_Request[Any]] = [request]
-                while self._waiting:
-                    other = self._waiting.popleft()
-                    if other is not request:
-                        batch.append(other)
-                self._commit(batch)
+        with self._lock:
+            if self._inside:
+                self._waiting.remove(request)
+                raise self._in_use()
+            try:
+                self._inside = True
+                if not request.done:
+                    self._commit(self._batch(request))
+            finally:
+                self._inside = False
         if request.error is not None:
             raise request.error
         if self._ending:
@@ -123,18 +120,18 @@ class JsonFiles:
 
     def look(self) -> StoreChange | None:
         """Return what changed since the last look, ``None`` for nothing."""
-        with self._free_lock():
+        with self._alone():
             if not self._closed:
                 self._current()
-            return self._disk.take_news()
+            return self._disk.news.take()
 
     def start_looking(self) -> None:
         """Notice changes from now on."""
-        with self._free_lock():
+        with self._alone():
             self._check_open()
             self._current()
-            self._disk.watched = True
-            self._disk.take_news()
+            self._disk.news.wanted = True
+            self._disk.news.take()
 
     def check(self) -> None:
         """Read everything from the disk.
@@ -142,47 +139,54 @@ class JsonFiles:
         Raises:
             StorageError: when something cannot be read.
         """
-        with self._free_lock():
+        with self._alone():
             self._check_open()
-            with self._reading() as handle:
-                self._disk.read_anew(handle)
+            with self._reading() as journal:
+                self._disk.read_anew(journal)
 
     def close(self) -> None:
         """Fold the journal, remove it, and let go of everything."""
         _open.discard(self)
-        with self._free_lock():
+        with self._alone():
             self._closed = True
-        self._stop_folding()
+        self._folding.stop()
         self._leave()
-        with self._lock:
+        with self._alone():
             self._journal.forget()
 
     def end(self) -> None:
         """Leave the files whole, as the program ends; from now on each write does."""
-        with self._free_lock():
+        with self._alone():
             if self._disk.content is None:
                 # A forked child that has nothing to do with it.
                 return
             self._ending = True
-        self._stop_folding()
+        self._folding.stop()
         self._leave()
 
     def after_fork(self) -> None:
         """Share neither the lock nor the thread of the parent, nor what was half done in it."""
         self._lock = threading.RLock()
-        self._called = threading.Event()
+        self._inside = False
         self._waiting.clear()
-        self._folding = None
-        self._idle = True
+        self._folding.start_anew()
         self._disk = JsonDisk(self._paths, self._tenant)
         self._journal.forget()
+
+    def _batch(self, request: _Request[Any]) -> list[_Request[Any]]:
+        # Ours in any case: somebody may have taken it from there, and been interrupted.
+        batch = [request]
+        while self._waiting:
+            other = self._waiting.popleft()
+            if other is not request:
+                batch.append(other)
+        return batch
 
     def _commit(self, batch: Sequence[_Request[Any]]) -> None:
         try:
             self._check_open()
-            handle = self._journal.take(alone=True)
             try:
-                self._perform(handle, batch)
+                self._perform(batch)
             finally:
                 self._journal.release()
         except BaseException as error:
@@ -196,8 +200,15 @@ class JsonFiles:
             for request in batch:
                 request.done = True
 
-    def _perform(self, handle: int, batch: Sequence[_Request[Any]]) -> None:
-        content = self._up_to_date(handle)
+    def _perform(self, batch: Sequence[_Request[Any]]) -> None:
+        only_tools = all(request.only_tools for request in batch)
+        handle = self._journal.take_again()
+        content = None
+        if handle is not None:
+            content = self._disk.current(handle, only_tools=only_tools)
+        if handle is None or content is None:
+            journal = self._journal.take(alone=True)
+            handle, content = journal.handle, self._up_to_date(journal)
         changes: list[Change] = []
         try:
             for request in batch:
@@ -216,114 +227,69 @@ class JsonFiles:
             self._disk.append(handle, changes)
             self._wake()
 
-    def _up_to_date(self, handle: int) -> JsonContent:
+    def _up_to_date(self, journal: Held) -> JsonContent:
         for _ in range(10):
-            content = self._catch_up(handle, writing=True)
-            if self._disk.journal_size > 4 * self._disk.limit:
+            content = self._catch_up(journal, writing=True)
+            if self._disk.is_too_long:
                 with suppress(OSError):
-                    self._disk.fold(handle)
-            if self._disk.ready(handle):
+                    self._disk.fold(journal)
+            if self._disk.ready(journal):
                 return content
         raise OSError(errno.EBUSY, "It is being edited all the time")
 
     def _current(self) -> JsonContent:
         """What there is to be read. Who only reads what has not changed is in nobody's way."""
         content = self._disk.content
-        if content is None or self._disk.changed():
-            with self._reading() as handle:
-                content = self._catch_up(handle, writing=False)
+        if content is None or self._disk.changed(self._journal.handle):
+            with self._reading() as journal:
+                content = self._catch_up(journal, writing=False)
         return content
 
-    def _catch_up(self, handle: int | None, *, writing: bool) -> JsonContent:
+    def _catch_up(self, journal: Held | None, *, writing: bool) -> JsonContent:
         """Follow what others did; one who just saves the file with an editor is waited for."""
-        end = monotonic() + PATIENCE
+        end = None
         while True:
             try:
-                content = self._disk.catch_up(handle, writing=writing)
+                return self._disk.catch_up(journal, writing=writing)
             except StorageError as error:
                 gone = isinstance(error, FileGoneError)
                 edited = isinstance(error, StoreDamagedError) and self._disk.content is not None
+                end = end or monotonic() + PATIENCE
                 if not (gone or edited) or monotonic() > end:
                     raise
                 sleep(0.01)
-            else:
-                return content
 
     def _wake(self) -> None:
-        self._last_write = monotonic()
-        if self._ending:
-            return
-        if self._folding is None:
-            thread = threading.Thread(
-                target=self._fold_when_quiet, name="pegboard-store-fold", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError as error:
-                # There can be no more threads: what is written is in the journal all the same.
-                self._warn(error)
-                return
-            self._folding = thread
-        # Not for every write: to wake a thread takes longer than to write.
-        if self._idle or self._disk.journal_size > self._disk.limit:
-            self._idle = False
-            self._called.set()
+        try:
+            self._folding.wake()
+        except RuntimeError as error:
+            # There can be no more threads: what is written is in the journal all the same.
+            self._warn(error)
 
-    def _fold_when_quiet(self) -> None:
-        while self._wait_until_quiet(self._called):
-            done = self._fold()
-            with self._lock:
-                self._idle = not done or not self._disk.journal_size
-                if not self._idle:
-                    # What was written meanwhile has its time, too.
-                    self._last_write = monotonic()
-                    self._called.set()
-
-    def _wait_until_quiet(self, called: threading.Event) -> bool:
-        called.wait()
-        called.clear()
-        quiet = max(QUIET, self._quiet)
-        while not self._stopped() and self._disk.journal_size <= self._disk.limit:
-            rest = self._last_write + quiet - monotonic()
-            if rest <= 0:
-                break
-            called.wait(rest)
-            called.clear()
-        return not self._stopped()
-
-    def _stopped(self) -> bool:
-        return self._closed or self._ending
-
-    def _stop_folding(self) -> None:
-        with self._lock:
-            folding, self._folding = self._folding, None
-            self._called.set()
-        if folding is not None:
-            folding.join()
+    def _is_overdue(self) -> bool:
+        return self._disk.journal_size > self._disk.limit
 
     def _fold(self) -> bool:
-        """Fold the journal, and tell whether that was possible; others write meanwhile."""
+        """Fold the journal, and tell whether there is more to fold; others write meanwhile."""
         fold = None
-        began = monotonic()
         try:
-            with self._lock, self._journal.locked(alone=True) as handle:
-                self._catch_up(handle, writing=True)
+            with self._alone(), self._journal.locked(alone=True) as journal:
+                self._catch_up(journal, writing=True)
                 if self._disk.journal_size:
                     fold = self._disk.begin_fold()
             if fold is not None:
                 fold.write()
-                with self._lock, self._journal.locked(alone=True) as handle:
-                    self._catch_up(handle, writing=True)
-                    self._disk.finish_fold(handle, fold)
+                with self._alone(), self._journal.locked(alone=True) as journal:
+                    self._catch_up(journal, writing=True)
+                    self._disk.finish_fold(journal, fold)
             self._troubled = False
-            self._quiet = min(SHARE * (monotonic() - began), LONGEST_QUIET)
         except (OSError, StorageError) as error:
             self._warn(error)
             return False
         finally:
             if fold is not None:
                 fold.discard()
-        return True
+        return self._disk.journal_size > 0
 
     def _warn(self, error: Exception) -> None:
         # Nothing is lost: the journal says it all. Once is enough.
@@ -340,38 +306,46 @@ class JsonFiles:
             if self._paths.journal.exists():
                 if self._disk.content is not None:
                     self._fold()
-                with self._lock, self._journal.locked(alone=True) as handle:
-                    self._disk.remove_journal(handle)
+                with self._alone(), self._journal.locked(alone=True) as journal:
+                    self._disk.remove_journal(journal)
 
     def _tidy(self) -> None:
         for path in (self._paths.tools, self._paths.state):
             tidy_up(path)
 
-    def _free_lock(self) -> threading.RLock:
-        # Not a lock of our own making: an interrupt would find it taken and not yet held.
-        if cast("Any", self._lock)._is_owned():
-            raise StorageError(
-                f"{self._url} is in use by this very thread: do this after what was interrupted, "
-                "not in a signal handler.",
-                url=self._url,
-            )
-        return self._lock
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        with self._lock:
+            if self._inside:
+                raise self._in_use()
+            try:
+                self._inside = True
+                yield
+            finally:
+                self._inside = False
+
+    def _in_use(self) -> StorageError:
+        return StorageError(
+            f"{self._url} is in use by this very thread: do this after what was interrupted, "
+            "not in a signal handler.",
+            url=self._url,
+        )
 
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError(f"{self._url} is closed: open it again.", url=self._url)
 
     @contextmanager
-    def _reading(self) -> Generator[int | None]:
+    def _reading(self) -> Generator[Held | None]:
         with ExitStack() as stack, self._translated():
             try:
-                handle = stack.enter_context(self._journal.locked(alone=False))
+                journal = stack.enter_context(self._journal.locked(alone=False))
             except OSError as error:
                 if error.errno not in READ_ONLY:
                     raise
                 # Where no lock can be had nobody writes either.
-                handle = None
-            yield handle
+                journal = None
+            yield journal
 
     @contextmanager
     def _translated(self) -> Generator[None]:

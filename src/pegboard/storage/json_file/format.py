@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pegboard.errors import StorageError, StoreDamagedError, StoreVersionError
-from pegboard.storage.encoding import decode_tool
+from pegboard.storage.encoding import KNOWN_FIELDS, decode_tool
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.entries import EntryError, Raws, StoredUsage, counted, read_entry
 from pegboard.storage.json_file.paths import JsonPaths
@@ -17,7 +17,14 @@ from pegboard.storage.json_file.pieces import VERSION, read_as_written
 from pegboard.storage.json_file.places import items, members, place_of, syntax_error
 from pegboard.storage.open_store import DEFAULT_TENANT
 
-__all__ = ["check_tenant", "damaged", "load_content", "read_state", "read_tools"]
+__all__ = [
+    "check_tenant",
+    "damaged",
+    "load_content",
+    "offset_said",
+    "read_state",
+    "read_tools",
+]
 
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(Raws).decode
@@ -140,6 +147,12 @@ def damaged(path: Path, problem: str, text: str, offset: int) -> StoreDamagedErr
     )
 
 
+def offset_said(error: Exception, data: bytes) -> int:
+    """Return which letter of a text it is whose byte an error of msgspec speaks of."""
+    number = re.search(r"\(byte ([0-9]+)\)", str(error))
+    return len(data[: int(number[1])].decode(errors="ignore")) if number else 0
+
+
 def _wrapped(entries: Raws) -> Raws:
     # The document's file is the entries and nothing else.
     return {"version": msgspec.Raw(b"1"), "tools": msgspec.Raw(_encode(entries))}
@@ -164,8 +177,7 @@ def _compact(data: bytes, path: Path) -> bytes:
         found = syntax_error(text)
         if found is None:
             # What Python reads as JSON and the standard does not know, such as NaN.
-            number = re.search(r"\(byte ([0-9]+)\)", str(error))
-            offset = len(data[: int(number[1])].decode(errors="ignore")) if number else 0
+            offset = offset_said(error, data)
             raise damaged(path, f"This is not JSON: {error}.", text, offset) from None
         raise damaged(path, found.problem, text, found.offset) from None
 
@@ -214,8 +226,10 @@ def _version(around: Raws, path: Path) -> int:
     if not text:
         inside = bytes(around.get("tools", b""))
         if inside[:1] == b"{" and any(
-            bytes(it)[:1] != b"{" for it in _decode_members(inside).values()
+            field in KNOWN_FIELDS and bytes(it)[:1] != b"{"
+            for field, it in _decode_members(inside).items()
         ):
+            # Again a tool of this name.
             return 0
         raise _wrong(path, f'There is no version: add `"version": {VERSION}`.')
     if not text.isdigit() or text == b"0" or len(text) > 9:

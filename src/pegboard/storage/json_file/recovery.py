@@ -9,19 +9,22 @@ from typing import cast
 import msgspec
 
 from pegboard.errors import StorageError, StoreDamagedError, StoreVersionError
+from pegboard.storage.encoding import KNOWN_FIELDS
 from pegboard.storage.json_file.atomic_write import replace_file, set_aside, sync_folder
 from pegboard.storage.json_file.changes import Change, Header, Put, Saved, read_frames, read_header
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.entries import EntryError, read_entry, read_usage
 from pegboard.storage.json_file.faults import unavailable
 from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.format import read_state, read_tools
+from pegboard.storage.json_file.format import offset_said, read_state, read_tools
+from pegboard.storage.json_file.journal import NOTHING
 from pegboard.storage.json_file.paths import JsonPaths, paths_of
 from pegboard.storage.json_file.pieces import VERSION, state_text, tools_pieces
 from pegboard.storage.json_file.places import (
     BrokenJsonError,
     Member,
     items,
+    members,
     place_of,
     walk,
     walk_on,
@@ -32,7 +35,8 @@ __all__ = ["recover"]
 
 # Not a tool called `version` or `tools`, which version 0 may have.
 _VERSIONED = re.compile(
-    r'\s*\{\s*(?:"version"\s*:\s*(?:([0-9]{1,9})\b|[^{\s])|"tools"\s*:\s*\{\s*"[^"]*"\s*:\s*\{)'
+    r'\s*\{\s*(?:"version"\s*:\s*(?:([0-9]{1,9})\b|[^{\s])|'
+    rf'"tools"\s*:\s*\{{\s*(?!"(?:{"|".join(KNOWN_FIELDS)})"\s*:\s*[^{{\s]))'
 )
 _STATE = ".state"
 
@@ -114,12 +118,13 @@ class _Recovery:
     def salvage_tools(self, text: str, lose: Lose) -> None:
         content = self.content
         for member in self.entries(text, lose):
-            name = member.key or str(_name_in(member.value))
             try:
+                name = member.key or _name_in(member.value)
                 entry = read_entry(name, _compact(text, member))
             except ValueError as error:
-                problem = error.problem if isinstance(error, EntryError) else str(error)
-                lose(member.start, f"{name!r} is not the entry of a tool: {problem}")
+                problem = error.problem if isinstance(error, EntryError) else f"{error}."
+                which = f"The entry {member.key!r}" if member.key else "This entry"
+                lose(_place_in(text, member, error), f"{which} is not that of a tool: {problem}")
                 continue
             if name in content.tools:
                 lose(member.start, f"{name!r} is here a second time; this one is kept.")
@@ -137,7 +142,10 @@ class _Recovery:
         indent = "    " if versioned else "  "
         last = start
         try:
-            if text[start : start + 1] == "[":
+            if not text[start:]:
+                lose(0, "The file is empty.")
+                return
+            if text[start] == "[":
                 yield from items(text, start)
                 return
             for path, member in walk(text, start, 1 if versioned else 0):
@@ -145,6 +153,8 @@ class _Recovery:
                     indent = text[text.rfind("\n", 0, member.start) + 1 : member.start]
                     last = member.end
                     yield member
+                elif path == ("tools",):
+                    yield from items(text, member.value_start)
                 elif len(path) == 1 and path[0] != "version":
                     self.content.tools_around[path[0]] = msgspec.Raw(_compact(text, member))
                     self.note_tenant(path, member)
@@ -180,7 +190,7 @@ class _Recovery:
 
     def changes(self) -> Iterator[Change]:
         path = self.paths.journal
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = path.read_bytes().rstrip(NOTHING).splitlines(keepends=True)
         for number, line in enumerate(lines):
             try:
                 [frame] = read_frames(line, 0)
@@ -265,9 +275,21 @@ def _after(
             return
 
 
+def _place_in(text: str, member: Member, error: ValueError) -> int:
+    """Where in an entry its mistake is, as one who only reads the file is told."""
+    if isinstance(error, EntryError):
+        fields = members(text, member.value_start) if error.field is not None else ()
+        return max((it.start for it in fields if it.key == error.field), default=member.start)
+    value = text[member.value_start : member.end].encode(errors="surrogateescape")
+    return member.value_start + offset_said(error, value)
+
+
 def _compact(text: str, member: Member) -> bytes:
     return msgspec.json.format(text[member.value_start : member.end].encode(), indent=-1)
 
 
-def _name_in(value: object) -> object:
-    return cast("dict[str, object]", value).get("name") if isinstance(value, dict) else None
+def _name_in(value: object) -> str:
+    name = cast("dict[str, object]", value).get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        raise EntryError("It has no name.")
+    return name

@@ -10,7 +10,7 @@ import msgspec
 from pegboard.errors import RevisionConflictError
 from pegboard.model import FrozenDict, Tool, Usage, freeze
 from pegboard.model.names import check_name
-from pegboard.storage.counts import checked_usage, sum_of_usage
+from pegboard.storage.counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.encoding import (
     check_key,
     decode_tool,
@@ -98,7 +98,7 @@ class JsonStore:
     def save(self, tool: Tool | StoredTool, *, expected: Revision = ANY) -> int:
         """Keep a tool and return its revision."""
         name, text = _entry(tool)
-        return self._files.write(self._saving({name: text}, expected))[name]
+        return self._files.write(self._saving({name: text}, expected), only_tools=True)[name]
 
     def save_many(
         self,
@@ -118,7 +118,7 @@ class JsonStore:
         if on_progress is not None:
             # Before: whoever raises there wants nothing to be kept.
             on_progress(len(given), len(given))
-        return self._files.write(self._saving(texts, expected))
+        return self._files.write(self._saving(texts, expected), only_tools=True)
 
     def delete(self, name: str, *, expected: Revision = ANY) -> bool:
         """Forget a tool and its usage, and tell whether there was one."""
@@ -139,9 +139,7 @@ class JsonStore:
 
     def add_usage(self, uses: Mapping[str, Use]) -> None:
         """Add to the counts of these tools, whether or not they are stored here."""
-        given = {
-            check_name(name): checked_usage(it.count, it.last_used) for name, it in uses.items()
-        }
+        given = checked_uses(uses)
 
         def added(content: JsonContent) -> Generator[tuple[str, Usage]]:
             for name, more in given.items():
@@ -151,10 +149,7 @@ class JsonStore:
 
     def set_usage(self, usage: Mapping[str, Usage]) -> None:
         """Replace the counts of these tools."""
-        given = {
-            check_name(name): checked_usage(it.use_frequency, it.last_used)
-            for name, it in usage.items()
-        }
+        given = checked_usage(usage)
         self._count(lambda _: given.items())
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
@@ -204,8 +199,9 @@ class JsonStore:
             revisions: dict[str, int] = {}
             for name, (definition, extras) in texts.items():
                 found = content.revision(name)
-                self.compare(name, found, expected)
-                text = _joined(definition, content.extras.get(name) if extras is None else extras)
+                if expected is not ANY:
+                    self.compare(name, found, expected)
+                text = _joined(definition, content.extras_of(name) if extras is None else extras)
                 revisions[name] = revision_of(text)
                 changes.append(Saved(name, found, msgspec.Raw(text)))
             return changes, revisions
@@ -227,7 +223,7 @@ class JsonStore:
 
 def _stored(content: JsonContent, name: str, decoded: Tool | None = None) -> StoredTool:
     text = content.tools[name]
-    extras = content.extras.get(name)
+    extras = content.extras_of(name)
     return StoredTool(
         tool=decoded or decode_tool(text),
         revision=revision_of(text),

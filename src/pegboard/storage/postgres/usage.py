@@ -1,12 +1,12 @@
 """Usage in PostgreSQL: how often and when the tools of one tenant were last called."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from pegboard.model import Usage
 from pegboard.model.names import check_name
-from pegboard.storage.counts import MAX_COUNT, checked_count, checked_moment
+from pegboard.storage.counts import MAX_COUNT, checked_usage, checked_uses
 from pegboard.storage.postgres.connections import Connection
 from pegboard.storage.postgres.transactions import Transactions
 from pegboard.storage.store import Use
@@ -47,13 +47,11 @@ class PostgresUsage:
 
     def add(self, uses: Mapping[str, Use]) -> None:
         """Add to the counts of these tools."""
-        self._write(_ADD, {name: (it.count, it.last_used) for name, it in uses.items()})
+        self._write(_ADD, checked_uses(uses))
 
     def replace(self, usage: Mapping[str, Usage]) -> None:
         """Replace the counts of these tools."""
-        self._write(
-            _REPLACE, {name: (it.use_frequency, it.last_used) for name, it in usage.items()}
-        )
+        self._write(_REPLACE, checked_usage(usage))
 
     def get(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return the counts of these tools, or of all that were ever used."""
@@ -69,13 +67,13 @@ class PostgresUsage:
             for name, count, moment in self._transactions.read(read)
         }
 
-    def _write(self, statement: str, counts: Mapping[str, tuple[int, datetime | None]]) -> None:
+    def _write(self, statement: str, counts: Mapping[str, Usage]) -> None:
         self._transactions.check_open()
         query = {
             "tenant": self._transactions.tenant,
-            "names": [check_name(name) for name in counts],
-            "counts": [checked_count(count) for count, _ in counts.values()],
-            "moments": [checked_moment(moment) for _, moment in counts.values()],
+            "names": list(counts),
+            "counts": [it.use_frequency for it in counts.values()],
+            "moments": [it.last_used for it in counts.values()],
         }
 
         def write(connection: Connection, _: int) -> None:

@@ -39,7 +39,9 @@ class Pages:
         if not self._has_header:
             found.append("The first page is not the one of an SQLite database.")
         if missing := self._missing():
-            found.append(f"{missing} of the pages are missing or blank.")
+            pages = "1 page is" if missing == 1 else f"{missing} pages are"
+            # Of tools and values an index has the names.
+            found.append(f"{pages} missing or blank; usage that was counted there is lost.")
         return found
 
     def cells(self) -> Iterator[Cell]:

@@ -26,9 +26,12 @@ class Salvage:
         # Who was there, according to the indexes.
         self._known_tools: set[tuple[str, str]] = set()
         self._known_entries: set[tuple[str, str, str]] = set()
+        self._broken = False
         for is_row, record in cells:
             if record is not None:
                 (self._take_row if is_row else self._take_key)(record)
+            elif not is_row:
+                self._broken = True
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tools of all tenants, in order."""
@@ -44,6 +47,8 @@ class Salvage:
             f"The value of {key!r} in {space!r} of tenant {tenant!r} could not be read."
             for tenant, space, key in sorted(self._known_entries - self.entries.keys())
         ]
+        if self._broken:
+            found.append("Some keys could not be read; usage that was counted there is lost.")
         return found
 
     def last_revisions(self) -> dict[str, int]:

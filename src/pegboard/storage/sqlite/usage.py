@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from pegboard.model import Usage
 from pegboard.model.names import check_name
-from pegboard.storage.counts import checked_count, checked_moment
+from pegboard.storage.counts import checked_count, checked_usage, checked_uses
 from pegboard.storage.sqlite.database import SqliteDatabase
 from pegboard.storage.store import Use
 
@@ -37,13 +37,11 @@ class SqliteUsage:
 
     def add(self, uses: Mapping[str, Use]) -> None:
         """Add to the counts of these tools."""
-        self._write(_ADD, {name: (it.count, it.last_used) for name, it in uses.items()})
+        self._write(_ADD, checked_uses(uses))
 
     def replace(self, usage: Mapping[str, Usage]) -> None:
         """Replace the counts of these tools."""
-        self._write(
-            _REPLACE, {name: (it.use_frequency, it.last_used) for name, it in usage.items()}
-        )
+        self._write(_REPLACE, checked_usage(usage))
 
     def get(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return the counts of these tools, or of all that were ever used."""
@@ -59,10 +57,11 @@ class SqliteUsage:
                 connection.execute("COMMIT")
         return {name: self._usage(name, count, moment) for name, count, moment in rows}
 
-    def _write(self, statement: str, counts: Mapping[str, tuple[int, datetime | None]]) -> None:
+    def _write(self, statement: str, counts: Mapping[str, Usage]) -> None:
+        tenant = self._database.tenant
         rows = [
-            (self._database.tenant, check_name(name), checked_count(count), _microseconds(moment))
-            for name, (count, moment) in counts.items()
+            (tenant, name, it.use_frequency, _microseconds(it.last_used))
+            for name, it in counts.items()
         ]
         with self._database.writing as connection:
             connection.executemany(statement, rows)
@@ -78,6 +77,5 @@ class SqliteUsage:
         return Usage(use_frequency=count, last_used=last)
 
 
-def _microseconds(moment: object) -> int | None:
-    aware = checked_moment(moment)
-    return None if aware is None else (aware - _EPOCH) // _MICROSECOND
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
