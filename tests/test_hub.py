@@ -63,7 +63,8 @@ async def test_a_hub_reads_its_file_and_reports_bad_entries(tmp_path: Path) -> N
         assert hub.loaded.path == file
         assert [problem.server for problem in hub.loaded.problems] == ["bad"]
         status = hub.servers["gone"]
-        assert status.state == ServerState.DOWN
+        # The background may already be trying again.
+        assert status.state in (ServerState.DOWN, ServerState.STARTING)
         assert "no-such-command-anywhere" in str(status.last_error)
     with pytest.raises(ConfigError) as caught:
         await Hub.open(file, strict=True).start()
@@ -145,7 +146,7 @@ async def test_a_slow_call_ends_at_its_limit_and_is_cancelled_upstream() -> None
         return anyio.sleep_forever()
 
     bench = Bench(slow=slow, echo=echo)
-    config = memory("calc", bench, timeouts=limits(call=0.05), protocol="legacy")
+    config = memory("calc", bench, timeouts=limits(call=1), protocol="legacy")
     async with hub_of(config) as hub:
         with pytest.raises(ToolTimeoutError, match=r"timeouts\.call") as caught:
             await hub.call("mcp_calc_slow")
@@ -677,7 +678,7 @@ async def test_a_lazy_server_that_was_never_seen_is_tried_until_it_is() -> None:
         url = f"{origin}/mcp"
     config = ServerConfig(name="web", transport="streamable_http", url=url, lazy=True)
     async with hub_of(config) as hub:
-        assert hub.servers["web"].state == ServerState.DOWN
+        assert hub.servers["web"].tool_count == 0
         async with serving(build_server().streamable_http_app(), port=port):
             await until(lambda: "mcp_web_echo" in hub.registry, "the tools")
             await hub.close()

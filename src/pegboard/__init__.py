@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         ConfigError,
         ConnectionLostError,
         InvalidArgumentsError,
+        InvalidPatternError,
         InvalidPlanError,
+        InvalidQueryError,
         InvalidToolError,
         NotConnectedError,
         NotImplementedToolError,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
         ProtocolError,
         QueueFullError,
         RevisionConflictError,
+        SearchDataError,
+        SearcherNotFoundError,
         ServerNotFoundError,
         ServerTimeoutError,
         ServerUnavailableError,
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
         run_plan,
         tool,
     )
+    from pegboard.search import Answer, Hit, Match, Query, Searcher, SearchOptions
     from pegboard.storage import Store, open_store
     from pegboard.toolsets import Toolset
     from pegboard.upstream import ServerState, ServerStatus
@@ -78,7 +83,7 @@ if TYPE_CHECKING:
 
 # From the lowest layer up: looking for a name never imports more than the name itself needs.
 _HOMES = (
-    *("errors", "model", "config", "storage", "policies", "registry"),
+    *("errors", "model", "config", "storage", "search", "policies", "registry"),
     *("toolsets", "upstream", "hub"),
 )
 
@@ -86,6 +91,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Access",
     "AccessDeniedError",
     "Annotations",
+    "Answer",
     "Audio",
     "AuthenticationError",
     "CallRecord",
@@ -98,16 +104,21 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Deadline",
     "EmbeddedResource",
     "FunctionTool",
+    "Hit",
     "Hub",
     "Image",
     "InvalidArgumentsError",
+    "InvalidPatternError",
     "InvalidPlanError",
+    "InvalidQueryError",
     "InvalidToolError",
+    "Match",
     "NotConnectedError",
     "NotImplementedToolError",
     "Other",
     "PegboardError",
     "ProtocolError",
+    "Query",
     "QueueFullError",
     "Registration",
     "Registry",
@@ -116,6 +127,10 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ResourceLink",
     "Retry",
     "RevisionConflictError",
+    "SearchDataError",
+    "SearchOptions",
+    "Searcher",
+    "SearcherNotFoundError",
     "ServerConfig",
     "ServerNotFoundError",
     "ServerState",

@@ -16,6 +16,10 @@
     ├── ToolExecutionError       RuntimeError    the tool reported its own failure
     ├── ConfigError              ValueError      a configuration file cannot be used
     ├── ServerNotFoundError      KeyError, ValueError
+    ├── InvalidQueryError        ValueError      what is searched for cannot be searched for
+    │   ├── InvalidPatternError                  the regular expression is none, or not a linear one
+    │   └── SearcherNotFoundError KeyError       no search method has that name
+    ├── SearchDataError          RuntimeError    the table of words is missing or damaged
     ├── StorageError                             what is to be kept was not kept, or cannot be read
     │   ├── StoreUnavailableError OSError        no disk space, no permission, no server
     │   ├── StoreDamagedError    ValueError      not what was written; it is left as it is
@@ -39,38 +43,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 __all__ = [
-    "AccessDeniedError",
-    "AuthenticationError",
-    "CallRefusedError",
-    "CircuitOpenError",
-    "ConfigError",
-    "ConnectionLostError",
-    "InvalidArgumentsError",
-    "InvalidPlanError",
-    "InvalidToolError",
-    "NotConnectedError",
-    "NotImplementedToolError",
-    "Outcome",
-    "PegboardError",
-    "ProtocolError",
-    "QueueFullError",
-    "RevisionConflictError",
-    "ServerNotFoundError",
-    "ServerTimeoutError",
-    "ServerUnavailableError",
-    "StorageError",
-    "StoreDamagedError",
-    "StoreUnavailableError",
-    "StoreVersionError",
-    "ToolConflictError",
-    "ToolDisabledError",
-    "ToolExecutionError",
-    "ToolNotFoundError",
-    "ToolTimeoutError",
-    "UpstreamError",
-    "Violation",
+    "AccessDeniedError", "AuthenticationError", "CallRefusedError", "CircuitOpenError",
+    "ConfigError", "ConnectionLostError", "InvalidArgumentsError", "InvalidPatternError",
+    "InvalidPlanError", "InvalidQueryError", "InvalidToolError", "NotConnectedError",
+    "NotImplementedToolError", "Outcome", "PegboardError", "ProtocolError", "QueueFullError",
+    "RevisionConflictError", "SearchDataError", "SearcherNotFoundError", "ServerNotFoundError",
+    "ServerTimeoutError", "ServerUnavailableError", "StorageError", "StoreDamagedError",
+    "StoreUnavailableError", "StoreVersionError", "ToolConflictError", "ToolDisabledError",
+    "ToolExecutionError", "ToolNotFoundError", "ToolTimeoutError", "UpstreamError", "Violation",
     "WouldDeadlockError",
-]
+]  # fmt: skip
 
 Outcome = Literal["ok", "tool_error", "raised", "refused", "timeout", "cancelled"]
 """How a call ended."""
@@ -307,6 +289,47 @@ class ServerNotFoundError(PegboardError, KeyError, ValueError):
         super().__init__(f"No server is named {_shorten(name)}; known: {names}.")
         self.name = name
         self.known: tuple[str, ...] = tuple(known)
+
+
+class InvalidQueryError(PegboardError, ValueError):
+    """A search cannot be made as it was asked for; ``option`` names what is wrong with it."""
+
+    code: ClassVar[str] = "invalid_query"
+
+    def __init__(self, message: str, *, option: str = "text") -> None:
+        super().__init__(message)
+        self.option = option
+
+
+class InvalidPatternError(InvalidQueryError):
+    """A regular expression cannot be used; ``position`` tells where, if that is known."""
+
+    code: ClassVar[str] = "invalid_pattern"
+
+    def __init__(self, pattern: str, problem: str, *, position: int | None = None) -> None:
+        place = "" if position is None else f" at position {position}"
+        super().__init__(f"The pattern {_shorten(pattern)} cannot be used: {problem}{place}.")
+        self.pattern = pattern
+        self.problem = problem
+        self.position = position
+
+
+class SearcherNotFoundError(InvalidQueryError, KeyError):
+    """No search method has that name; ``known`` lists those that there are."""
+
+    code: ClassVar[str] = "searcher_not_found"
+
+    def __init__(self, name: object, *, known: Sequence[str] = ()) -> None:
+        names = ", ".join(repr(other) for other in known[:_LISTED])
+        super().__init__(f"No searcher is named {_shorten(name)}; known: {names}.", option="method")
+        self.name = name
+        self.known: tuple[str, ...] = tuple(known)
+
+
+class SearchDataError(PegboardError, RuntimeError):
+    """The table that says what words mean, which comes with Pegboard, is missing or damaged."""
+
+    code: ClassVar[str] = "search_data"
 
 
 class StorageError(PegboardError):

@@ -7,7 +7,7 @@ import pegboard
 
 PACKAGES = [
     *("errors", "model", "config", "storage", "policies", "registry", "observe", "toolsets"),
-    *("upstream", "hub", "testing"),
+    *("search", "upstream", "hub", "testing"),
     *("compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
     "compat.registrytools",
 ]

@@ -1,6 +1,7 @@
 """Hub: every server of a configuration, connected, and their tools on one board."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Never, Self, Unpack
 
@@ -16,6 +17,7 @@ from pegboard.hub.sync_hub import SyncHub
 from pegboard.model import ToolResult, truncate_text
 from pegboard.model.naming import NameTable, naming_of
 from pegboard.registry import Registry
+from pegboard.search import Answer, SearchOptions
 from pegboard.storage import Store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
@@ -252,6 +254,26 @@ class Hub:
                 progress_of_call.reset(token)
         except ToolNotFoundError as error:
             raise self._why_missing(error, name) from None
+
+    async def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+        """Return the tools that do what a text asks for, the best first, or none.
+
+        It runs in a thread, so that the first search, which builds the index, holds up nobody.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+        """
+        return await anyio.to_thread.run_sync(partial(self.registry.search, text, **options))
+
+    async def search_many(
+        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+    ) -> list[Answer]:
+        """Search for many texts at once.
+
+        Raises:
+            InvalidQueryError: when one of them cannot be searched for.
+        """
+        return await anyio.to_thread.run_sync(partial(self.registry.search_many, texts, **options))
 
     def render(self, name: str, result: ToolResult) -> str:
         """Return a result as text for a model, cut with a mark at its server's limit.

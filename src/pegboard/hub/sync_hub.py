@@ -1,6 +1,6 @@
 """SyncHub: a hub for programs without an event loop."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
@@ -9,6 +9,7 @@ from pegboard.hub.sync_server import SyncServer
 from pegboard.model import ToolResult
 from pegboard.registry import Registry
 from pegboard.registry.background import run_in_background
+from pegboard.search import Answer, SearchOptions
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import OnProgress, ServerStatus, UpstreamServer
 
@@ -122,6 +123,22 @@ class SyncHub:
             UpstreamError: whatever went wrong.
         """
         return self.server(server).request(method, params)
+
+    def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+        """Return the tools that do what a text asks for, the best first, or none.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+        """
+        return self.registry.search(text, **options)
+
+    def search_many(self, texts: Iterable[str], **options: Unpack[SearchOptions]) -> list[Answer]:
+        """Search for many texts at once.
+
+        Raises:
+            InvalidQueryError: when one of them cannot be searched for.
+        """
+        return self.registry.search_many(texts, **options)
 
     def render(self, name: str, result: ToolResult) -> str:
         """Return a result as text for a model, cut with a mark at its server's limit.

@@ -15,7 +15,7 @@ from pegboard.registry.report import Rejection
 if TYPE_CHECKING:
     from pegboard.model import Tool
 
-__all__ = ["Batch", "NumberedCandidate", "OnError"]
+__all__ = ["Batch", "NumberedCandidate", "OnError", "group_names"]
 
 OnError = Literal["raise", "report"]
 NumberedCandidate = tuple[int, object, Candidate]
@@ -87,3 +87,15 @@ class Batch:
             number += 1
         self._numbers[name] = number + 1
         return free
+
+
+def group_names(groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of groups, each once.
+
+    Raises:
+        TypeError: when they are something else.
+    """
+    names = () if isinstance(groups, str) else tuple(dict.fromkeys(groups))
+    if isinstance(groups, str) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"`groups` takes a list of names, not {groups!r}.")
+    return names

@@ -6,11 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.registry.following import Following
 
 __all__ = ["Catalog", "Keeper", "Subscriber", "Taken", "without_one"]
 
@@ -52,6 +54,7 @@ class Catalog:
         self.keeper: Keeper | None = None
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
+        self._following: WeakSet[Following] = WeakSet()
         self._undelivered: deque[CatalogChange] = deque()
         self.after_fork()
         start_anew_in_children(self)
@@ -64,6 +67,8 @@ class Catalog:
         self.writing: threading.RLock = threading.RLock()
         """Held, perhaps for long, by whoever changes what a store keeps; never with the other."""
         self._delivering = threading.Lock()
+        for following in list(self._following):
+            following.after_fork(self.lock)
 
     def visible(self) -> list[Tool]:
         """Return the tools that may be seen, in the order of registration."""
@@ -172,6 +177,13 @@ class Catalog:
 
         return unsubscribe
 
+    def follow(self) -> Following:
+        """Return what takes note of all that is visible now and of every change; while it lives."""
+        with self.lock:
+            following = Following(self.lock, self._revision, self.visible())
+            self._following.add(following)
+        return following
+
     def deliver(self) -> None:
         """Tell the subscribers what changed. Never with the lock held: they may do anything."""
         # One thread at a time delivers, everybody's changes and in order. A subscriber may itself
@@ -205,6 +217,8 @@ class Catalog:
         if change.added or change.changed or change.removed:
             self._revision = change.revision
             self._undelivered.append(change)
+            for following in list(self._following):
+                following.note(change)
 
 
 class Taken:

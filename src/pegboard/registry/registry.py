@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any, Self, Unpack, cast
@@ -31,13 +31,16 @@ from pegboard.policies import (
 )
 from pegboard.policies.telemetry import json_size
 from pegboard.registry.background import on_background_loop, run_in_background
-from pegboard.registry.batch import Batch, NumberedCandidate, OnError
+from pegboard.registry.batch import Batch, NumberedCandidate, OnError, group_names
 from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
 from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.registry.inline import run_inline
 from pegboard.registry.keeping import Keeping
-from pegboard.registry.refusal import refusal
+from pegboard.registry.refusal import printable_name, refusal
 from pegboard.registry.report import Registration, Rejection
+from pegboard.registry.searching import Searching
+from pegboard.search import Answer, SearchEngine, Searcher, SearchOptions
 from pegboard.storage import Store
 
 __all__ = ["Registry"]
@@ -82,6 +85,7 @@ class Registry:
         self._policies: PolicyOptions = {**defaults, **policies}
         self._policies["telemetry"] = self._telemetry if given is not None else None
         self._catalog = Catalog()
+        self._searching = Searching(self._catalog)
         self._trodden: Mapping[str, TroddenPath] = {}
         self._observe_anew((*self._telemetry.observers, *added))
         self._keeping: Keeping | None = None
@@ -109,6 +113,7 @@ class Registry:
         if self._keeping is not None:
             raise RuntimeError("This registry has a storage already; `close` it first.")
         self._keeping = Keeping(storage, self._catalog, self._stored_entry)
+        self._searching.keep_with(self._keeping)
         self._catalog.deliver()
         if self._policies.get("telemetry") is not None:
             self._keeping.stop_counting = self.observe(self._keeping.counter)
@@ -120,8 +125,11 @@ class Registry:
         """
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
-            keeping.close()
-            self._catalog.deliver()
+            try:
+                self._searching.let_go()
+            finally:
+                keeping.close()
+                self._catalog.deliver()
 
     def __len__(self) -> int:
         return len(self._catalog.entries)
@@ -178,12 +186,12 @@ class Registry:
         check_options(policies)
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
-        group_names, leaving = _group_names(groups), frozenset(replacing)
+        names, leaving = group_names(groups), frozenset(replacing)
         candidates, unfit = self._candidates(items, on_error)
         taken = Taken(self._catalog, leaving)
 
         def settle() -> tuple[Mapping[str, Entry], Registration]:
-            batch = Batch(on_conflict, {**self._policies, **policies}, group_names)
+            batch = Batch(on_conflict, {**self._policies, **policies}, names)
             refused = batch.add_all(candidates, taken, on_error=on_error)
             return batch.entries, Registration(
                 registered=tuple(entry.tool for entry in batch.entries.values()),
@@ -249,6 +257,31 @@ class Registry:
             for tool in self._catalog.visible()
         }
 
+    def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+        """Return the visible tools that do what a text asks for, the best first, or none.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+        """
+        return self._searching.search(text, options)
+
+    def search_many(self, texts: Iterable[str], **options: Unpack[SearchOptions]) -> list[Answer]:
+        """Search for many texts at once, which is faster than one after the other.
+
+        Raises:
+            InvalidQueryError: when one of them cannot be searched for.
+        """
+        return self._searching.search_many(texts, options)
+
+    @property
+    def search_engine(self) -> SearchEngine:
+        """What searches, for those who decide themselves what a caller may see."""
+        return self._searching.engine
+
+    def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
+        """Offer one more ``method`` to search by; ``make`` gives a searcher without tools."""
+        self._searching.engine.add_searcher(method, make)
+
     def call(
         self,
         name: str,
@@ -273,7 +306,7 @@ class Registry:
             step = refusal(WouldDeadlockError(name), entry.telemetry)
         else:
             step, call = self._prepare(name, entry, arguments, meta, inline=True)
-        return _finish(step(call))
+        return run_inline(step(call))
 
     async def acall(
         self,
@@ -425,7 +458,7 @@ class Registry:
         given: Any = {} if arguments is None else arguments
         if entry is None:
             error: PegboardError = self._not_found(name)
-            tool = Tool(name=_printable(name))
+            tool = Tool(name=printable_name(name))
             error.tool = tool.name
             return refusal(error, self._policies.get("telemetry")), ToolCall(tool, given, attached)
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
@@ -458,27 +491,3 @@ class Registry:
     def _not_found(self, name: object) -> ToolNotFoundError:
         names = (tool.name for tool in self._catalog.visible())
         return ToolNotFoundError(name, nearest=nearest_names(name, names))
-
-
-def _finish(work: Awaitable[object]) -> object:
-    """Run a coroutine that never waits, in this thread and without an event loop."""
-    coroutine = work.__await__()
-    try:
-        next(coroutine)
-    except StopIteration as finished:
-        return finished.value
-    raise AssertionError("A step that may wait was run without an event loop.")
-
-
-def _printable(name: object) -> str:
-    try:
-        return Tool(name=cast("str", name)).name
-    except InvalidToolError:
-        return "(not a valid name)"
-
-
-def _group_names(groups: Iterable[str]) -> tuple[str, ...]:
-    names = () if isinstance(groups, str) else tuple(dict.fromkeys(groups))
-    if isinstance(groups, str) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"`groups` takes a list of names, not {groups!r}.")
-    return names

@@ -4,6 +4,7 @@ import pytest
 
 # Before they are imported, or a failed assertion would not say what it compared.
 pytest.register_assert_rewrite(
+    "pegboard.testing.searcher_contract",
     "pegboard.testing.store_closing",
     "pegboard.testing.store_exactness",
     "pegboard.testing.store_opening",
@@ -15,6 +16,7 @@ pytest.register_assert_rewrite(
 )
 
 from pegboard.testing.memory_store import Memory, MemoryStore  # noqa: E402 - see above
+from pegboard.testing.searcher_contract import SearcherContract  # noqa: E402 - see above
 from pegboard.testing.store_contract import StoreContract  # noqa: E402 - see above
 
-__all__ = ["Memory", "MemoryStore", "StoreContract"]
+__all__ = ["Memory", "MemoryStore", "SearcherContract", "StoreContract"]

@@ -68,7 +68,7 @@ class JsonDisk:
         self._journal_path = str(paths.journal)
         self.content: JsonContent | None = None
         """``None`` when it has to be read anew."""
-        self.news = News()
+        self.news: News = News()
         self._mark = b""
         self._generation = ""
         self._offset = 0

@@ -1,65 +1,22 @@
-"""The vocabulary of the RegistryTools document, storage: metadata of tools, kept in files."""
+"""ToolStorage: metadata of tools, kept in files as the RegistryTools document has it."""
 
 import glob
 import logging
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
-
+from pegboard.compat.registrytools.metadata import ToolMetadata, metadata_of, tool_of
 from pegboard.errors import InvalidToolError, StorageError
-from pegboard.model import Temperature, Tool, Usage
-from pegboard.storage import Store, StoredTool, open_store
+from pegboard.model import Temperature, Usage
+from pegboard.storage import Store, open_store
 
-__all__ = ["JSONStorage", "SQLiteStorage", "ToolMetadata", "ToolStorage", "ToolTemperature"]
+__all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat.registrytools")
-
-ToolTemperature = Temperature
-"""Hot (10 uses and more), warm (3 and more) or cold; 30 and 60 idle days cool a tool down."""
-
-
-def _in_utc(moment: datetime) -> datetime:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-class ToolMetadata(BaseModel):
-    """What is known of a tool. ``last_used`` is in UTC, and so is one that names no time zone."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(validate_assignment=True)
-
-    name: str
-    description: str
-    mcp_server: str | None = None
-    defer_loading: bool = True
-    tags: set[str] = set()
-    category: str | None = None
-    use_frequency: int = Field(default=0, ge=0, lt=2**63)
-    last_used: Annotated[datetime, AfterValidator(_in_utc)] | None = None
-    input_schema: dict[str, Any] | None = None
-    """What it takes; an empty schema says nothing and is kept as ``None``."""
-    output_schema: dict[str, Any] | None = None
-
-    @property
-    def temperature(self) -> Temperature:
-        """How likely it is to be called next, by its use so far."""
-        return self.usage.temperature()
-
-    @property
-    def usage(self) -> Usage:
-        """The part of it that changes with every call."""
-        moment = None if self.last_used is None else _in_utc(self.last_used)
-        return Usage(use_frequency=self.use_frequency, last_used=moment)
-
-    @field_serializer("tags")
-    def _tags_in_order(self, tags: set[str]) -> list[str]:
-        return sorted(tags)
 
 
 class ToolStorage(ABC):
@@ -171,7 +128,7 @@ class _FileStorage(ToolStorage):
     def load_all(self) -> list[ToolMetadata]:
         """Return all tools, the most used first."""
         usage = self.store.usage()
-        return [_metadata(found, usage) for found in self.store.load_all()]
+        return [metadata_of(found, usage) for found in self.store.load_all()]
 
     def save(self, tool: ToolMetadata) -> None:
         """Keep a tool, in place of one of the same name.
@@ -186,7 +143,7 @@ class _FileStorage(ToolStorage):
         """Keep many tools, all or none, beside those that are there."""
         given = {tool.name: tool for tool in tools}
         store = self.store
-        store.save_many([_tool(tool) for tool in given.values()])
+        store.save_many([tool_of(tool) for tool in given.values()])
         there = store.usage(given)
         news = {
             name: tool.usage
@@ -211,7 +168,7 @@ class _FileStorage(ToolStorage):
         except InvalidToolError:
             # No tool can have that name.
             return None
-        return None if found is None else _metadata(found, self.store.usage([tool_name]))
+        return None if found is None else metadata_of(found, self.store.usage([tool_name]))
 
     def count(self) -> int:
         """Return how many tools there are."""
@@ -252,34 +209,3 @@ class SQLiteStorage(_FileStorage):
     """A database in one file, which ends in ``.db``."""
 
     _suffix = ".db"
-
-
-def _tool(metadata: ToolMetadata) -> Tool:
-    return Tool(
-        name=metadata.name,
-        description=metadata.description,
-        input_schema=metadata.input_schema or {},
-        output_schema=metadata.output_schema,
-        server=metadata.mcp_server,
-        tags=tuple(sorted(metadata.tags)),
-        category=metadata.category,
-        defer_loading=metadata.defer_loading,
-    )
-
-
-def _metadata(found: StoredTool, usage: Mapping[str, Usage]) -> ToolMetadata:
-    tool = found.tool
-    used = usage.get(tool.name, Usage())
-    # Not checked again: it was when it was stored, and copies can be edited.
-    return ToolMetadata.model_construct(
-        name=tool.name,
-        description=tool.description,
-        mcp_server=tool.server,
-        defer_loading=tool.defer_loading,
-        tags=set(tool.tags),
-        category=tool.category,
-        use_frequency=used.use_frequency,
-        last_used=used.last_used,
-        input_schema=deepcopy(tool.input_schema) or None,
-        output_schema=deepcopy(tool.output_schema),
-    )

@@ -1,0 +1,1 @@
+"""The command line: `pegboard`, one module a command."""

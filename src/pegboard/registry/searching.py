@@ -1,0 +1,88 @@
+"""Searching: what a registry adds to the search engine, which knows neither groups nor use."""
+
+from collections.abc import Iterable
+
+from pegboard.model import Tool
+from pegboard.model.names import nearest_names
+from pegboard.registry.catalog import Catalog
+from pegboard.registry.heat import Heat
+from pegboard.registry.index_place import index_place
+from pegboard.registry.keeping import Keeping
+from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
+from pegboard.search.facets import hint
+from pegboard.search.options import Boost, SearchOptions, Visible, names_of, query_of
+from pegboard.search.searcher import Answer
+
+__all__ = ["Searching"]
+
+_SHOWN = 5
+
+
+class Searching:
+    """Searches the visible tools of a catalogue."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._heat: Heat | None = None
+        self.engine: SearchEngine = SearchEngine(catalog.follow)
+
+    def keep_with(self, keeping: Keeping) -> None:
+        """Prefer what is used, as a storage knows it, and keep the index beside the storage."""
+        self._heat = Heat(keeping.counter.usage)
+        self.engine.keep_index_at(index_place(keeping.store))
+
+    def let_go(self) -> None:
+        """Save the index, and know of no use any more."""
+        self._heat = None
+        self.engine.save_index()
+        self.engine.keep_index_at(None)
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what fits a text; see `Registry.search`."""
+        [answer] = self.search_many([text], options)
+        return answer
+
+    def search_many(self, texts: Iterable[str], options: SearchOptions) -> list[Answer]:
+        """Return what fits each of many texts; see `Registry.search_many`."""
+        groups = names_of("groups", options.get("groups", ()))
+        visible, boost = self._visible(groups), self._boost(options)
+        queries = [query_of(text, options, visible=visible, boost=boost) for text in texts]
+        if not queries:
+            return []
+        answers = self.engine.search_many(
+            queries,
+            method=options.get("method", DEFAULT_METHOD),
+            budget=options.get("budget"),
+        )
+        if groups and not all(answer.hits for answer in answers):
+            hints = self._group_hints(groups)
+            answers = [
+                Answer(hints=hints) if hints and not answer.hits else answer for answer in answers
+            ]
+        return answers
+
+    def _visible(self, groups: frozenset[str]) -> Visible | None:
+        if not groups:
+            return None
+        entries = self._catalog.entries
+
+        def belongs(tool: Tool) -> bool:
+            entry = entries.get(tool.name)
+            return entry is not None and not groups.isdisjoint(entry.groups)
+
+        return belongs
+
+    def _boost(self, options: SearchOptions) -> Boost | None:
+        if self._heat is None or not options.get("usage", True):
+            return None
+        heat = self._heat.current()
+        return lambda name: heat.get(name, 0.0)
+
+    def _group_hints(self, groups: frozenset[str]) -> tuple[str, ...]:
+        """Return groups that may be meant, when none of these exists."""
+        entries = list(self._catalog.entries.values())
+        known = {group for entry in entries for group in entry.groups}
+        if not groups.isdisjoint(known):
+            return ()
+        near = [name for group in sorted(groups) for name in nearest_names(group, known)]
+        return tuple(hint("group", name) for name in (near or sorted(known))[:_SHOWN])

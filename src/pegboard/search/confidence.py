@@ -1,0 +1,30 @@
+"""Confidence: how likely it is that a tool does what was asked for, by how it ranks."""
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+__all__ = ["BY_BOTH", "BY_MEANING", "BY_WORDS", "Confidence"]
+
+
+class Confidence(msgspec.Struct, frozen=True):
+    """A logistic curve over the parts of a score; fitted by `training/` on sets of questions."""
+
+    base: float
+    slopes: Mapping[str, float]
+    """How much each part counts."""
+    floor: float
+    """When nothing reaches it, nothing fits."""
+
+    def of(self, parts: Mapping[str, float]) -> float:
+        """Return the confidence, 0 to 1."""
+        height = self.base + sum(slope * parts[name] for name, slope in self.slopes.items())
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, height))))
+
+
+BY_BOTH = Confidence(
+    -4.106, {"meaning": 2.899, "words": 2.458, "coverage": 4.774, "strangeness": -4.0}, 0.045
+)
+BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "strangeness": -4.0}, 0.04)
+BY_WORDS = Confidence(-3.931, {"words": 0.055, "coverage": 8.466}, 0.045)

@@ -1,0 +1,217 @@
+"""SearchEngine: follows a catalogue, opens searchers by name, and asks them."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from pegboard.errors import SearcherNotFoundError
+from pegboard.model import CatalogChange, Tool
+from pegboard.model.forks import start_anew_in_children
+from pegboard.search.budget import within_budget
+from pegboard.search.facets import Facets
+from pegboard.search.named_first import with_named_first
+from pegboard.search.names import NameIndex
+from pegboard.search.open_searcher import INDEXED, checked_searcher, methods, open_searcher
+from pegboard.search.searcher import Answer, Query, Searcher
+from pegboard.search.shared_index import SharedIndex
+
+__all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
+
+logger: logging.Logger = logging.getLogger("pegboard.search")
+
+DEFAULT_METHOD = "hybrid"
+
+
+class Feed(Protocol):
+    """The tools of a catalogue, as news; all of them at the beginning."""
+
+    @property
+    def revision(self) -> int:
+        """That of the last change."""
+        ...
+
+    def take(self) -> tuple[int, Mapping[str, Tool | None]]:
+        """Return the revision, and each tool that is new or different; ``None`` if it went."""
+        ...
+
+
+class SearchEngine:
+    """Searches the tools of a catalogue; from any thread, and nothing is built before the first.
+
+    A change is noted when it happens and taken in by the next search: adding tools stays as fast
+    as it was, and what is added is found at once.
+
+    Args:
+        follow: begins to follow the catalogue.
+        index_path: where the index is kept between runs; ``None`` for nowhere.
+    """
+
+    def __init__(self, follow: Callable[[], Feed], *, index_path: Path | None = None) -> None:
+        self._follow = follow
+        self._index = SharedIndex(index_path)
+        self._feed: Feed | None = None
+        self._names = NameIndex()
+        self._facets = Facets()
+        self._makers: dict[str, Callable[[], Searcher]] = {}
+        self._searchers: dict[str, Searcher] = {}
+        self._revision = -1
+        self._updating = threading.Lock()
+        start_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Make a new lock: the thread that held it is not in a forked child."""
+        if self._updating.locked():
+            self._start_anew()
+        self._updating = threading.Lock()
+
+    def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
+        """Offer one more method here, or another searcher for one that there is.
+
+        Args:
+            method: its name.
+            make: makes a searcher that knows no tools yet; a class without parameters does.
+        """
+        with self._updating:
+            self._makers[method] = make
+            self._searchers.pop(method, None)
+
+    def keep_index_at(self, path: Path | None) -> None:
+        """Keep the index in this file from now on, or nowhere."""
+        self._index.keep_at(path)
+
+    def save_index(self) -> None:
+        """Keep the index for the next start, if there is a place for it; blocks."""
+        self._index.save()
+
+    def search(
+        self, query: Query, *, method: str = DEFAULT_METHOD, budget: int | None = None
+    ) -> Answer:
+        """Return what a method finds, tools that are called by their name first.
+
+        Args:
+            query: what is looked for.
+            method: by which searcher.
+            budget: how many tokens the hits may take; see `brief`.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for, or nobody knows the method.
+        """
+        [answer] = self.search_many([query], method=method, budget=budget)
+        return answer
+
+    def search_many(
+        self, queries: Sequence[Query], *, method: str = DEFAULT_METHOD, budget: int | None = None
+    ) -> list[Answer]:
+        """Return what a method finds for many queries, in their order.
+
+        Raises:
+            InvalidQueryError: when one cannot be searched for, or nobody knows the method.
+        """
+        searcher = self._searcher(method)
+        # Nobody pays for a limit that no answer could reach.
+        most = max(1, len(self._names))
+        asked = [
+            msgspec.structs.replace(it, limit=most) if it.limit > most else it for it in queries
+        ]
+        answers = [searcher.search(asked[0])] if len(asked) == 1 else searcher.search_many(asked)
+        return [
+            self._finished(answer, query, budget)
+            for answer, query in zip(answers, asked, strict=True)
+        ]
+
+    def _finished(self, answer: Answer, query: Query, budget: int | None) -> Answer:
+        named = self._names.find(query.text)
+        if named:
+            answer = with_named_first(answer, named, query=query)
+        if answer.hits:
+            return answer if budget is None else within_budget(answer, budget)
+        hints = self._facets.hints_for_unknown(query)
+        return answer if hints is None else Answer(hints=hints)
+
+    def _searcher(self, method: object) -> Searcher:
+        if not isinstance(method, str):
+            raise SearcherNotFoundError(method, known=methods())
+        searcher = self._searchers.get(method)
+        if searcher is None or self._feed is None or self._revision != self._feed.revision:
+            with self._updating:
+                self._catch_up()
+                searcher = self._searchers.get(method)
+                if searcher is None:
+                    searcher = self._searchers[method] = self._open(method)
+        return searcher
+
+    def _open(self, method: str) -> Searcher:
+        make = self._makers.get(method)
+        if make is not None:
+            searcher = checked_searcher(make())
+        elif method in INDEXED:
+            searcher = self._open_indexed(method)
+        else:
+            searcher = open_searcher(method)
+        tools = self._names.tools()
+        if tools:
+            # An index that others look into already knows this revision.
+            searcher.apply(CatalogChange(revision=self._revision, added=tools))
+        if make is None and method in INDEXED:
+            self._index.save_aside()
+        return searcher
+
+    def _open_indexed(self, method: str) -> Searcher:
+        meaning = method != "bm25"
+        if self._index.lacks(meaning=meaning):
+            # From now on it looks into the new index, too.
+            self._searchers.pop("bm25", None)
+        return open_searcher(method, index=self._index.open(meaning=meaning))
+
+    def _catch_up(self) -> None:
+        if self._feed is None:
+            self._feed = self._follow()
+        elif self._revision == self._feed.revision:
+            return
+        try:
+            revision, news = self._feed.take()
+            self._take_in(news, revision)
+        except BaseException:
+            # Interrupted half-way: the next search begins anew.
+            self._start_anew()
+            raise
+        self._revision = revision
+
+    def _drop(self, method: str) -> None:
+        """Open a searcher anew next time, and the index with it if it has one."""
+        for other in INDEXED if method in INDEXED else ():
+            self._searchers.pop(other, None)
+            self._index.forget()
+        self._searchers.pop(method, None)
+
+    def _start_anew(self) -> None:
+        self._feed = None
+        self._index.forget()
+        self._names = NameIndex()
+        self._facets = Facets()
+        self._searchers = {}
+
+    def _take_in(self, news: Mapping[str, Tool | None], revision: int) -> None:
+        before = {name: tool for name in news if (tool := self._names.get(name)) is not None}
+        after = {name: tool for name, tool in news.items() if tool is not None}
+        change = CatalogChange(
+            revision=revision,
+            added=tuple(tool for name, tool in after.items() if name not in before),
+            changed=tuple(tool for name, tool in after.items() if name in before),
+            removed=tuple(tool for name, tool in before.items() if name not in after),
+        )
+        if not (before or after):
+            return
+        self._facets.update(gone=before.values(), come=after.values())
+        self._names.apply(change)
+        for method, searcher in list(self._searchers.items()):
+            try:
+                searcher.apply(change)
+            except Exception:
+                # It may have taken in half of it; the next search by this method opens another.
+                logger.exception("searcher_failed", extra={"method": method})
+                self._drop(method)

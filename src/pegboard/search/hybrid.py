@@ -1,0 +1,68 @@
+"""Hybrid: finds tools by words and by meaning at once; the default."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pegboard.search.confidence import BY_BOTH, Confidence
+from pegboard.search.embedding import Embedding
+from pegboard.search.index_searcher import Prepared, plain_weights, strangeness
+from pegboard.search.meaning import QueryWord, WordMeaning
+from pegboard.search.postings import Floats
+from pegboard.search.searcher import Query
+from pegboard.search.snapshot import Candidates, Snapshot
+from pegboard.search.word_table import WordTable
+from pegboard.search.words import query_words, term_of
+
+__all__ = ["Hybrid"]
+
+_WORDS = np.float32(1 / 75)
+"""What a point of the words is worth, where the meaning gives one point at most."""
+_NEAR = 0.3
+"""Words that are no nearer than this do not stand for each other."""
+_STAND_IN = 1.2
+"""How much a word counts that stands for one which no tool has."""
+
+
+class Hybrid(Embedding):
+    """Adds up what the words say and what the meaning says.
+
+    A word that no tool has is also looked for as the English word that is nearest to it: so a
+    Chinese query finds English tools by their words, too.
+    """
+
+    confidence: Confidence = BY_BOTH
+
+    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
+        """Return the words and the meaning of the query."""
+        words = query_words(query.text)
+        weights = plain_weights(words)
+        meaning = self.index.meaning
+        if meaning is None:
+            return Prepared(query, words, weights, None)
+        meant = meaning.of_query(query.text)
+        if isinstance(meaning, WordMeaning):
+            _add_stand_ins(weights, meant.words, meaning.table, snapshot)
+        return Prepared(query, words, weights, meant, strangeness(words, meant))
+
+    def parts(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return how near the meaning is, and how well the words fit."""
+        return {"meaning": candidates.dense, "words": candidates.lexical * _WORDS}
+
+
+def _add_stand_ins(
+    weights: dict[str, float], words: Sequence[QueryWord], table: WordTable, snapshot: Snapshot
+) -> None:
+    terms = snapshot.terms
+    for word in words:
+        if any(terms.find(term) is not None for term in word.terms):
+            continue
+        for near, nearness in table.near(word.row):
+            if nearness <= _NEAR:
+                break
+            term = term_of(near)
+            if terms.find(term) is not None:
+                share = word.weight * math.sqrt(word.times) * (nearness - _NEAR) / (1 - _NEAR)
+                weights[term] = weights.get(term, 0.0) + _STAND_IN * share
+                break

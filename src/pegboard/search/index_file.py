@@ -1,0 +1,232 @@
+"""The index in a file, so that a start does not build it anew."""
+
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pegboard.model import Tool
+from pegboard.search import fields, words
+from pegboard.search.postings import HIGHEST_IMPACT, Postings, as_ints
+from pegboard.search.segment import Segment, TermTable, build_segment, merge_segments
+from pegboard.search.snapshot import Snapshot
+from pegboard.search.space import Space, ToolVectors
+
+__all__ = ["fingerprint", "save_index", "take_saved"]
+
+logger: logging.Logger = logging.getLogger("pegboard.search")
+
+_MAGIC = b"Pegboard index 2\n"
+_SUM = 4
+_LENGTH = 4
+_DIGEST = 16
+# A multiple of the length of any number, so that numbers lie where they are read fast.
+_ALIGNED = 64
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+
+
+class _Array(msgspec.Struct, frozen=True):
+    kind: str
+    shape: tuple[int, ...]
+
+
+class _Header(msgspec.Struct, frozen=True):
+    maker: str
+    """What the content depends on besides the tools."""
+    arrays: dict[str, _Array]
+
+
+def fingerprint(tool: Tool) -> bytes:
+    """Return 16 bytes that differ where tools differ in what is searched."""
+    title = tool.annotations.title or ""
+    told = (tool.name, tool.description, title, tool.server or "", tool.category or "", *tool.tags)
+    text = "\0".join(told).encode("utf-8", "surrogatepass")
+    schema: object = fields.stored_schema(tool)
+    try:
+        text += bytes(schema) if isinstance(schema, msgspec.Raw) else msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError):
+        text += repr(schema).encode("utf-8", "backslashreplace")
+    return hashlib.blake2b(text, digest_size=_DIGEST).digest()
+
+
+def save_index(path: Path, snapshot: Snapshot, meaning: str) -> bool:
+    """Write all tools of a snapshot to a file, at once or not at all; tell whether that worked.
+
+    Args:
+        path: where to; its directory exists.
+        snapshot: what to save.
+        meaning: the version of what knows what tools mean, if there is any.
+    """
+    segment = _as_one(snapshot)
+    if segment is None:
+        return False
+    try:
+        _write(path, _packed(_arrays_of(segment, snapshot.space), _maker(meaning)))
+    except OSError as error:
+        logger.warning("index_not_saved", extra={"path": str(path), "reason": str(error)})
+        return False
+    return True
+
+
+def take_saved(
+    path: Path, tools: Sequence[Tool], meaning: str, space: Space | None
+) -> tuple[Segment | None, list[Tool]]:
+    """Return those of the tools that are in a file as they are now, and the rest of them.
+
+    A file that is not there, damaged, or made by another version, has none of them.
+    """
+    try:
+        arrays = _unpacked(path.read_bytes(), _maker(meaning))
+        digests = _digests(arrays)
+        postings, vectors = _postings(arrays), _vectors(arrays, space)
+    except (OSError, ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
+        logger.debug("index_not_read", extra={"path": str(path), "reason": str(error)})
+        return None, list(tools)
+    found = [digests.get(fingerprint(tool), -1) for tool in tools]
+    rows = np.array(found, np.int64)
+    rest = [tool for tool, row in zip(tools, found, strict=True) if row < 0]
+    # In the order of the file, which is the order that they get.
+    order = np.argsort(rows)[len(rest) :]
+    if not len(order):
+        return None, rest
+    taken = [tools[place] for place in as_ints(order)]
+    if len(taken) == len(digests):
+        table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
+        return build_segment(taken, postings, vectors, table=table), rest
+    postings = postings.of_rows(rows[order]).without_idle_terms()
+    vectors = None if vectors is None else vectors.of_rows(rows[order])
+    return build_segment(taken, postings, vectors), rest
+
+
+def _as_one(snapshot: Snapshot) -> Segment | None:
+    parts = [(view.segment, view.alive) for view in snapshot.segments]
+    living = as_ints(np.flatnonzero(snapshot.tail.alive))
+    if living:
+        parts.append((snapshot.tail.tail.as_segment(living), None))
+    if len(parts) == 1 and parts[0][1] is None:
+        return parts[0][0]
+    return merge_segments(parts) if parts else None
+
+
+def _maker(meaning: str) -> str:
+    """Return what an index depends on besides its tools."""
+    return repr(
+        (
+            words.VERSION,
+            fields.VERSION,
+            list(fields.FIELDS.items()),
+            HIGHEST_IMPACT,
+            meaning,
+            version("PyStemmer"),
+            unicodedata.unidata_version,
+            sys.byteorder,
+        )
+    )
+
+
+def _arrays_of(segment: Segment, space: Space | None) -> Arrays:
+    postings, table, meaning = segment.postings, segment.table, segment.meaning
+    terms = "\n".join(postings.vocabulary).encode("utf-8", "surrogatepass")
+    digests = b"".join(fingerprint(tool) for tool in segment.tools)
+    arrays: Arrays = {
+        "digests": np.frombuffer(digests, np.uint8),
+        "vocabulary": np.frombuffer(terms, np.uint8),
+        "starts": postings.starts,
+        "terms": postings.terms,
+        "impacts": postings.impacts,
+        "fields": postings.fields,
+        "bounds": table.bounds,
+        "rows": table.rows,
+        "row_impacts": table.impacts,
+    }
+    if meaning is not None and space is not None:
+        arrays |= {"vectors": meaning.vectors, "centroids": meaning.centroids}
+        if space.directions is not None:
+            arrays |= {"coarse": meaning.coarse, "directions": space.directions}
+    return arrays
+
+
+def _postings(arrays: Arrays) -> Postings:
+    terms = arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass").split("\n")
+    vocabulary = {term: number for number, term in enumerate(terms) if term}
+    return Postings(
+        vocabulary, arrays["starts"], arrays["terms"], arrays["impacts"], arrays["fields"]
+    )
+
+
+def _vectors(arrays: Arrays, space: Space | None) -> ToolVectors | None:
+    if space is None:
+        return None
+    vectors = arrays["vectors"]
+    # The directions are computed anew in every process; another library may turn them round.
+    if space.directions is None or not np.array_equal(arrays["directions"], space.directions):
+        coarse = space.coarse(vectors)
+    else:
+        coarse = arrays["coarse"]
+    return ToolVectors(vectors, coarse, arrays["centroids"], space.regions)
+
+
+def _digests(arrays: Arrays) -> dict[bytes, int]:
+    whole = arrays["digests"].tobytes()
+    places = range(0, len(whole), _DIGEST)
+    return {whole[place : place + _DIGEST]: row for row, place in enumerate(places)}
+
+
+def _packed(arrays: Arrays, maker: str) -> list[bytes | memoryview]:
+    described = {name: _Array(it.dtype.str, it.shape) for name, it in arrays.items()}
+    header = msgspec.msgpack.encode(_Header(maker, described))
+    padding = bytes(-(len(_MAGIC) + _SUM + _LENGTH + len(header)) % _ALIGNED)
+    chunks: list[bytes | memoryview] = [len(header).to_bytes(_LENGTH, "little"), header, padding]
+    for array in arrays.values():
+        chunks.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        chunks.append(bytes(-array.nbytes % _ALIGNED))
+    checksum = 0
+    for chunk in chunks:
+        checksum = zlib.crc32(chunk, checksum)
+    return [_MAGIC, checksum.to_bytes(_SUM, "little"), *chunks]
+
+
+def _unpacked(data: bytes, maker: str) -> Arrays:
+    start = len(_MAGIC) + _SUM
+    if not data.startswith(_MAGIC):
+        raise ValueError("It is no index.")
+    if zlib.crc32(memoryview(data)[start:]) != int.from_bytes(data[len(_MAGIC) : start], "little"):
+        raise ValueError("It is damaged.")
+    place = start + _LENGTH
+    length = int.from_bytes(data[start:place], "little")
+    header = msgspec.msgpack.decode(data[place : place + length], type=_Header)
+    if header.maker != maker:
+        raise ValueError("It was made by another version.")
+    place += length
+    arrays: Arrays = {}
+    for name, array in header.arrays.items():
+        place += -place % _ALIGNED
+        count = int(np.prod(array.shape))
+        read = np.frombuffer(data, np.dtype(array.kind), count, place)
+        arrays[name] = read.reshape(array.shape)
+        place += read.nbytes
+    return arrays
+
+
+def _write(path: Path, chunks: Sequence[bytes | memoryview]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(chunks)
+        Path(temporary).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise

@@ -1,0 +1,200 @@
+"""IndexSearcher: what the searchers that look into a `ToolIndex` have in common."""
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pegboard.model import CatalogChange
+from pegboard.search.batch import Asked, candidates_of_many
+from pegboard.search.confidence import Confidence
+from pegboard.search.facets import hint
+from pegboard.search.index import ToolIndex
+from pegboard.search.meaning import QueryMeaning
+from pegboard.search.postings import Floats
+from pegboard.search.searcher import Answer, Hit, Match, Query
+from pegboard.search.snapshot import DEPTH, Candidates, Snapshot
+from pegboard.search.view import Filters
+from pegboard.search.words import QueryWords
+
+__all__ = ["IndexSearcher", "Prepared", "plain_weights", "strangeness"]
+
+_NUDGE = 0.01
+"""What the use of a tool adds to its score at most."""
+_DEEPER = 8
+_LOOKED_AT = 10
+_HINTS = 3
+_MEANT = 0.25
+"""From here on the meaning of a tool is a reason to name it."""
+
+
+class Prepared(NamedTuple):
+    """A query, ready to be looked up."""
+
+    query: Query
+    words: QueryWords
+    weights: Mapping[str, float]
+    """How much each term of the index counts."""
+    meaning: QueryMeaning | None
+    strangeness: float = 0.0
+    """How much of it is words that nobody knows, beyond two thirds; 0 to 1."""
+
+
+class IndexSearcher(ABC):
+    """Finds the candidates in an index, ranks them, and says nothing when none fits.
+
+    Args:
+        index: where to look; it may be shared. Without one, a new one.
+    """
+
+    confidence: Confidence
+
+    def __init__(self, index: ToolIndex | None = None) -> None:
+        self.index: ToolIndex = self.new_index() if index is None else index
+
+    @abstractmethod
+    def new_index(self) -> ToolIndex:
+        """Return an empty index of the kind that it needs."""
+
+    @abstractmethod
+    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
+        """Return the query as it is looked up."""
+
+    @abstractmethod
+    def parts(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return what each part of the ranking gives to each candidate; their sum is the score."""
+
+    def apply(self, change: CatalogChange) -> None:
+        """Take in a change of the catalogue."""
+        self.index.apply(change)
+
+    def search(self, query: Query) -> Answer:
+        """Return what fits, best first."""
+        snapshot = self.index.snapshot
+        asked = self.prepare(query, snapshot)
+        depth = max(DEPTH, query.limit)
+        while True:
+            found = snapshot.candidates(*_look_up(asked), where=_filters(query), depth=depth)
+            hits = self._hits(found, asked)
+            if len(hits) >= query.limit or query.visible is None or len(found) < depth:
+                return self._answer(hits, found, asked)
+            # Most of the best are hidden from this caller: look further down.
+            depth *= _DEEPER
+
+    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+        """Return the answers of many queries, in their order."""
+        snapshot = self.index.snapshot
+        together = [it for it in queries if it.visible is None and it.limit <= DEPTH]
+        asked = [self.prepare(query, snapshot) for query in together]
+        all_found = candidates_of_many(
+            snapshot,
+            [Asked(*_look_up(it), where=_filters(it.query)) for it in asked],
+        )
+        answers = iter(
+            [
+                self._answer(self._hits(found, it), found, it)
+                for found, it in zip(all_found, asked, strict=True)
+            ]
+        )
+        return [
+            next(answers) if it.visible is None and it.limit <= DEPTH else self.search(it)
+            for it in queries
+        ]
+
+    def _hits(self, found: Candidates, asked: Prepared) -> list[Hit]:
+        query = asked.query
+        if not len(found):
+            return []
+        parts = self.parts(found)
+        scores = _summed(parts)
+        # How much of the query a point of the words covers.
+        covering = found.coverage / found.best_lexical if found.best_lexical else 0.0
+        hits: list[Hit] = []
+        reserve = query.limit if query.visible is None and query.boost is None else len(found)
+        for position in found.ranked(scores, reserve):
+            tool = found.tool(position)
+            if query.visible is not None and not query.visible(tool):
+                continue
+            score = float(scores[position])
+            if len(hits) >= query.limit and score + _NUDGE < hits[query.limit - 1].score:
+                break
+            use = 0.0 if query.boost is None else _NUDGE * query.boost(tool.name)
+            each = {name: float(part[position]) for name, part in parts.items()}
+            signs = {
+                "strangeness": asked.strangeness,
+                "coverage": float(found.lexical[position]) * covering,
+            }
+            hits.append(
+                Hit(
+                    tool=tool,
+                    score=score + use,
+                    confidence=self.confidence.of(each | signs),
+                    parts=each | {"use": use},
+                )
+            )
+        hits.sort(key=lambda hit: (-hit.score, hit.tool.name))
+        return hits[: query.limit]
+
+    def _answer(self, hits: list[Hit], found: Candidates, asked: Prepared) -> Answer:
+        query = asked.query
+        if query.abstain and not any(hit.confidence >= self.confidence.floor for hit in hits):
+            return Answer(hints=tuple(_hints(found, self.parts(found), query)))
+        return Answer(hits=tuple(_finished(hit, asked, found.snapshot) for hit in hits))
+
+
+def _look_up(asked: Prepared) -> tuple[Mapping[str, float], Floats | None]:
+    meaning = asked.meaning
+    vectors = None if meaning is None or not len(meaning.vectors) else meaning.vectors
+    return {term: weight * weight for term, weight in asked.weights.items()}, vectors
+
+
+def _finished(hit: Hit, asked: Prepared, snapshot: Snapshot) -> Hit:
+    matches = snapshot.matches(hit.tool, asked.words)
+    parts = hit.parts or {}
+    if parts.get("meaning", 0.0) >= _MEANT or not matches:
+        matches = (*matches, Match(field="meaning"))
+    return Hit(
+        tool=hit.tool,
+        score=hit.score,
+        confidence=hit.confidence,
+        matches=matches,
+        parts=parts if asked.query.explain else None,
+    )
+
+
+def _filters(query: Query) -> Filters:
+    return Filters(query.servers, query.categories, query.tags)
+
+
+def _hints(found: Candidates, parts: Mapping[str, Floats], query: Query) -> Iterator[str]:
+    """Yield the servers and categories of the tools that come nearest."""
+    if not len(found):
+        return
+    near = [found.tool(it) for it in found.ranked(_summed(parts), _LOOKED_AT)]
+    shown = [tool for tool in near if query.visible is None or query.visible(tool)]
+    for kind in ("category", "server"):
+        names = dict.fromkeys(name for tool in shown if (name := getattr(tool, kind)))
+        yield from (hint(kind, name) for name in list(names)[:_HINTS])
+
+
+def _summed(parts: Mapping[str, Floats]) -> Floats:
+    first, *others = parts.values()
+    return functools.reduce(np.add, others, first)
+
+
+def plain_weights(words: QueryWords) -> dict[str, float]:
+    """Return how much each word of a query counts by itself."""
+    return {term: math.sqrt(times) for term, times in words.counts.items()}
+
+
+def strangeness(words: QueryWords, meaning: QueryMeaning | None) -> float:
+    """Return how much of a query is words that nobody knows, beyond two thirds; 0 to 1."""
+    written = [word for word in words.spelled.values() if word.isalpha()]
+    if meaning is None or not meaning.words or not written:
+        return 0.0
+    known = {word.plain for word in meaning.words}
+    share = sum(word in known for word in written) / len(written)
+    return max(0.0, 1.0 - 3 * share)

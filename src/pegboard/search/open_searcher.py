@@ -1,0 +1,77 @@
+"""Open a searcher by its name: built in, or from another package."""
+
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from pegboard.errors import InvalidQueryError, SearcherNotFoundError
+from pegboard.search.searcher import Searcher
+
+__all__ = ["INDEXED", "checked_searcher", "methods", "open_searcher"]
+
+ENTRY_POINTS = "pegboard.searchers"
+INDEXED = frozenset({"bm25", "embedding", "hybrid"})
+"""Those that look into a `ToolIndex`, which they can share."""
+# Imported when first asked for: NumPy and RE2 cost more than all the rest of a start.
+_HOMES = {
+    "regex": ("pegboard.search.regex", "Regex"),
+    "bm25": ("pegboard.search.bm25", "BM25"),
+    "embedding": ("pegboard.search.embedding", "Embedding"),
+    "hybrid": ("pegboard.search.hybrid", "Hybrid"),
+}
+
+
+def open_searcher(method: str, *, index: Any = None) -> Searcher:
+    """Return a searcher, which knows no tools yet.
+
+    Args:
+        method: ``"regex"``, ``"bm25"``, ``"embedding"``, ``"hybrid"``, or a name that another
+            package offers.
+        index: the `ToolIndex` to look into, for those that do; without one, a new one.
+
+    Raises:
+        SearcherNotFoundError: when nobody knows the method.
+        InvalidQueryError: when the package that offers it cannot be used.
+    """
+    home = _HOMES.get(method) if isinstance(method, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if home is None:
+        return _plugged_in(method)
+    module, name = home
+    kind: Any = getattr(import_module(module), name)
+    return kind(index) if method in INDEXED and index is not None else kind()
+
+
+def methods() -> tuple[str, ...]:
+    """Return the names of all methods that can be opened here."""
+    return tuple(dict.fromkeys((*_HOMES, *sorted(entry_points(group=ENTRY_POINTS).names))))
+
+
+def checked_searcher(searcher: object) -> Searcher:
+    """Return the searcher that it is.
+
+    Raises:
+        TypeError: when it is none.
+    """
+    if not isinstance(searcher, Searcher):
+        raise TypeError(
+            f"{type(searcher).__name__!r} has not the methods of a searcher: `apply`, `search` "
+            "and `search_many`."
+        )
+    return searcher
+
+
+def _plugged_in(method: object) -> Searcher:
+    for plugin in entry_points(group=ENTRY_POINTS):
+        if plugin.name == method:
+            return _opened(plugin)
+    raise SearcherNotFoundError(method, known=methods())
+
+
+def _opened(plugin: EntryPoint) -> Searcher:
+    try:
+        return checked_searcher(plugin.load()())
+    except Exception as error:
+        raise InvalidQueryError(
+            f"The search method {plugin.name!r} of {plugin.value} cannot be used: {error}",
+            option="method",
+        ) from error

@@ -1,0 +1,135 @@
+"""Segment: some tools, laid out for searching; it never changes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from pegboard.model import Tool
+from pegboard.search.postings import Bools, Floats, Ints, Longs, Postings, as_ints, join_postings
+from pegboard.search.space import ToolVectors, join_vectors
+
+__all__ = ["Labels", "Segment", "TermTable", "build_segment", "merge_segments"]
+
+_ROW_BITS = 32
+
+
+class Labels(NamedTuple):
+    """One label for each row, as a number."""
+
+    numbers: dict[str | None, int]
+    of_rows: Ints
+
+
+class TermTable(NamedTuple):
+    """The words of some tools, term by term."""
+
+    bounds: Longs
+    """Where the rows of each term begin; one more, where the last ones end."""
+    rows: Ints
+    """The rows that have a term, ascending."""
+    impacts: Floats
+    """How much the term says about each of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Tools in rows. Where it is known what they mean, the rows are ordered by centroid."""
+
+    tools: list[Tool]
+    rows_by_name: dict[str, int]
+    postings: Postings
+    """The words of each row."""
+    table: TermTable
+    """The rows of each word."""
+    bounds: "memoryview[int]"
+    """Those of the table, as Python numbers."""
+    peaks: Floats
+    """The largest impact of each term."""
+    servers: Labels
+    categories: Labels
+    tags: dict[str, Ints]
+    """The rows that have a tag."""
+    meaning: ToolVectors | None
+    region_bounds: Longs | None
+    """Where the rows of each centroid begin; one more, where the last ones end."""
+
+
+def build_segment(
+    tools: Sequence[Tool],
+    postings: Postings,
+    meaning: ToolVectors | None,
+    *,
+    table: TermTable | None = None,
+) -> Segment:
+    """Lay out tools.
+
+    Args:
+        tools: their names differ.
+        postings: their words, in their order.
+        meaning: what they mean, in their order.
+        table: the rows of each word, where somebody has it from a segment of the same tools.
+    """
+    region_bounds = None
+    if meaning is not None:
+        if (np.diff(meaning.centroids) < 0).any():
+            order = np.argsort(meaning.centroids, kind="stable")
+            meaning = meaning.of_rows(order)
+            postings = postings.of_rows(order)
+            tools = [tools[row] for row in as_ints(order)]
+        region_bounds = np.searchsorted(meaning.centroids, np.arange(meaning.regions + 1))
+    bounds, rows, impacts = table = table or _by_term(postings)
+    peaks = np.maximum.reduceat(impacts, bounds[:-1]) if len(rows) else impacts
+    return Segment(
+        tools=list(tools),
+        rows_by_name=dict(zip(map(attrgetter("name"), tools), range(len(tools)), strict=True)),
+        postings=postings,
+        table=table,
+        bounds=bounds.data,
+        peaks=peaks,
+        servers=_labels(tools, "server"),
+        categories=_labels(tools, "category"),
+        tags=_tagged(tools),
+        meaning=meaning,
+        region_bounds=region_bounds,
+    )
+
+
+def merge_segments(parts: Sequence[tuple[Segment, Bools | None]]) -> Segment:
+    """Lay out the living rows of several segments in one; without a mask all rows live."""
+    tools: list[Tool] = []
+    postings: list[Postings] = []
+    meanings: list[ToolVectors] = []
+    for segment, alive in parts:
+        rows = np.arange(len(segment.tools)) if alive is None else np.flatnonzero(alive)
+        tools.extend(segment.tools[row] for row in as_ints(rows))
+        postings.append(segment.postings.of_rows(rows))
+        if segment.meaning is not None:
+            meanings.append(segment.meaning.of_rows(rows))
+    return build_segment(tools, join_postings(postings), join_vectors(meanings))
+
+
+def _by_term(postings: Postings) -> TermTable:
+    rows = np.repeat(np.arange(len(postings.starts) - 1), np.diff(postings.starts))
+    terms = postings.terms.astype(np.int64)
+    order = np.argsort((terms << _ROW_BITS) | rows)
+    counts = np.bincount(terms, minlength=len(postings.vocabulary))
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    return TermTable(bounds, rows[order].astype(np.int32), postings.impacts[order])
+
+
+def _labels(tools: Sequence[Tool], field: str) -> Labels:
+    labels: list[str | None] = list(map(attrgetter(field), tools))
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return Labels(numbers, np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels)))
+
+
+def _tagged(tools: Sequence[Tool]) -> dict[str, Ints]:
+    tagged: defaultdict[str, list[int]] = defaultdict(list)
+    for row, tags in enumerate(map(attrgetter("tags"), tools)):
+        for tag in tags:
+            tagged[tag].append(row)
+    return {tag: np.array(rows, np.int32) for tag, rows in tagged.items()}

@@ -1,0 +1,53 @@
+"""Pick the best of many scores without sorting them all."""
+
+import numpy as np
+
+from pegboard.search.postings import Longs, Scores
+
+__all__ = ["best_in_each", "best_positions", "floor_of_best"]
+
+# More blocks than wanted scores, so that their best ones say much about the scores themselves.
+_BLOCKS_EACH = 4
+
+
+def best_positions(
+    scores: Scores, wanted: int, *, above: float = -np.inf, slack: float = 0.0
+) -> Longs:
+    """Return where the best scores are, ascending: at least `wanted`, if so many are `above`.
+
+    Ties with the worst of them are in it as well, and what is worse by no more than `slack`.
+    """
+    if len(scores) > wanted:
+        floor = float(floor_of_best(scores, wanted)) - slack
+        if floor > above:
+            return np.flatnonzero(scores >= floor)
+    return np.flatnonzero(scores > above)
+
+
+def best_in_each(
+    scores: Scores, wanted: int, *, above: float = -np.inf, slack: float = 0.0
+) -> list[Longs]:
+    """Return for each row of scores what `best_positions` would."""
+    many, size = scores.shape
+    good = scores > above
+    if size > wanted:
+        good &= scores >= (floor_of_best(scores, wanted) - slack)[:, None]
+    found = np.flatnonzero(good)
+    firsts: Longs = np.arange(1, many, dtype=np.int64) * size
+    return np.split(found % size, np.searchsorted(found, firsts))
+
+
+def floor_of_best(scores: Scores, wanted: int) -> Scores:
+    """Return a score that at least `wanted` of the scores reach, and few more, for each row.
+
+    There must be as many scores as that.
+    """
+    *rows, size = scores.shape
+    width = size // (wanted * _BLOCKS_EACH)
+    if width > 1:
+        # The best scores of some blocks are themselves scores: as many of them as are wanted are
+        # at least as many scores. Far apart in a block, since rows that are alike are neighbours.
+        blocks = size // width
+        scores = scores[..., : blocks * width].reshape(*rows, width, blocks).max(axis=-2)
+    place = scores.shape[-1] - wanted
+    return np.partition(scores, place)[..., place]

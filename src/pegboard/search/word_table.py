@@ -1,0 +1,171 @@
+"""WordTable: what words mean, as vectors, from a file that was made once (see `training/`)."""
+
+import json
+import math
+import mmap
+import os
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pegboard.errors import SearchDataError
+
+__all__ = ["SHIPPED_TABLE", "WordTable", "open_table", "write_table"]
+
+SHIPPED_TABLE = Path(__file__).with_name("words.table")
+_MAGIC = b"pegboard words 1\n"
+_ALIGNED = 64
+
+# What an unknown word may end with, and what stood there instead.
+_ENDINGS = (
+    ("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ing", ""), ("ing", "e"), ("ed", ""),
+    ("ed", "e"), ("er", ""), ("er", "e"), ("ly", ""), ("ness", ""), ("ation", "e"), ("al", ""),
+)  # fmt: skip
+_SHORTEST_STEM = 3
+_SHORTEST_COMPOUND = 6
+
+
+class WordTable:
+    """Rows of small numbers, one for each word; read as they are needed.
+
+    Raises:
+        SearchDataError: when the file cannot be read, or is no such table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            head, part = _read(path)
+            self.version: str = head["version"]
+            """Differs where the same text would get another vector."""
+            self.fields: dict[str, float] = head["fields"]
+            """How much each part of a tool counts for its meaning."""
+            self.vectors: NDArray[np.int8] = part("vectors")
+            """What each word means; only the direction counts."""
+            self.weights: NDArray[np.float32] = part("weights")
+            """How much a step of a row is: rows times weights are the vectors of texts."""
+            self.query_weights: NDArray[np.float32] = part("query_weights")
+            """The same for queries, in which names and dates say little about the tool."""
+            self.importance: NDArray[np.float32] = part("importance")
+            """How much a word of a query says about the tool that is looked for."""
+            self.turn: NDArray[np.float32] = part("turn")
+            """The matrix that takes the meaning of a query to that of the tools for it."""
+            self.centroids: NDArray[np.float32] = part("centroids")
+            """What regions there are."""
+            self.neighbours: NDArray[np.uint16] = part("neighbours")
+            """The rows of the nearest English words, nearest first."""
+            self.closeness: NDArray[np.uint8] = part("closeness")
+            """How near they are, 0 to 255."""
+            self._words = bytes(part("words"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SearchDataError(
+                f"The table of words {path} cannot be used: {error}. Install Pegboard again, or "
+                "unset PEGBOARD_WORD_TABLE if it names another table."
+            ) from error
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The word of each row."""
+        return self._words.decode().split("\n")
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    def find(self, word: str) -> tuple[int, ...]:
+        """Return the rows that stand for a word in small letters: one, two of a compound, none."""
+        row = self.rows.get(word)
+        if row is not None:
+            return (row,)
+        if not word.isascii() or not word.isalpha():
+            return ()
+        return self._by_ending(word) or self._as_compound(word)
+
+    def near(self, row: int) -> list[tuple[str, float]]:
+        """Return the English words that are nearest to that of a row, and how near, 0 to 1."""
+        rows: list[int] = self.neighbours[row].tolist()
+        nearness: list[float] = (self.closeness[row] / 255).tolist()
+        return [(self.words[it], near) for it, near in zip(rows, nearness, strict=True)]
+
+    def _by_ending(self, word: str) -> tuple[int, ...]:
+        for ending, instead in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+                row = self.rows.get(word[: -len(ending)] + instead)
+                if row is not None:
+                    return (row,)
+        return ()
+
+    def _as_compound(self, word: str) -> tuple[int, ...]:
+        if len(word) >= _SHORTEST_COMPOUND:
+            for cut in range(len(word) - _SHORTEST_STEM, _SHORTEST_STEM - 1, -1):
+                first, second = self.rows.get(word[:cut]), self.rows.get(word[cut:])
+                if first is not None and second is not None:
+                    return first, second
+        return ()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Callable[[str], NDArray[Any]]]:
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise ValueError("it does not begin like one")
+    begin = len(_MAGIC) + 4
+    size = int.from_bytes(data[len(_MAGIC) : begin], "little")
+    head: dict[str, Any] = json.loads(data[begin : begin + size])
+    start = _aligned(begin + size)
+
+    def part(name: str) -> NDArray[Any]:
+        kind, shape, offset = head["parts"][name]
+        return np.frombuffer(data, kind, math.prod(shape), start + offset).reshape(shape)
+
+    return head, part
+
+
+def open_table(path: Path | None = None) -> WordTable:
+    """Return the table at a path, or that which ``PEGBOARD_WORD_TABLE`` names, or the shipped one.
+
+    Raises:
+        SearchDataError: when there is none, or it is damaged.
+    """
+    named = os.environ.get("PEGBOARD_WORD_TABLE")
+    return _opened(path or (Path(named) if named else SHIPPED_TABLE))
+
+
+_opened = lru_cache(4)(WordTable)
+
+
+def write_table(
+    path: Path,
+    words: list[str],
+    parts: dict[str, NDArray[Any]],
+    about: dict[str, Any],
+) -> None:
+    """Write a table, as `training/` does.
+
+    Args:
+        path: where to.
+        words: the word of each row.
+        parts: everything else, by the names that a `WordTable` has for it.
+        about: ``version``, ``fields``, and whatever else is worth knowing.
+    """
+    joined = np.frombuffer("\n".join(words).encode(), np.uint8)
+    offset = 0
+    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    for name, array in {**parts, "words": joined}.items():
+        places[name] = (array.dtype.str, array.shape, offset)
+        offset = _aligned(offset + array.nbytes)
+    head = json.dumps({**about, "parts": places}).encode()
+    with path.open("wb") as file:
+        file.write(_MAGIC + len(head).to_bytes(4, "little") + head)
+        start = _aligned(file.tell())
+        for name, array in {**parts, "words": joined}.items():
+            file.seek(start + places[name][2])
+            file.write(np.ascontiguousarray(array).tobytes())
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNED) * _ALIGNED

@@ -1,0 +1,202 @@
+"""Text as the words that the index knows: split, folded, stemmed."""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import Stemmer
+
+from pegboard.search.han import HAN, HAN_STOP_WORDS, han_words
+
+__all__ = [
+    "SEPARATOR",
+    "QueryWords",
+    "Word",
+    "query_words",
+    "runs_of",
+    "split_runs",
+    "term_of",
+    "words_of",
+]
+
+VERSION = 2
+"""Grows when the same text gives other words; indexes that were saved before are built anew."""
+
+SEPARATOR = "\x01"
+"""Stands between the texts of `runs_of`."""
+
+STOP_WORDS = frozenset(
+    (  # noqa: SIM905 - as a list it would fill a page
+        "a about again all also am an and any are as at be been but by can could did do does don "
+        "down find for from get give had has have he help her here his how i id if in into is it "
+        "its just know let like list make may me might more most must my need no not now of off on "
+        "only or other our out over own please same shall she should show so some such tell than "
+        "that the their them then there these they this those to too under up us use used using "
+        "very via want was we were what when where which who whom whose why will with would you "
+        "your"
+    ).split(" ")
+)
+
+_MAX_QUERY_CHARACTERS = 32_768
+_MAX_QUERY_WORDS = 512
+_MAX_WORD = 40
+_MAX_OTHER = 20
+# Longer runs are sentences of a script without spaces; they do not come twice.
+_MAX_RECALLED = 64
+# So many different ones are those of a whole catalogue, which comes once.
+_MANY_RUNS = 4_096
+# `GitHub` is also looked for as `github`, and `mp3` is more than `mp` and `3`; `getUserAddress` is
+# nobody's word.
+_MAX_COMPOUND = 12
+
+# Scripts that are written without spaces, or whose words change at their ends: Thai, Lao, Burmese,
+# Khmer, kana, Hangul. Their words are pairs of neighbouring characters.
+_PAIRED = (
+    r"\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3\u3005\u3041-\u30ff\u31f0-\u31ff"
+    r"\uac00-\ud7a3"
+)
+# Accents and vowel signs: `\w` leaves them out, but they belong to the letter before.
+_MARKS = (
+    r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0971-\u0dff\u0f71-\u0fbc"
+)
+_PART = re.compile(
+    # The plural of an acronym (`PDFs`), an acronym, a word, a number.
+    r"[A-Z]{2,}(?=s(?![a-z]))|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
+    rf"|[{_PAIRED}]+|[{HAN}]+|(?:[^\W_A-Za-z0-9{_PAIRED}{HAN}][{_MARKS}]*)+"
+)
+_STARTS_HAN = re.compile(f"[{HAN}]")
+_INNER = re.compile(rf"(?<=[{_PAIRED}])([{_PAIRED}])(?=[{_PAIRED}])")
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_UNACCENTED = {
+    "ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l",
+    "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "TH", "\u0131": "i",
+}  # fmt: skip
+# Blanks for everything of ASCII that is no letter or digit: as bytes this is done in no time.
+_BLANKED = bytes(
+    code if code > 127 or chr(code).isalnum() or chr(code) == SEPARATOR else 32
+    for code in range(256)
+)
+_thread = threading.local()
+
+
+class Word(NamedTuple):
+    """A word of a text."""
+
+    term: str
+    """As the index knows it."""
+    plain: str
+    """As it was written, in small letters; empty for a character of the word before."""
+    idle: bool
+    """True for a stop-word."""
+
+
+class QueryWords(msgspec.Struct, frozen=True):
+    """The words of a query."""
+
+    counts: dict[str, int]
+    """How often each term occurs, in their order."""
+    spelled: dict[str, str]
+    """Each term as it was first written, in small letters."""
+
+
+def query_words(text: str) -> QueryWords:
+    """Return the words of a query, without stop-words unless it has no others."""
+    found = [it for run in runs_of([text[:_MAX_QUERY_CHARACTERS]]) for it in _split_or_recall(run)]
+    counts: dict[str, int] = {}
+    spelled: dict[str, str] = {}
+    for word in [it for it in found if not it.idle] or found:
+        if word.term in counts:
+            counts[word.term] += 1
+        elif len(counts) < _MAX_QUERY_WORDS:
+            counts[word.term] = 1
+            spelled[word.term] = word.plain
+    return QueryWords(counts, spelled)
+
+
+def words_of(text: str, *, prose: bool) -> Iterator[str]:
+    """Yield the terms of a text in their order; those of prose without stop-words."""
+    for run in runs_of([text]):
+        yield from (word.term for word in _split_or_recall(run) if not (prose and word.idle))
+
+
+@lru_cache(65_536)
+def term_of(word: str) -> str:
+    """Return a single word in small letters as the index knows it."""
+    return _word(word).term
+
+
+def runs_of(texts: Iterable[str]) -> list[str]:
+    """Cut texts into runs of letters and digits, with a separator between two texts."""
+    texts = list(texts)
+    between = f" {SEPARATOR} "
+    joined = between.join(texts)
+    if joined.count(SEPARATOR) >= max(1, len(texts)):
+        joined = between.join(text.replace(SEPARATOR, " ") for text in texts)
+    blanked = joined.encode("utf-8", "surrogatepass").translate(_BLANKED)
+    return blanked.decode("utf-8", "surrogatepass").split()
+
+
+def split_runs(runs: Collection[str]) -> Iterable[tuple[Word, ...]]:
+    """Return the words of each run; beyond ASCII a run may still hold whole sentences."""
+    return map(_split if len(runs) > _MANY_RUNS else _split_or_recall, runs)
+
+
+def _split_or_recall(run: str) -> tuple[Word, ...]:
+    return _recalled(run) if len(run) <= _MAX_RECALLED else _split(run)
+
+
+def _split(run: str) -> tuple[Word, ...]:
+    plain = run.lower()
+    if run.isascii():
+        # What most runs are, without looking for parts.
+        if run.isalpha() and run[1:] == plain[1:]:
+            return (_word(plain),) if len(run) > 1 else ()
+    else:
+        run = _ACCENTED.sub(_without_accent, unicodedata.normalize("NFKC", run))
+        run = _INNER.sub(r"\1 \1", run)
+    parts = _PART.findall(run)
+    words: list[Word] = []
+    for part in map(str.lower, parts):
+        if not part.isascii() and _STARTS_HAN.match(part):
+            words.extend(_han(part))
+        elif len(part) > 1 or not "a" <= part <= "z":
+            words.append(_word(part))
+    if len(parts) > 1 and len(run) <= _MAX_COMPOUND and run.isascii() and parts[-1] != "s":
+        words.append(_word(plain))
+    return tuple(words)
+
+
+_recalled = lru_cache(8_192)(_split)
+
+
+def _word(plain: str) -> Word:
+    if not (plain.isascii() and plain.isalpha()):
+        return Word(plain[:_MAX_OTHER], plain, idle=False)
+    try:
+        stem: Callable[[str], str] = _thread.stem
+    except AttributeError:
+        # One for each thread, because it keeps its state while it works.
+        stem = _thread.stem = _new_stemmer()
+    return Word(stem(plain[:_MAX_WORD]), plain, plain in STOP_WORDS)
+
+
+def _new_stemmer() -> Callable[[str], str]:
+    return Stemmer.Stemmer("english", 0).stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _han(run: str) -> Iterator[Word]:
+    """Yield the words of Chinese text, each followed by its characters."""
+    for word in han_words(run):
+        yield Word(word, word, word in HAN_STOP_WORDS)
+        if len(word) > 1:
+            yield from (Word(letter, "", letter in HAN_STOP_WORDS) for letter in word)
+
+
+def _without_accent(found: re.Match[str]) -> str:
+    letter = found[0]
+    plain = _UNACCENTED.get(letter) or unicodedata.normalize("NFD", letter)[0]
+    return plain if plain.isascii() else letter
