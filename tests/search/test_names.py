@@ -210,4 +210,4 @@ def test_a_whole_name_with_a_typo_comes_before_the_end_of_another() -> None:
     index = NameIndex()
     tools = (Tool(name="language_translator.translate"), Tool(name="translate"))
     index.apply(CatalogChange(revision=1, added=tools))
-    assert [tool.name for tool, _ in index.find("tranlate")][0] == "translate"
+    assert next(tool.name for tool, _ in index.find("tranlate")) == "translate"
