@@ -61,10 +61,11 @@ def test_nonsense_is_answered_with_nothing(make: type[Hybrid], text: str) -> Non
 
 
 def test_when_nothing_fits_the_nearest_places_are_named() -> None:
-    answer = fed(Hybrid()).search(Query(text="qwrtz mail plmk vbnx asdfgh wert"))
+    answer = fed(Hybrid()).search(Query(text="who won the football match"))
     assert answer.hits == ()
-    assert "server: post" in answer.hints
-    assert fed(Hybrid()).search(Query(text="qwrtz mail plmk vbnx wert", abstain=False)).hits
+    assert answer.hints
+    assert all(hint.startswith(("server: ", "category: ")) for hint in answer.hints)
+    assert fed(Hybrid()).search(Query(text="who won the football match", abstain=False)).hits
 
 
 def test_a_tool_that_is_hidden_does_not_take_a_place() -> None:

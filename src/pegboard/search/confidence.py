@@ -24,7 +24,7 @@ class Confidence(msgspec.Struct, frozen=True):
 
 
 BY_BOTH = Confidence(
-    -4.106, {"meaning": 2.899, "words": 2.458, "coverage": 4.774, "strangeness": -4.0}, 0.045
+    -4.106, {"meaning": 2.899, "words": 2.458, "coverage": 4.774, "strangeness": -4.0}, 0.03
 )
-BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "strangeness": -4.0}, 0.04)
+BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "strangeness": -4.0}, 0.03)
 BY_WORDS = Confidence(-3.931, {"words": 0.055, "coverage": 8.466}, 0.045)

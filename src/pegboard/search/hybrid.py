@@ -21,7 +21,7 @@ _WORDS = np.float32(1 / 75)
 """What a point of the words is worth, where the meaning gives one point at most."""
 _NEAR = 0.3
 """Words that are no nearer than this do not stand for each other."""
-_STAND_IN = 1.2
+_STAND_IN = 1.5
 """How much a word counts that stands for one which no tool has."""
 
 

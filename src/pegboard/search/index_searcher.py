@@ -24,6 +24,8 @@ __all__ = ["IndexSearcher", "Prepared", "plain_weights", "strangeness"]
 
 _NUDGE = 0.01
 """What the use of a tool adds to its score at most."""
+_HOPELESS = 0.9
+"""Hits below this share of the floor are left out even where others fit."""
 _DEEPER = 8
 _LOOKED_AT = 10
 _HINTS = 3
@@ -142,6 +144,9 @@ class IndexSearcher(ABC):
         query = asked.query
         if query.abstain and not any(hit.confidence >= self.confidence.floor for hit in hits):
             return Answer(hints=tuple(_hints(found, self.parts(found), query)))
+        if query.abstain:
+            least = self.confidence.floor * _HOPELESS
+            hits = [hit for hit in hits if hit.confidence >= least]
         return Answer(hits=tuple(_finished(hit, asked, found.snapshot) for hit in hits))
 
 

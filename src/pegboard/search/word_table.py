@@ -26,6 +26,7 @@ _ENDINGS = (
     ("ed", "e"), ("er", ""), ("er", "e"), ("ly", ""), ("ness", ""), ("ation", "e"), ("al", ""),
 )  # fmt: skip
 _SHORTEST_STEM = 3
+_LONGEST_WORD = 40
 _SHORTEST_COMPOUND = 6
 
 
@@ -81,7 +82,7 @@ class WordTable:
         row = self.rows.get(word)
         if row is not None:
             return (row,)
-        if not word.isascii() or not word.isalpha():
+        if len(word) > _LONGEST_WORD or not word.isascii() or not word.isalpha():
             return ()
         return self._by_ending(word) or self._as_compound(word)
 
