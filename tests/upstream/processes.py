@@ -1,6 +1,7 @@
 """What tests of processes share: sample servers, and who is alive or a zombie."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,7 @@ def light(marker: str = "TEST_MARKER=") -> ServerConfig:
 
 
 def alive(marker: str) -> list[int]:
-    """The processes that have the marker in their environment and are no zombies."""
+    """The processes that have the marker in their environment, and that nobody has killed."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -48,9 +49,19 @@ def alive(marker: str) -> list[int]:
                 variables = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if marker.encode() in variables:
+            if marker.encode() in variables and not _is_being_killed(entry):
                 found.append(int(entry.name))
     return found
+
+
+def _is_being_killed(process: Path) -> bool:
+    """Tell whether SIGKILL is on its way; on a busy machine it takes a moment to arrive."""
+    try:
+        lines = (process / "status").read_text("utf-8").splitlines()
+    except OSError:
+        return True
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask & 1 << (signal.SIGKILL - 1) for mask in pending)
 
 
 def zombies() -> list[int]:
