@@ -47,7 +47,8 @@ def main() -> None:
         model = learn_queries(small.values, [examples[it] for it in learnt])
         tools = [_tool_vectors(it, model) for it in examples.values()]
         vectors = np.concatenate([*tools, software])
-        small.write(path, model, vectors[np.linalg.norm(vectors, axis=1) > 0])
+        vectors = vectors[np.linalg.norm(vectors, axis=1) > 0]
+        small.write(path, model, vectors=vectors, notice=corpus.wordnet.notice)
 
     write(options.output)
     if options.leave_out:

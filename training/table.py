@@ -46,13 +46,14 @@ class SmallRows:
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         return find_neighbours(self.values, len(self.vocabulary.english))
 
-    def write(self, path: Path, model: QueryModel, vectors: np.ndarray) -> None:
+    def write(self, path: Path, model: QueryModel, *, vectors: np.ndarray, notice: str) -> None:
         """Write the table.
 
         Args:
             path: where to.
             model: how queries are read.
             vectors: unit rows of texts as they will be searched, to find regions.
+            notice: what has to be on all copies.
         """
         nearest, closeness = self._neighbours
         gain = model.gain.astype(np.float32)
@@ -70,6 +71,11 @@ class SmallRows:
         content = blake2b(json.dumps([words, model.fields]).encode(), digest_size=8)
         for part in parts.values():
             content.update(np.ascontiguousarray(part))
-        about = {"version": content.hexdigest(), "fields": model.fields, "sources": _SOURCES}
+        about = {
+            "version": content.hexdigest(),
+            "fields": model.fields,
+            "sources": _SOURCES,
+            "notice": notice,
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         write_table(path, words, parts, about)
