@@ -68,7 +68,9 @@ def unpack(package: str) -> Path:
     if not files.exists():
         _apt("download", package, folder=folder)
         (archive,) = folder.glob("*.deb")
-        _run("dpkg-deb", "--extract", str(archive), str(files), folder=folder)
+        unpacked = folder / "unpacked"
+        _run("dpkg-deb", "--extract", str(archive), str(unpacked), folder=folder)
+        unpacked.rename(files)
     return files
 
 

@@ -22,11 +22,12 @@ class VectorCache:
         self._keys = stem.with_suffix(".keys")
         self._vectors = stem.with_suffix(".vectors")
         self._width = width
-        self._place: dict[bytes, int] = {}
-        if self._keys.exists():
-            data = self._keys.read_bytes()
-            keys = [data[at : at + _KEY] for at in range(0, len(data), _KEY)]
-            self._place = {key: at for at, key in enumerate(keys)}
+        for path in (self._keys, self._vectors):
+            path.touch()
+        data = self._keys.read_bytes()
+        # A run that was ended while it wrote may have left a part of something.
+        whole = min(len(data) // _KEY, self._vectors.stat().st_size // (width * 2))
+        self._place = {data[at * _KEY : (at + 1) * _KEY]: at for at in range(whole)}
 
     def vectors(
         self, texts: Sequence[str], encode: Callable[[Sequence[str]], np.ndarray]
@@ -43,16 +44,19 @@ class VectorCache:
 
     def add(self, texts: Sequence[str], vectors: np.ndarray) -> None:
         """Keep the vectors of some texts that are not there yet."""
-        # What a run left half-written is written over: the keys come last.
-        with self._vectors.open("r+b" if self._vectors.exists() else "wb") as file:
-            file.truncate(len(self._place) * self._width * 2)
-            file.seek(0, 2)
-            file.write(vectors.astype(np.float16).tobytes())
         keys = [_key(text) for text in texts]
-        with self._keys.open("ab") as file:
-            file.write(b"".join(keys))
+        known = len(self._place)
+        _write_at(self._vectors, known * self._width * 2, vectors.astype(np.float16).tobytes())
+        _write_at(self._keys, known * _KEY, b"".join(keys))
         for key in keys:
             self._place[key] = len(self._place)
+
+
+def _write_at(path: Path, place: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.truncate(place)
+        file.seek(place)
+        file.write(data)
 
 
 def _key(text: str) -> bytes:
