@@ -15,6 +15,7 @@ from pegboard.model.content import (
 from pegboard.model.frozen import FrozenDict, FrozenList, freeze
 from pegboard.model.lazy_tool import LazyTool
 from pegboard.model.naming import NameTable, Naming, NamingOption, OnConflict, naming_of, prefixed
+from pegboard.model.principal import Principal, Scope
 from pegboard.model.record import CallRecord
 from pegboard.model.result import ToolResult
 from pegboard.model.schema import ArgumentSchema
@@ -39,8 +40,10 @@ __all__ = [
     "NamingOption",
     "OnConflict",
     "Other",
+    "Principal",
     "ResourceContents",
     "ResourceLink",
+    "Scope",
     "Step",
     "Tally",
     "Temperature",

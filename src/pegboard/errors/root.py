@@ -1,0 +1,46 @@
+"""Root: what every error of Pegboard has."""
+
+from typing import Any, ClassVar, Literal
+
+__all__ = ["LISTED", "Outcome", "PegboardError", "shorten"]
+
+Outcome = Literal["ok", "tool_error", "raised", "refused", "timeout", "cancelled"]
+"""How a call ended."""
+
+LISTED = 100
+"""So many names or violations at most are listed in a message."""
+
+
+class PegboardError(Exception):
+    """Every error Pegboard raises by itself."""
+
+    code: ClassVar[str] = "error"
+    outcome: ClassVar[Outcome] = "refused"
+    transient: ClassVar[bool] = False
+    """True when the same call may succeed a moment later, and certainly was not started."""
+    sent: bool = False
+    tool: str = ""
+    """The tool it is about; a tool that calls tools may pass on errors about another one."""
+
+    def __str__(self) -> str:
+        # KeyError would show the repr of the message.
+        return str(self.args[0]) if self.args else type(self).__name__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by calling the class again: its parameters are not its `args`.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(
+    kind: type[PegboardError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> PegboardError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Return the repr of a value, cut where it would fill a message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

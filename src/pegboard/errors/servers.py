@@ -1,0 +1,129 @@
+"""Errors of configurations and of the servers in them."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pegboard.errors.root import LISTED, Outcome, PegboardError, shorten
+
+__all__ = [
+    "AuthenticationError",
+    "CircuitOpenError",
+    "ConfigError",
+    "ConnectionLostError",
+    "NotConnectedError",
+    "ProtocolError",
+    "ServerNotFoundError",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
+    "UpstreamError",
+]
+
+
+class ConfigError(PegboardError, ValueError):
+    """A configuration file, or one entry of it, cannot be used."""
+
+    code: ClassVar[str] = "config"
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        place = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class ServerNotFoundError(PegboardError, KeyError, ValueError):
+    """No server has that name."""
+
+    code: ClassVar[str] = "server_not_found"
+
+    def __init__(self, name: object, *, known: Sequence[str] = ()) -> None:
+        names = ", ".join(repr(other) for other in known[:LISTED]) or "none"
+        super().__init__(f"No server is named {shorten(name)}; known: {names}.")
+        self.name = name
+        self.known: tuple[str, ...] = tuple(known)
+
+
+class UpstreamError(PegboardError):
+    """A server could not do its part; ``server`` is its name, ``sent`` whether the tool may run."""
+
+    code: ClassVar[str] = "upstream"
+
+    def __init__(self, message: str, *, server: str, tool: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+        self.tool: str = tool
+
+
+class ServerUnavailableError(UpstreamError, ConnectionError):
+    """The server could not be started or reached, so nothing was sent to it."""
+
+    code: ClassVar[str] = "server_unavailable"
+    transient: ClassVar[bool] = True
+
+
+class ServerTimeoutError(ServerUnavailableError, TimeoutError):
+    """The server did not answer in time while connecting or listing."""
+
+    code: ClassVar[str] = "server_timeout"
+
+
+class CircuitOpenError(ServerUnavailableError):
+    """The server failed too often; it is tried again after ``retry_in`` seconds."""
+
+    code: ClassVar[str] = "circuit_open"
+
+    def __init__(self, message: str, *, server: str, tool: str = "", retry_in: float = 0.0) -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.retry_in = retry_in
+
+
+class AuthenticationError(ServerUnavailableError, PermissionError):
+    """The server does not accept the credentials it was given."""
+
+    code: ClassVar[str] = "authentication"
+    transient: ClassVar[bool] = False
+
+
+class NotConnectedError(UpstreamError, RuntimeError):
+    """Nobody has connected yet, or the connection was closed on purpose."""
+
+    code: ClassVar[str] = "not_connected"
+
+
+class ConnectionLostError(UpstreamError, ConnectionError):
+    """The server went away before it answered. The tool may have run all the same."""
+
+    code: ClassVar[str] = "connection_lost"
+    outcome: ClassVar[Outcome] = "raised"
+    sent: bool = True
+
+
+class ProtocolError(UpstreamError, RuntimeError):
+    """The server answered with a JSON-RPC error, or with something that is no answer."""
+
+    code: ClassVar[str] = "protocol"
+    outcome: ClassVar[Outcome] = "raised"
+    sent: bool = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        server: str,
+        tool: str = "",
+        rpc_code: int | None = None,
+        data: object = None,
+    ) -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.rpc_code = rpc_code
+        """The code of the JSON-RPC error; ``None`` when the answer could not be read at all."""
+        self.data = data

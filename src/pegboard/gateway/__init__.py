@@ -1,0 +1,1 @@
+"""Gateway: what is answered to MCP clients, whatever wire they come by."""

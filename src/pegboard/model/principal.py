@@ -1,0 +1,34 @@
+"""Principal: who asks, and what was granted to them."""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "Principal", "Scope"]
+
+Scope = Literal["read", "call", "register", "admin"]
+"""What may be done: search and describe; call; register tools; everything, for everybody."""
+
+ALL_SCOPES: frozenset[Scope] = frozenset({"read", "call", "register", "admin"})
+DEFAULT_TENANT = "default"
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who asks. What they may do is decided in `pegboard.policies.access` alone."""
+
+    tenant: str = DEFAULT_TENANT
+    subject: str
+    """Who it is within the tenant: the id of a key, the subject of a token."""
+    scopes: frozenset[Scope] = frozenset()
+    servers: tuple[str, ...] = ("*",)
+    """Glob patterns of the servers whose tools are meant; tools without a server match ``""``."""
+    tools: tuple[str, ...] = ("*",)
+    """Glob patterns of the names of tools."""
+    expires: float | None = None
+    """Seconds since the epoch after which nothing is granted any more."""
+    calls_per_minute: int | None = None
+    concurrent_calls: int | None = None
+
+
+LOCAL = Principal(subject="local", scopes=ALL_SCOPES)
+"""Whoever asks where nobody has to say who they are: over stdio, and on loopback without keys."""
