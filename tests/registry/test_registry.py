@@ -397,3 +397,13 @@ def test_the_registry_looks_like_a_collection_of_names() -> None:
     assert (len(registry), "add" in registry, "sub" in registry) == (2, True, False)
     assert list(registry) == ["add", "bare"]
     assert repr(registry) == "<Registry of 2 tools>"
+
+
+def test_a_definition_is_told_from_a_tool_that_can_run() -> None:
+    registry = Registry()
+    registry.register(Echo())
+    registry.register(Tool(name="described"))
+    assert not registry.is_definition("echo")
+    assert registry.is_definition("described")
+    with pytest.raises(ToolNotFoundError):
+        registry.is_definition("nobody")

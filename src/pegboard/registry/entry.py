@@ -1,8 +1,9 @@
 """Entry: one tool on the board; what it takes to call it is put together on its first call."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
+from pegboard.errors import InvalidArgumentsError, PegboardError, ToolDisabledError, Violation
 from pegboard.model import Step, Tool
 from pegboard.policies import (
     PolicyOptions,
@@ -54,6 +55,22 @@ class Entry:
     def is_definition(self) -> bool:
         """True when there is nothing that could run it."""
         return self._candidate.is_definition
+
+    def problem(self, arguments: object, *, off: Collection[str]) -> PegboardError | None:
+        """Return what keeps a call from even being tried; ``off`` are the groups switched off."""
+        if not self.permitted:
+            # Its steps say so, before anything else could be learned of it.
+            return None
+        name = self.tool.name
+        if off:
+            groups = [it for it in self.groups if it in off]
+            if groups:
+                return ToolDisabledError(name, groups=groups)
+        if not isinstance(arguments, dict):
+            kind = type(arguments).__name__
+            words = f"the arguments must be an object (a dict), not {kind!r}"
+            return InvalidArgumentsError(name, [Violation("", words)])
+        return None
 
     @property
     def opened(self) -> bool:

@@ -10,12 +10,9 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from pegboard.errors import (
-    InvalidArgumentsError,
     InvalidToolError,
     PegboardError,
-    ToolDisabledError,
     ToolNotFoundError,
-    Violation,
     WouldDeadlockError,
 )
 from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
@@ -234,6 +231,17 @@ class Registry:
         """Return the definitions of many tools by name; those that there are not are missing."""
         entries = self._catalog.entries
         return {name: it.tool for name in names if (it := entries.get(name)) is not None}
+
+    def is_definition(self, name: str) -> bool:
+        """Tell whether a tool can only be described, because nothing here could run it.
+
+        Raises:
+            ToolNotFoundError: when there is none of that name.
+        """
+        entry = self._find(name)
+        if entry is None:
+            raise self._not_found(name)
+        return entry.is_definition
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return how often and when tools were called, in this process and all others.
@@ -464,7 +472,7 @@ class Registry:
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
         if not isinstance(arguments, dict) and isinstance(arguments, Mapping):
             given = dict(cast("Mapping[str, Any]", arguments))
-        problem = self._problem(entry, given)
+        problem = entry.problem(given, off=self._catalog.groups_off)
         tally = Tally() if entry.may_wait else None
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
@@ -472,21 +480,6 @@ class Registry:
         if not entry.opened:
             self._catalog.open(entry, self._telemetry)
         return entry.step(), call
-
-    def _problem(self, entry: Entry, arguments: object) -> PegboardError | None:
-        """Return what keeps a call from even being tried."""
-        if not entry.permitted:
-            # Its steps say so, before anything else could be learned of it.
-            return None
-        name = entry.tool.name
-        off = self._catalog.groups_off
-        if off and not off.isdisjoint(entry.groups):
-            return ToolDisabledError(name, groups=[it for it in entry.groups if it in off])
-        if not isinstance(arguments, dict):
-            kind = type(arguments).__name__
-            words = f"the arguments must be an object (a dict), not {kind!r}"
-            return InvalidArgumentsError(name, [Violation("", words)])
-        return None
 
     def _not_found(self, name: object) -> ToolNotFoundError:
         names = (tool.name for tool in self._catalog.visible())
