@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pegboard import CallRecord
 
 # How long an example takes says more about the machine than about our code.
-settings.register_profile("unhurried", parent=settings(), deadline=None)
+settings.register_profile(
+    "unhurried", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("unhurried")
 
 

@@ -153,7 +153,8 @@ def agree(store: Store, expected: Expected) -> None:
 @pytest.mark.covers("R-REG-39")
 # The place stays; the tenants are new in every example.
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(st.tuples(st.booleans(), STEPS), max_size=12))
 def test_each_of_two_tenants_has_exactly_what_it_would_have_alone(

@@ -15,7 +15,7 @@ from pegboard.errors import (
     StoreVersionError,
 )
 from pegboard.model import Tool
-from pegboard.storage import Store, open_store
+from pegboard.storage import open_store
 from pegboard.storage.postgres.connections import connect, parse_url
 from pegboard.storage.postgres.migrations import MIGRATIONS, migrate
 from pegboard.testing.store_watching import Told
@@ -376,15 +376,15 @@ def test_a_child_that_leaves_the_election_of_its_parent_ends_nothing(postgres_ur
         with open_store(postgres_url) as other, other.elected("job") as also:
             assert not also
         context.__exit__(None, None, None)
-        patience = threading.Event()
-        # The server ends a session a moment after its connection.
-        while not elected_for_a_moment(store):
-            patience.wait(0.02)
+        with store.elected("job") as again:
+            assert again
 
 
-def elected_for_a_moment(store: Store) -> bool:
-    with store.elected("job") as elected:
-        return elected
+def test_a_job_that_was_left_can_be_had_at_once(postgres_url: str) -> None:
+    with open_store(postgres_url) as one, open_store(postgres_url) as other:
+        for store in (one, other) * 25:
+            with store.elected("job") as elected:
+                assert elected
 
 
 def test_closing_leaves_no_session_on_the_server(

@@ -14,6 +14,9 @@ from pegboard.config.servers import ServerConfig
 
 LIGHT = str(Path(__file__).parent / "servers" / "light_server.py")
 ECHO = str(Path(__file__).parent / "servers" / "echo_server.py")
+# Flags of a task in the kernel of Linux.
+EXITING = 0x4
+KILLED_BY_SIGNAL = 0x400
 
 
 def new_marker() -> str:

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
+
+import psycopg
 
 from pegboard.storage.postgres.connections import Connection, Connections
 from pegboard.storage.postgres.transactions import Transactions
@@ -15,7 +17,8 @@ __all__ = ["election"]
 def election(connections: Connections, transactions: Transactions, job: str) -> Generator[bool]:
     """Give True to one holder of a job at a time, False to everybody else.
 
-    The server remembers the holder for as long as its connection lasts.
+    The server remembers the holder until it gives the job back, or for as long as its connection
+    lasts.
     """
     keys = [_lock_key(it) for it in (transactions.tenant, job)]
 
@@ -36,9 +39,17 @@ def election(connections: Connections, transactions: Transactions, job: str) -> 
     try:
         yield elected
     finally:
-        # The lock goes with the connection; a forked child must leave both to its parent.
+        # A forked child must leave the job and the connection to its parent.
         if os.getpid() == process:
-            connection.close()
+            _leave(connection, keys if elected else None)
+
+
+def _leave(connection: Connection, keys: list[int] | None) -> None:
+    # The server notices the end of a connection a while later, and others ask right now. One that
+    # is lost, or of no use any more, it notices by itself.
+    with closing(connection), suppress(psycopg.Error):
+        if keys is not None:
+            connection.execute("SELECT pg_advisory_unlock(%s::int, %s::int)", keys)
 
 
 def _lock_key(text: str) -> int:
