@@ -1,9 +1,9 @@
-"""History: the last calls, kept in a store for people to look at."""
+"""History: the last calls, and how often tools were called before, kept in a store."""
 
 import secrets
 import threading
 from collections import deque
-from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from itertools import count, islice
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from pegboard.model import CallRecord
 from pegboard.model.call import NO_META
 from pegboard.model.forks import start_anew_in_children
+from pegboard.observe.daily_usage import DailyTotals, DailyUsage
 from pegboard.storage import Store
 from pegboard.storage.flushing import Flushing
 
@@ -23,9 +24,11 @@ CALLS = "calls"
 class History:
     """An observer that keeps the last calls; written in the background, never on the path of one.
 
+    Of older ones it keeps how many there were, of each tool on each day.
+
     Args:
         store: where they are kept. Records of all processes that use it come together there.
-        keep: how many; older ones are forgotten.
+        keep: how many calls; older ones are forgotten.
     """
 
     def __init__(self, store: Store, *, keep: int = 10_000) -> None:
@@ -33,6 +36,7 @@ class History:
             raise ValueError(f"`keep` is how many calls are kept, at least 1, not {keep}.")
         self._store = store
         self._calls = store.namespace(CALLS)
+        self._totals = DailyTotals(store, self._calls)
         self._keep = keep
         self._numbers = count()
         self._since_pruned = keep
@@ -46,6 +50,7 @@ class History:
         self._source = secrets.token_hex(4)
         # Bounded: a store that is away for hours must not fill the memory.
         self._pending: deque[CallRecord] = deque(maxlen=self._keep)
+        self._unwritten: dict[str, CallRecord] = {}
 
     def __call__(self, record: CallRecord) -> None:
         """Note a call."""
@@ -65,6 +70,20 @@ class History:
         )
         return list(islice((it for it in newest_first if tool in (None, it.tool)), limit))
 
+    def usage(self, days: int = 30) -> list[DailyUsage]:
+        """Return how tools were used on the last days (UTC), today included, the newest first.
+
+        All calls count, whether or not they are still among the last ones.
+
+        Raises:
+            StorageError: when the store cannot be read or written.
+        """
+        if days < 1:
+            raise ValueError(f"`days` is how many days to look back on, at least 1, not {days}.")
+        self.flush()
+        today = datetime.now(UTC).date().toordinal()
+        return self._totals.since(date.fromordinal(max(1, today - days + 1)))
+
     def flush(self) -> None:
         """Write down what happened.
 
@@ -72,17 +91,18 @@ class History:
             StorageError: when that is not possible now; it is kept for the next time.
         """
         with self._writing:
-            records = [self._pending.popleft() for _ in range(len(self._pending))]
-            if not records:
+            # Next time under the same keys: a server that goes away may have kept them.
+            unwritten = self._unwritten
+            for _ in range(len(self._pending)):
+                record = self._pending.popleft()
+                unwritten[self._key(record)] = record
+            for key in list(unwritten)[: -self._keep]:
+                del unwritten[key]
+            if not unwritten:
                 return
-            try:
-                self._write(dict(self._keyed(records)))
-            except BaseException:
-                # The newest stay, should there be more than are kept.
-                room = self._keep - len(self._pending)
-                self._pending.extendleft(reversed(records[-room:] if room > 0 else []))
-                raise
-            self._since_pruned += len(records)
+            self._write(unwritten)
+            self._since_pruned += len(unwritten)
+            unwritten.clear()
             if self._since_pruned > self._keep // 10:
                 self._prune()
 
@@ -101,18 +121,14 @@ class History:
                 except ValueError:
                     self._calls.put(key, _as_json(_emptied(record)))
 
-    def _keyed(self, records: Iterable[CallRecord]) -> Iterable[tuple[str, CallRecord]]:
+    def _key(self, record: CallRecord) -> str:
         # By time, and different for calls of the same moment in different processes.
-        source = self._source
-        for record in records:
-            yield f"{record.started:017.6f}-{source}-{next(self._numbers):09d}", record
+        return f"{record.started:017.6f}-{self._source}-{next(self._numbers):09d}"
 
     def _prune(self) -> None:
         with self._store.elected("prune-calls") as mine:
             if mine:
-                old = sorted(self._calls.items())[: -self._keep]
-                if old:
-                    self._calls.delete(old)
+                self._totals.forget(self._keep)
         self._since_pruned = 0
 
 
