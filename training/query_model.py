@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from pegboard.search.meaning import _part as part_of
+from pegboard.search.tool_runs import part_of
 from training.bag import WordBags
 from training.tool_sets import ToolSet
 from training.vectors import Adam, lengths, through_unit, unit
@@ -15,7 +15,7 @@ FIRST_FIELDS = {
 }  # fmt: skip
 """How much each part of a tool counts before anything is learned."""
 
-_STEPS = 400
+_STEPS = 800
 _AT_ONCE = 512
 _SHARPNESS = 20.0
 _GAIN_RANGE = (-3.0, 2.0)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from search_shared import Definition, Search, run
+from search_shared import Definition, Search, alternatives, run
 
 from pegboard import Tool
 from pegboard.search.evaluation import build_by
@@ -26,7 +26,8 @@ def _ready(method: str):
     def build(tools: list[Definition]) -> Search:
         search = build_by(method)([tool_of(it) for it in tools])
         places = {it["name"]: place for place, it in enumerate(tools)}
-        return lambda text: [places[name] for name in search(text)]
+        asked = alternatives if method == "regex" else str
+        return lambda text: [places[name] for name in search(asked(text))]
 
     return build
 

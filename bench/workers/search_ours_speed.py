@@ -17,6 +17,7 @@ from shared import resident_bytes
 
 from pegboard import Registry, Tool
 from pegboard.model import CatalogChange, freeze
+from pegboard.search import NameIndex
 
 ADDED = 200
 
@@ -27,11 +28,13 @@ def scale(job: dict[str, Any]) -> dict[str, float]:
     registry = Registry()
     registry.register_many(_tools(real, job["count"]))
     gc.collect()
+    without = resident_bytes()
+    _few(real).search("send an e-mail")
+    gc.collect()
     before = resident_bytes()
     build = _seconds(lambda: registry.search("send an e-mail"))
     gc.collect()
-    memory = resident_bytes() - before
-    total = resident_bytes()
+    after = resident_bytes()
     for text in texts[:100]:
         registry.search(text)
     singles = sorted(_seconds(lambda text=text: registry.search(text)) for text in texts)
@@ -39,8 +42,9 @@ def scale(job: dict[str, Any]) -> dict[str, float]:
     batch = _seconds(lambda: registry.search_many(many))
     return {
         "build": build,
-        "memory": memory,
-        "total": total,
+        "memory": after - before,
+        "fixed": before - without,
+        "total": after,
         "p50": singles[len(singles) // 2],
         "p95": singles[int(0.95 * len(singles))],
         "single_rate": len(singles) / sum(singles),
@@ -49,31 +53,45 @@ def scale(job: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def names(job: dict[str, Any]) -> dict[str, float]:
+    """How long it takes to tell which tool a text names, as every search does."""
+    real, texts = _read(job)
+    tools = _tools(real, job["count"])
+    index = NameIndex()
+    index.apply(CatalogChange(revision=1, added=tuple(tools)))
+    called = [tool.name for tool in random.Random(1).sample(tools, len(texts))]
+    wrong = [f"{name[:-1]}_{name[-1]}x" for name in called]
+    return {
+        kind: median(_seconds(lambda text=text: index.find(text)) for text in asked)
+        for kind, asked in (("question", texts), ("name", called), ("typo", wrong))
+    }
+
+
 def build(job: dict[str, Any]) -> dict[str, float]:
-    """The index of so many real tools, built, and then loaded from where it was kept."""
+    """The index of so many real tools, built for the first time, and loaded from where it was."""
     real, _ = _read(job)
     tools = tuple(tool_of(it) for it in real[: job["count"]])
+    _few(real).search("send an e-mail")
     # Here, so that `first` is measured without it.
     from pegboard.search.index import ToolIndex
 
     change = CatalogChange(revision=1, added=tools)
     meaning = shipped_meaning()
+    index = ToolIndex(meaning)
+    gc.collect()
+    built = _seconds(lambda: index.apply(change))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "tools.search"
-        built = [_seconds(lambda: ToolIndex(meaning).apply(change)) for _ in range(3)]
-        index = ToolIndex(meaning)
-        index.apply(change)
         index.save(place)
         loaded = [_seconds(lambda: ToolIndex(meaning, saved=place).apply(change)) for _ in range(5)]
         size = place.stat().st_size
-    return {"build": median(built), "load": median(loaded), "file": size}
+    return {"build": built, "load": median(loaded), "file": size}
 
 
 def first(job: dict[str, Any]) -> dict[str, float]:
     """The first question by meaning in a fresh process, numpy being there."""
     real, _ = _read(job)
-    registry = Registry()
-    registry.register_many(tool_of(it) for it in real[:20])
+    registry = _few(real)
     import numpy as np
 
     assert np.ones(3).sum() == 3
@@ -83,6 +101,12 @@ def first(job: dict[str, Any]) -> dict[str, float]:
 def version(_: dict[str, Any]) -> dict[str, str]:
     """Which table of words is in use."""
     return {"version": shipped_meaning().version}
+
+
+def _few(real: list[dict[str, Any]]) -> Registry:
+    registry = Registry()
+    registry.register_many(tool_of(it) for it in real[:20])
+    return registry
 
 
 def _growth(registry: Registry, real: list[dict[str, Any]], count: int) -> dict[str, float]:
@@ -127,5 +151,11 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 _job = json.loads(sys.argv[1])
-_measurements = {"scale": scale, "build": build, "first": first, "version": version}
+_measurements = {
+    "scale": scale,
+    "names": names,
+    "build": build,
+    "first": first,
+    "version": version,
+}
 print(json.dumps(_measurements[_job["measurement"]](_job)))

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pegboard.search.directions import main_directions
 from pegboard.search.fields import ToolText
 from pegboard.search.meaning import QueryMeaning
 from pegboard.search.postings import Floats
+from pegboard.search.space import Space
 from pegboard.search.words import words_of
 
 
@@ -17,7 +19,8 @@ class HashedMeaning:
     def __init__(self, *, width: int = 8, regions: int = 4, version: str = "1") -> None:
         self.version = version
         self.width = width
-        self.centroids: Floats = np.array([self._word(f"region {it}") for it in range(regions)])
+        centroids = np.array([self._word(f"region {it}") for it in range(regions)])
+        self.space: Space = Space(centroids, main_directions(centroids))
 
     def of_tools(self, texts: Sequence[ToolText]) -> Floats:
         rows = [self.of_text(f"{text.name} {text.description}") for text in texts]

@@ -60,6 +60,37 @@ def test_nonsense_is_answered_with_nothing(make: type[Hybrid], text: str) -> Non
     assert fed(make()).search(Query(text=text)).hits == ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["walrus thistle pewter lagoon", "trellis mongoose gingham", "osprey vicar samovar quilt"],
+)
+def test_words_that_have_nothing_to_do_with_each_other_or_any_tool_find_nothing(text: str) -> None:
+    assert fed(Hybrid()).search(Query(text=text)).hits == ()
+
+
+@pytest.mark.parametrize("text", ["mail", "weather", "invoices", "picture size", "alarm", "文件"])
+def test_one_word_is_enough_to_make_sense(text: str) -> None:
+    assert fed(Hybrid()).search(Query(text=text)).hits
+
+
+def test_a_script_that_the_table_does_not_know_is_searched_by_its_letters() -> None:
+    searcher = Hybrid()
+    tool = Tool(name="turn_on", description="Aircon, 에어컨 실행, 거실.")
+    searcher.apply(CatalogChange(revision=1, added=(*TOOLS, tool)))
+    assert searcher.search(Query(text="hey do 거실 에어컨 실행")).hits[0].tool == tool
+
+
+def test_stop_words_are_not_looked_for_as_their_neighbours() -> None:
+    def weights(text: str) -> set[str]:
+        searcher = Hybrid()
+        mine = Tool(name="me", description="Wants needs wishes hopes desires likes.")
+        searcher.apply(CatalogChange(revision=1, added=(*TOOLS, mine)))
+        return set(searcher.prepare(Query(text=text), searcher.index.snapshot).weights)
+
+    assert weights("I would like you to have an email") == weights("email")
+    assert weights("我想要发送") == weights("发送")
+
+
 def test_when_nothing_fits_the_nearest_places_are_named() -> None:
     answer = fed(Hybrid()).search(Query(text="who won the football match"))
     assert answer.hits == ()

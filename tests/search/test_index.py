@@ -17,6 +17,7 @@ from pegboard.search import dense, index, lexical
 from pegboard.search.batch import Asked, candidates_of_many
 from pegboard.search.fields import FIELDS, ToolText, read_text
 from pegboard.search.index import ToolIndex
+from pegboard.search.index_searcher import plain_weights
 from pegboard.search.matches import find_matches
 from pegboard.search.merging import caught_up, to_merge
 from pegboard.search.postings import Floats, weigh
@@ -24,7 +25,7 @@ from pegboard.search.segment import build_segment, merge_segments
 from pegboard.search.snapshot import Candidates, Snapshot
 from pegboard.search.tail import Tail
 from pegboard.search.view import Filters, SegmentView
-from pegboard.search.words import query_words, words_of
+from pegboard.search.words import query_words, runs_of, split_runs
 from tests.search.meanings import HashedMeaning
 
 MEANING = HashedMeaning()
@@ -61,6 +62,7 @@ def small_parts() -> Generator[None]:
         patch.setattr(index, "BATCH", 3)
         patch.setattr(lexical, "MANY_ROWS", 2)
         patch.setattr(lexical, "SHARE", 10**9)
+        patch.setattr(lexical, "DEARER", 0)
         patch.setattr(dense, "SMALL", 4)
         patch.setattr(dense, "SCANNED", 2)
         yield
@@ -81,7 +83,7 @@ def ask(
     snapshot: Snapshot, text: str, *, where: Filters | None = None, depth: int = 9
 ) -> Candidates:
     vectors = MEANING.of_query(text).vectors if snapshot.space is not None else None
-    words = query_words(text).counts
+    words = plain_weights(query_words(text))
     return snapshot.candidates(words, vectors, where=where or Filters(), depth=depth)
 
 
@@ -159,10 +161,13 @@ def _score(tool: Tool, there: list[Tool], text: str) -> float:
 def _impacts(text: ToolText) -> dict[str, float]:
     sums: dict[str, float] = {}
     for name, field in FIELDS.items():
-        found = list(words_of(getattr(text, name), prose=field.prose))
-        for term in found:
-            share = field.weight / (1 - field.slope + field.slope * len(found) / field.usual)
-            sums[term] = sums.get(term, 0.0) + share
+        runs = split_runs(runs_of([getattr(text, name)]))
+        found = [it for words in runs for it in words if not (field.prose and it.idle)]
+        # The characters of a Chinese word come besides it, and make no text longer.
+        length = sum(it.plain != "" for it in found)
+        share = field.weight / (1 - field.slope + field.slope * length / field.usual)
+        for it in found:
+            sums[it.term] = sums.get(it.term, 0.0) + share
     return {term: it * 2.2 / (1.2 + it) for term, it in sums.items()}
 
 
@@ -172,8 +177,10 @@ def test_matches_are_those_of_the_texts(there: list[Tool], text: str) -> None:
     with small_parts():
         snapshot = built(*there).snapshot
     words = query_words(text)
-    for tool in there:
-        assert snapshot.matches(tool, words) == find_matches(tool, words)
+    rows = range(snapshot.size)
+    assert snapshot.matches(rows, words) == [
+        find_matches(snapshot.tool(row), words) for row in rows
+    ]
 
 
 @pytest.mark.covers("R-REG-31")
@@ -271,7 +278,7 @@ def test_many_queries_at_once_get_the_same_answers(
 ) -> None:
     snapshot = built(*there).snapshot
     asked = [
-        Asked(query_words(text).counts, vectors, where)
+        Asked(plain_weights(query_words(text)), vectors, where)
         for text in queries
         for vectors in (None, MEANING.of_query(text).vectors, MEANING.of_query(f"{text};x").vectors)
         for where in (Filters(), Filters(servers=frozenset({"alpha"})))
@@ -281,7 +288,7 @@ def test_many_queries_at_once_get_the_same_answers(
     for one, it in zip(together, asked, strict=True):
         other = snapshot.candidates(it.words, it.vectors, where=it.where, depth=depth)
         assert [row[:2] for row in rows_of(one)] == [row[:2] for row in rows_of(other)]
-        assert one.dense == pytest.approx(other.dense, abs=1e-6)
+        assert np.array_equal(one.dense, other.dense)
         assert one.coverage == other.coverage
 
 

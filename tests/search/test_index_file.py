@@ -12,6 +12,7 @@ from pegboard.search import fields, index, words
 from pegboard.search.fields import ToolText
 from pegboard.search.index import ToolIndex
 from pegboard.search.index_file import fingerprint
+from pegboard.search.index_searcher import plain_weights
 from pegboard.search.postings import Floats
 from pegboard.search.words import query_words
 from tests.search.meanings import HashedMeaning
@@ -57,7 +58,7 @@ def opened(
 def answers(found: ToolIndex, text: str = "send mail and photo") -> list[tuple[str, float, float]]:
     assert isinstance(found.meaning, HashedMeaning)
     vectors = found.meaning.of_query(text).vectors
-    got = found.snapshot.candidates(query_words(text).counts, vectors)
+    got = found.snapshot.candidates(plain_weights(query_words(text)), vectors)
     return sorted(
         (got.tool(it).name, float(got.lexical[it]), float(got.dense[it])) for it in range(len(got))
     )

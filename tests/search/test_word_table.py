@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pegboard.errors import SearchDataError
+from pegboard.search.directions import main_directions
 from pegboard.search.word_table import SHIPPED_TABLE, WordTable, open_table, write_table
 
 
@@ -74,6 +75,12 @@ def test_the_environment_names_another_table(
         open_table()
 
 
+def test_the_shipped_table_has_its_directions_with_it() -> None:
+    table = open_table()
+    computed = main_directions(table.centroids)
+    assert np.abs(np.vecdot(table.directions.T, computed.T)) == pytest.approx(1, abs=1e-3)
+
+
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "small.table"
     parts = {
@@ -91,3 +98,4 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert (table.version, table.fields, table.words) == ("x", {"name": 1.0}, ["one", "two"])
     for name, array in parts.items():
         assert np.array_equal(getattr(table, name), array), name
+    assert table.directions.shape == (2, 0), "an older table has none in it"

@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from pegboard.search.dense import SMALL, scan_for_many
+from pegboard.search.dense import SMALL, nearest_of_many
 from pegboard.search.lexical import Terms, score_many
-from pegboard.search.postings import Floats, Longs, Scores
+from pegboard.search.postings import Floats, Longs
 from pegboard.search.selection import best_in_each
-from pegboard.search.snapshot import DEPTH, EVERYTHING, Candidates, Snapshot, union_of
+from pegboard.search.snapshot import DEPTH, EVERYTHING, Candidates, Snapshot
 from pegboard.search.view import Filters
 
 __all__ = ["Asked", "candidates_of_many"]
@@ -30,10 +28,7 @@ class Asked(NamedTuple):
 def candidates_of_many(
     snapshot: Snapshot, queries: Sequence[Asked], *, depth: int = DEPTH
 ) -> list[Candidates]:
-    """Return what `snapshot.candidates` would for each query, in their order.
-
-    How near tools are may differ in the seventh digit.
-    """
+    """Return what `snapshot.candidates` would for each query, in their order."""
     if not 0 < snapshot.size <= SMALL:
         return [
             snapshot.candidates(it.words, it.vectors, where=it.where, depth=depth) for it in queries
@@ -58,24 +53,26 @@ def _together(
 ) -> Iterator[Candidates]:
     scores, by_words = score_many(terms, [query.words for query in queries])
     scores[:, snapshot.barred] = 0
-    fitting = _best(scores, rows, depth, above=0.0)
+    if rows is None:
+        fitting = best_in_each(scores, depth, above=0.0)
+    else:
+        fitting = [rows[it] for it in best_in_each(scores[:, rows], depth, above=0.0)]
     meant = [query.vectors for query in queries if query.vectors is not None]
-    by_meaning: Iterator[tuple[Floats, Longs]] = iter(())
+    near: Iterator[Longs] = iter(())
     if meant and snapshot.space is not None:
-        dense = scan_for_many(snapshot.views, meant)
-        dense[:, snapshot.barred] = -np.inf
-        by_meaning = zip(dense, _best(dense, rows, depth, above=-np.inf), strict=True)
+        near = iter(
+            nearest_of_many(
+                snapshot.views,
+                meant,
+                snapshot.space,
+                wanted=depth,
+                rows=rows,
+                barred=snapshot.barred,
+            )
+        )
     for query, words, found in zip(queries, by_words, fitting, strict=True):
         fits = snapshot.cut(found, words.of(found), depth)
         if query.vectors is None or snapshot.space is None:
             yield snapshot.by_words(fits, words)
-            continue
-        nearness, near = next(by_meaning)
-        union = union_of(fits, snapshot.cut(near, nearness[near], depth))
-        yield snapshot.with_scores(union, words, nearness[union])
-
-
-def _best(scores: Scores, rows: Longs | None, depth: int, *, above: float) -> list[Longs]:
-    if rows is None:
-        return best_in_each(scores, depth, above=above)
-    return [rows[found] for found in best_in_each(scores[:, rows], depth, above=above)]
+        else:
+            yield snapshot.by_both(fits, words, next(near), query.vectors, depth)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["BY_BOTH", "BY_MEANING", "BY_WORDS", "Confidence"]
+__all__ = ["BY_BOTH", "BY_MEANING", "BY_WORDS", "SENSE", "Confidence"]
 
 
 class Confidence(msgspec.Struct, frozen=True):
@@ -28,3 +28,9 @@ BY_BOTH = Confidence(
 )
 BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "strangeness": -4.0}, 0.03)
 BY_WORDS = Confidence(-3.931, {"words": 0.055, "coverage": 8.466}, 0.045)
+SENSE = Confidence(
+    -8.197,
+    {"meaning": 12.036, "words": 1.976, "coverage": 17.457, "length": 2.808, "size": -0.824},
+    0.0212,
+)
+"""How likely a query means anything, by its best hit: among many tools, one always has a word."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pegboard.search.postings import Floats, Longs
-from pegboard.search.selection import best_positions
+from pegboard.search.selection import best_in_each, best_positions
 from pegboard.search.space import Space, ToolVectors
 from pegboard.search.view import SegmentView, TailView, View
 
-__all__ = ["CLAUSE_SHARE", "SMALL", "Views", "nearest_rows", "nearness", "scan_for_many"]
+__all__ = ["CLAUSE_SHARE", "SMALL", "Views", "nearest_of_many", "nearest_rows", "nearness"]
 
 # So many tools are all looked at; of more, those in the nearest regions.
 SMALL = 32_768
@@ -17,7 +17,7 @@ SCANNED = 8_192
 _SCANNED_SHARE = 32
 # Of the rows that are near in few directions, this many times those that are wanted hold the
 # nearest in all directions;
-_ROUGHLY = 3
+_ROUGHLY = 2
 # and of those that are near to the whole query, this many times hold those near to a clause.
 _WHOLLY = 8
 CLAUSE_SHARE = 0.6
@@ -83,27 +83,36 @@ def _near_rows(
     return found[best_positions(np.concatenate(near), enough, slack=_SLACK)]
 
 
-def scan_for_many(views: Views, queries: Sequence[Floats]) -> Floats:
-    """Return how near all rows, dead ones too, are to each of many queries.
-
-    Args:
-        views: what is searched; not many tools.
-        queries: each as a whole, then clause by clause.
-    """
-    clauses = np.concatenate(queries)
-    each = [clauses @ meaning.vectors.T for _, meaning in _meanings(views)]
+def nearest_of_many(
+    views: Views,
+    queries: Sequence[Floats],
+    space: Space,
+    *,
+    wanted: int,
+    rows: Longs | None,
+    barred: Longs,
+) -> list[Longs]:
+    """Return for each of many queries what `nearest_rows` would; for not many tools."""
+    clauses = space.coarse(np.concatenate(queries))
+    each = [clauses @ meaning.coarse.T for _, meaning in _meanings(views)]
     scores = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
-    if len(clauses) == len(queries):
-        return scores
-    ends = np.cumsum([len(query) for query in queries])[:-1]
-    return np.array([_fold_clauses(it) for it in np.split(scores, ends)])
+    if len(clauses) > len(queries):
+        ends = np.cumsum([len(query) for query in queries])[:-1]
+        scores = np.array([_fold_clauses(it) for it in np.split(scores, ends)])
+    enough = wanted if space.directions is None else wanted * _ROUGHLY
+    if rows is not None:
+        scores = scores[:, rows]
+    else:
+        scores[:, barred] = -np.inf
+    found = best_in_each(scores, enough, above=-np.inf, slack=_SLACK)
+    return found if rows is None else [rows[it] for it in found]
 
 
 def nearness(views: Views, query: Floats, rows: Longs) -> Floats:
     """Return how near some rows are, ascending; the same to the last bit wherever a row is."""
     # One product after the other: those of a whole matrix depend on its other rows.
     parts = [
-        _fold_clauses(np.array([np.vecdot(vectors, clause) for clause in query]))
+        _fold_clauses(np.vecdot(vectors, query[:, None]))
         for vectors in _taken(views, rows, roughly=False)
     ]
     return np.concatenate(parts) if parts else np.zeros(len(rows), np.float32)
@@ -131,9 +140,12 @@ def _meanings(views: Views) -> Iterator[tuple[int, ToolVectors]]:
 def _taken(views: Views, rows: Longs, *, roughly: bool) -> Iterator[Floats]:
     for base, meaning in _meanings(views):
         vectors = meaning.coarse if roughly else meaning.vectors
-        first, last = np.searchsorted(rows, (base, base + len(vectors)))
-        if last > first:
-            yield vectors.take(rows[first:last] - base, axis=0)
+        here = rows
+        if len(views) > 1:
+            first, last = np.searchsorted(rows, (base, base + len(vectors)))
+            here = rows[first:last] - base
+        if len(here):
+            yield vectors.take(here, axis=0)
 
 
 def _regions_to_scan(views: Views, coarse: Floats, space: Space, rows: Longs | None) -> Longs:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from pegboard.search.fields import ToolText
 from pegboard.search.meaning import QueryMeaning
 from pegboard.search.postings import Floats
+from pegboard.search.space import Space
 
 __all__ = ["Embedder", "EmbedderMeaning"]
 
@@ -35,7 +36,8 @@ class EmbedderMeaning:
         self.version: str = f"{type(embedder).__module__}.{type(embedder).__qualname__}"
         # It is asked once, so that everybody knows how long its vectors are.
         self._width = self._encode(["tool"]).shape[1]
-        self.centroids: Floats = np.zeros((0, self._width), np.float32)
+        nothing = np.zeros((0, self._width), np.float32)
+        self.space: Space = Space(nothing, nothing.T)
 
     def of_tools(self, texts: Sequence[ToolText]) -> Floats:
         """Return a unit row for each tool."""

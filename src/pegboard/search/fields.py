@@ -16,7 +16,7 @@ __all__ = [
     "stored_schema",
 ]
 
-VERSION = 1
+VERSION = 2
 """Grows when the same tool gives other texts or weights, like that of the words."""
 
 _MAX_TEXT = 10_000

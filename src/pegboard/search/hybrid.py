@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pegboard.search.confidence import BY_BOTH, Confidence
+from pegboard.search.confidence import BY_BOTH, SENSE, Confidence
 from pegboard.search.embedding import Embedding
 from pegboard.search.index_searcher import Prepared, plain_weights, strangeness
 from pegboard.search.meaning import QueryWord, WordMeaning
@@ -13,7 +13,7 @@ from pegboard.search.postings import Floats
 from pegboard.search.searcher import Query
 from pegboard.search.snapshot import Candidates, Snapshot
 from pegboard.search.word_table import WordTable
-from pegboard.search.words import query_words, term_of
+from pegboard.search.words import STOP_WORDS, query_words, term_of
 
 __all__ = ["Hybrid"]
 
@@ -33,6 +33,7 @@ class Hybrid(Embedding):
     """
 
     confidence: Confidence = BY_BOTH
+    sense: Confidence | None = SENSE
 
     def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
         """Return the words and the meaning of the query."""
@@ -43,7 +44,9 @@ class Hybrid(Embedding):
             return Prepared(query, words, weights, None)
         meant = meaning.of_query(query.text)
         if isinstance(meaning, WordMeaning):
-            _add_stand_ins(weights, meant.words, meaning.table, snapshot)
+            # Stop-words say nothing, and neither would others in their place.
+            telling = [it for it in meant.words if not weights.keys().isdisjoint(it.terms)]
+            _add_stand_ins(weights, telling, meaning.table, snapshot)
         return Prepared(query, words, weights, meant, strangeness(words, meant))
 
     def parts(self, candidates: Candidates) -> dict[str, Floats]:
@@ -56,11 +59,13 @@ def _add_stand_ins(
 ) -> None:
     terms = snapshot.terms
     for word in words:
-        if any(terms.find(term) is not None for term in word.terms):
+        if terms.has_any(word.terms):
             continue
         for near, nearness in table.near(word.row):
             if nearness <= _NEAR:
                 break
+            if near in STOP_WORDS:
+                continue
             term = term_of(near)
             if terms.find(term) is not None:
                 share = word.weight * math.sqrt(word.times) * (nearness - _NEAR) / (1 - _NEAR)

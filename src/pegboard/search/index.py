@@ -19,6 +19,7 @@ from pegboard.search.segment import build_segment, merge_segments
 from pegboard.search.snapshot import Snapshot
 from pegboard.search.space import Space, ToolVectors
 from pegboard.search.tail import Tail
+from pegboard.search.tool_runs import ToolRuns
 from pegboard.search.view import SegmentView, TailView
 
 __all__ = ["Meaning", "ToolIndex"]
@@ -41,8 +42,8 @@ class Meaning(Protocol):
         ...
 
     @property
-    def centroids(self) -> Floats:
-        """Unit rows that stand for regions; tools are filed under the nearest."""
+    def space(self) -> Space:
+        """Where tools are by their vectors."""
         ...
 
     def of_tools(self, texts: Sequence[ToolText]) -> Floats:
@@ -68,7 +69,7 @@ class ToolIndex:
         self._merger: threading.Thread | None = None
         self._torn = False
         """True while the tail may hold a part of a change that nobody was told of."""
-        self._space = None if meaning is None else Space(meaning.centroids)
+        self._space = None if meaning is None else meaning.space
         self.snapshot: Snapshot = self._snapshot((), _new_tail(), revision=-1)
         """Everything up to the last change."""
         self._writing = threading.Lock()
@@ -115,7 +116,7 @@ class ToolIndex:
             segments += [] if segment is None else [SegmentView(segment, len(segment.tools))]
         if not tools:
             return segments, tail
-        texts = [read_text(tool) for tool in tools]
+        texts = ToolRuns([read_text(tool) for tool in tools])
         postings, meaning = weigh(texts), self._mean(texts)
         if len(tools) >= BATCH:
             segment = build_segment(tools, postings, meaning)
@@ -129,7 +130,7 @@ class ToolIndex:
     def _version(self) -> str:
         return "" if self.meaning is None else self.meaning.version
 
-    def _mean(self, texts: list[ToolText]) -> ToolVectors | None:
+    def _mean(self, texts: Sequence[ToolText]) -> ToolVectors | None:
         if self.meaning is None or self._space is None:
             return None
         try:

@@ -27,7 +27,7 @@ __all__ = ["fingerprint", "save_index", "take_saved"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
-_MAGIC = b"Pegboard index 2\n"
+_MAGIC = b"Pegboard index 3\n"
 _SUM = 4
 _LENGTH = 4
 _DIGEST = 16
@@ -49,16 +49,9 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 def fingerprint(tool: Tool) -> bytes:
-    """Return 16 bytes that differ where tools differ in what is searched."""
-    title = tool.annotations.title or ""
-    told = (tool.name, tool.description, title, tool.server or "", tool.category or "", *tool.tags)
-    text = "\0".join(told).encode("utf-8", "surrogatepass")
-    schema: object = fields.stored_schema(tool)
-    try:
-        text += bytes(schema) if isinstance(schema, msgspec.Raw) else msgspec.json.encode(schema)
-    except (TypeError, ValueError, RecursionError):
-        text += repr(schema).encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(text, digest_size=_DIGEST).digest()
+    """Return 16 bytes that differ where tools differ."""
+    [found] = _fingerprints([tool])
+    return found
 
 
 def save_index(path: Path, snapshot: Snapshot, meaning: str) -> bool:
@@ -94,7 +87,7 @@ def take_saved(
     except (OSError, ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
         logger.debug("index_not_read", extra={"path": str(path), "reason": str(error)})
         return None, list(tools)
-    found = [digests.get(fingerprint(tool), -1) for tool in tools]
+    found = [digests.get(it, -1) for it in _fingerprints(tools)]
     rows = np.array(found, np.int64)
     rest = [tool for tool, row in zip(tools, found, strict=True) if row < 0]
     # In the order of the file, which is the order that they get.
@@ -105,9 +98,27 @@ def take_saved(
     if len(taken) == len(digests):
         table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
         return build_segment(taken, postings, vectors, table=table), rest
-    postings = postings.of_rows(rows[order]).without_idle_terms()
+    postings = postings.of_rows(rows[order])
     vectors = None if vectors is None else vectors.of_rows(rows[order])
     return build_segment(taken, postings, vectors), rest
+
+
+def _fingerprints(tools: Sequence[Tool]) -> list[bytes]:
+    try:
+        # All at once takes a fraction of the time.
+        lines = msgspec.json.Encoder().encode_lines(tools).splitlines()
+    except (TypeError, ValueError, RecursionError):
+        lines = []
+    if len(lines) != len(tools):
+        lines = [_encoded(tool) for tool in tools]
+    return [hashlib.blake2b(line, digest_size=_DIGEST).digest() for line in lines]
+
+
+def _encoded(tool: Tool) -> bytes:
+    try:
+        return msgspec.json.encode(tool)
+    except (TypeError, ValueError, RecursionError):
+        return repr(tool).encode("utf-8", "backslashreplace")
 
 
 def _as_one(snapshot: Snapshot) -> Segment | None:
@@ -139,7 +150,7 @@ def _maker(meaning: str) -> str:
 def _arrays_of(segment: Segment, space: Space | None) -> Arrays:
     postings, table, meaning = segment.postings, segment.table, segment.meaning
     terms = "\n".join(postings.vocabulary).encode("utf-8", "surrogatepass")
-    digests = b"".join(fingerprint(tool) for tool in segment.tools)
+    digests = b"".join(_fingerprints(segment.tools))
     arrays: Arrays = {
         "digests": np.frombuffer(digests, np.uint8),
         "vocabulary": np.frombuffer(terms, np.uint8),
@@ -154,13 +165,13 @@ def _arrays_of(segment: Segment, space: Space | None) -> Arrays:
     if meaning is not None and space is not None:
         arrays |= {"vectors": meaning.vectors, "centroids": meaning.centroids}
         if space.directions is not None:
-            arrays |= {"coarse": meaning.coarse, "directions": space.directions}
+            arrays["coarse"] = meaning.coarse
     return arrays
 
 
 def _postings(arrays: Arrays) -> Postings:
     terms = arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-    vocabulary = {term: number for number, term in enumerate(terms) if term}
+    vocabulary = dict(zip(terms, range(len(terms)), strict=True)) if terms != [""] else {}
     return Postings(
         vocabulary, arrays["starts"], arrays["terms"], arrays["impacts"], arrays["fields"]
     )
@@ -170,18 +181,14 @@ def _vectors(arrays: Arrays, space: Space | None) -> ToolVectors | None:
     if space is None:
         return None
     vectors = arrays["vectors"]
-    # The directions are computed anew in every process; another library may turn them round.
-    if space.directions is None or not np.array_equal(arrays["directions"], space.directions):
-        coarse = space.coarse(vectors)
-    else:
-        coarse = arrays["coarse"]
+    coarse = vectors if space.directions is None else arrays["coarse"]
     return ToolVectors(vectors, coarse, arrays["centroids"], space.regions)
 
 
 def _digests(arrays: Arrays) -> dict[bytes, int]:
     whole = arrays["digests"].tobytes()
-    places = range(0, len(whole), _DIGEST)
-    return {whole[place : place + _DIGEST]: row for row, place in enumerate(places)}
+    digests = [whole[place : place + _DIGEST] for place in range(0, len(whole), _DIGEST)]
+    return dict(zip(digests, range(len(digests)), strict=True))
 
 
 def _packed(arrays: Arrays, maker: str) -> list[bytes | memoryview]:

@@ -2,16 +2,18 @@
 
 import functools
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pegboard.model import CatalogChange
+from pegboard.model import CatalogChange, Tool
 from pegboard.search.batch import Asked, candidates_of_many
 from pegboard.search.confidence import Confidence
 from pegboard.search.facets import hint
+from pegboard.search.han import HAN
 from pegboard.search.index import ToolIndex
 from pegboard.search.meaning import QueryMeaning
 from pegboard.search.postings import Floats
@@ -29,8 +31,15 @@ _HOPELESS = 0.9
 _DEEPER = 8
 _LOOKED_AT = 10
 _HINTS = 3
+# Of more queries than this, some are answered before others are read.
+_AT_ONCE = 256
 _MEANT = 0.25
 """From here on the meaning of a tool is a reason to name it."""
+
+
+_BY_MEANING = Match(field="meaning")
+# Of scripts other than Latin and Chinese the table of words knows nothing, nor what is nonsense.
+_OTHER_SCRIPTS = re.compile(rf"[^\W\x00-\u024f\u1e00-\u1eff{HAN}]")
 
 
 class Prepared(NamedTuple):
@@ -45,6 +54,15 @@ class Prepared(NamedTuple):
     """How much of it is words that nobody knows, beyond two thirds; 0 to 1."""
 
 
+class _Ranked(NamedTuple):
+    tool: Tool
+    row: int
+    score: float
+    confidence: float
+    coverage: float
+    parts: dict[str, float]
+
+
 class IndexSearcher(ABC):
     """Finds the candidates in an index, ranks them, and says nothing when none fits.
 
@@ -53,6 +71,8 @@ class IndexSearcher(ABC):
     """
 
     confidence: Confidence
+    sense: Confidence | None = None
+    """How likely a query means anything; without it, every query does."""
 
     def __init__(self, index: ToolIndex | None = None) -> None:
         self.index: ToolIndex = self.new_index() if index is None else index
@@ -80,33 +100,30 @@ class IndexSearcher(ABC):
         depth = max(DEPTH, query.limit)
         while True:
             found = snapshot.candidates(*_look_up(asked), where=_filters(query), depth=depth)
-            hits = self._hits(found, asked)
-            if len(hits) >= query.limit or query.visible is None or len(found) < depth:
-                return self._answer(hits, found, asked)
+            ranked = self._ranked(found, asked)
+            if len(ranked) >= query.limit or query.visible is None or len(found) < depth:
+                return self._answer(ranked, found, asked)
             # Most of the best are hidden from this caller: look further down.
             depth *= _DEEPER
 
     def search_many(self, queries: Sequence[Query]) -> list[Answer]:
         """Return the answers of many queries, in their order."""
         snapshot = self.index.snapshot
-        together = [it for it in queries if it.visible is None and it.limit <= DEPTH]
-        asked = [self.prepare(query, snapshot) for query in together]
-        all_found = candidates_of_many(
-            snapshot,
-            [Asked(*_look_up(it), where=_filters(it.query)) for it in asked],
-        )
-        answers = iter(
-            [
-                self._answer(self._hits(found, it), found, it)
-                for found, it in zip(all_found, asked, strict=True)
-            ]
-        )
-        return [
-            next(answers) if it.visible is None and it.limit <= DEPTH else self.search(it)
-            for it in queries
+        answers: dict[int, Answer] = {}
+        together = [
+            number for number, it in enumerate(queries) if it.visible is None and it.limit <= DEPTH
         ]
+        for first in range(0, len(together), _AT_ONCE):
+            numbers = together[first : first + _AT_ONCE]
+            asked = [self.prepare(queries[number], snapshot) for number in numbers]
+            found = candidates_of_many(
+                snapshot, [Asked(*_look_up(it), where=_filters(it.query)) for it in asked]
+            )
+            for number, candidates, it in zip(numbers, found, asked, strict=True):
+                answers[number] = self._answer(self._ranked(candidates, it), candidates, it)
+        return [answers.get(number) or self.search(it) for number, it in enumerate(queries)]
 
-    def _hits(self, found: Candidates, asked: Prepared) -> list[Hit]:
+    def _ranked(self, found: Candidates, asked: Prepared) -> list[_Ranked]:
         query = asked.query
         if not len(found):
             return []
@@ -114,59 +131,67 @@ class IndexSearcher(ABC):
         scores = _summed(parts)
         # How much of the query a point of the words covers.
         covering = found.coverage / found.best_lexical if found.best_lexical else 0.0
-        hits: list[Hit] = []
+        ranked: list[_Ranked] = []
         reserve = query.limit if query.visible is None and query.boost is None else len(found)
         for position in found.ranked(scores, reserve):
             tool = found.tool(position)
             if query.visible is not None and not query.visible(tool):
                 continue
             score = float(scores[position])
-            if len(hits) >= query.limit and score + _NUDGE < hits[query.limit - 1].score:
+            if len(ranked) >= query.limit and score + _NUDGE < ranked[query.limit - 1].score:
                 break
             use = 0.0 if query.boost is None else _NUDGE * query.boost(tool.name)
             each = {name: float(part[position]) for name, part in parts.items()}
-            signs = {
-                "strangeness": asked.strangeness,
-                "coverage": float(found.lexical[position]) * covering,
-            }
-            hits.append(
-                Hit(
-                    tool=tool,
-                    score=score + use,
-                    confidence=self.confidence.of(each | signs),
-                    parts=each | {"use": use},
-                )
-            )
-        hits.sort(key=lambda hit: (-hit.score, hit.tool.name))
-        return hits[: query.limit]
+            coverage = float(found.lexical[position]) * covering
+            signs = {"strangeness": asked.strangeness, "coverage": coverage}
+            confidence = self.confidence.of(each | signs)
+            each["use"] = use
+            row = int(found.rows[position])
+            ranked.append(_Ranked(tool, row, score + use, confidence, coverage, each))
+        if query.boost is not None:
+            ranked.sort(key=lambda it: (-it.score, it.tool.name))
+        return ranked[: query.limit]
 
-    def _answer(self, hits: list[Hit], found: Candidates, asked: Prepared) -> Answer:
+    def _answer(self, ranked: list[_Ranked], found: Candidates, asked: Prepared) -> Answer:
         query = asked.query
-        if query.abstain and not any(hit.confidence >= self.confidence.floor for hit in hits):
-            return Answer(hints=tuple(_hints(found, self.parts(found), query)))
         if query.abstain:
+            fits = any(it.confidence >= self.confidence.floor for it in ranked)
+            if not fits or not self._makes_sense(ranked[0], found, asked):
+                return Answer(hints=tuple(_hints(found, self.parts(found), query)))
             least = self.confidence.floor * _HOPELESS
-            hits = [hit for hit in hits if hit.confidence >= least]
-        return Answer(hits=tuple(_finished(hit, asked, found.snapshot) for hit in hits))
+            ranked = [it for it in ranked if it.confidence >= least]
+        matches = found.snapshot.matches([it.row for it in ranked], asked.words)
+        hits = zip(ranked, matches, strict=True)
+        return Answer(hits=tuple([_hit(*it, explain=query.explain) for it in hits]))
+
+    def _makes_sense(self, best: _Ranked, found: Candidates, asked: Prepared) -> bool:
+        """Tell whether the best hit is better than what any words at all would find here."""
+        known = len(asked.meaning.words) if asked.meaning is not None else 0
+        if self.sense is None or not known or _OTHER_SCRIPTS.search(asked.query.text):
+            return True
+        signs = {
+            "coverage": best.coverage,
+            "length": math.log1p(known),
+            "size": math.log(len(found.snapshot)),
+        }
+        return self.sense.of(best.parts | signs) >= self.sense.floor
 
 
 def _look_up(asked: Prepared) -> tuple[Mapping[str, float], Floats | None]:
     meaning = asked.meaning
     vectors = None if meaning is None or not len(meaning.vectors) else meaning.vectors
-    return {term: weight * weight for term, weight in asked.weights.items()}, vectors
+    return asked.weights, vectors
 
 
-def _finished(hit: Hit, asked: Prepared, snapshot: Snapshot) -> Hit:
-    matches = snapshot.matches(hit.tool, asked.words)
-    parts = hit.parts or {}
-    if parts.get("meaning", 0.0) >= _MEANT or not matches:
-        matches = (*matches, Match(field="meaning"))
+def _hit(ranked: _Ranked, matches: tuple[Match, ...], *, explain: bool) -> Hit:
+    if ranked.parts.get("meaning", 0.0) >= _MEANT or not matches:
+        matches = (*matches, _BY_MEANING)
     return Hit(
-        tool=hit.tool,
-        score=hit.score,
-        confidence=hit.confidence,
+        tool=ranked.tool,
+        score=ranked.score,
+        confidence=ranked.confidence,
         matches=matches,
-        parts=parts if asked.query.explain else None,
+        parts=ranked.parts if explain else None,
     )
 
 

@@ -1,13 +1,12 @@
 """How well the words of a query fit tools: BM25F, exact, without looking at more than it must."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pegboard.search.postings import HIGHEST_IMPACT, Doubles, Floats, Ints, Longs
+from pegboard.search.postings import HIGHEST_IMPACT, Doubles, Floats, Longs
 from pegboard.search.selection import best_positions, floor_of_best
 from pegboard.search.view import TermRows, View
 
@@ -17,10 +16,13 @@ __all__ = ["Terms", "WordScores", "score_many", "score_words"]
 # decide are left for the end. To find out whether they can costs as much as this share.
 MANY_ROWS = 40_000
 SHARE = 4
+# To look up one row in a term takes as long as to add up this many.
+DEARER = 16
 # So many terms are remembered; queries may be about anything.
 _REMEMBERED = 50_000
 # What float32 may lose in a sum of bounds.
 _SLACK = 1e-4
+_NOTHING: Doubles = np.zeros(0)
 
 
 class Term(NamedTuple):
@@ -34,6 +36,10 @@ class Term(NamedTuple):
     """The rows of each view that have it, with the number of the view's first row."""
     length: int
     """How many rows that are, dead ones too."""
+
+
+Weighed = tuple[Term, float]
+"""A term of a query, and how much it counts."""
 
 
 class Terms:
@@ -63,6 +69,13 @@ class Terms:
             term = self._known[word] = self._look_up(word)
             return term
 
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Tell whether any tool has one of these terms."""
+        for word in words:  # noqa: SIM110 - a generator costs more than what it yields
+            if self.find(word) is not None:
+                return True
+        return False
+
     def _look_up(self, word: str) -> Term | None:
         spans: list[tuple[int, TermRows]] = []
         length = having = 0
@@ -80,19 +93,11 @@ class Terms:
         return Term(rarity, peak, spans, length)
 
 
-class _Weighed(NamedTuple):
-    weight: np.float32
-    bound: float
-    """What it adds to the score of a tool at most."""
-    spans: list[tuple[int, TermRows]]
-    length: int
-
-
 class WordScores:
     """The scores of all tools for the words of one query."""
 
     def __init__(
-        self, size: int, ceiling: float, *, left: Sequence[_Weighed] = (), partial: Doubles
+        self, size: int, ceiling: float, *, left: Sequence[Weighed] = (), partial: Doubles
     ) -> None:
         self.ceiling = ceiling
         """What a tool would score that had every word of the query and nothing else."""
@@ -115,11 +120,11 @@ class WordScores:
             self._partial[barred] = 0
             counting = self._partial if rows is None else self._partial[rows]
             if self._left and len(counting) >= wanted:
-                rest = sum(term.bound for term in self._left) + _SLACK
+                rest = sum(term.peak * weight for term, weight in self._left) + _SLACK
                 floor = float(floor_of_best(counting, wanted))
-                if floor > rest:
-                    # Who has none of the words so far cannot come among the best any more.
-                    found = np.flatnonzero(counting >= floor - rest)
+                # Who has none of the words so far cannot come among the best any more.
+                found = np.flatnonzero(counting >= floor - rest) if floor > rest else None
+                if found is not None and self._worth_looking_up(len(found)):
                     found = found if rows is None else rows[found]
                     return found[best_positions(self.of(found), wanted)]
             budget *= 2
@@ -134,45 +139,48 @@ class WordScores:
         if not len(self._partial):
             return np.zeros(len(rows))
         scores = self._partial[rows]
-        for term in self._left:
+        for term, weight in self._left:
             for base, found in term.spans:
-                scores += _impacts_of(found, rows, base) * term.weight
+                scores += _impacts_of(found, rows, base) * np.float32(weight)
         return scores
+
+    def _worth_looking_up(self, count: int) -> bool:
+        """Tell whether to look up so many rows in the terms that are left is the shorter way."""
+        return count * len(self._left) * DEARER <= sum(term.length for term, _ in self._left)
 
     def _add_up(self, budget: int) -> None:
         """Add the next terms to the scores, until so many rows have been looked at."""
-        rows: list[Ints | Longs] = []
-        values: list[Floats] = []
+        spans: list[tuple[int, TermRows]] = []
+        weights: list[float] = []
         spent = done = 0
-        left = sum(term.length for term in self._left)
-        for term in self._left:
+        left = sum([term.length for term, _ in self._left])
+        for term, weight in self._left:
             if done and spent + term.length > budget and left - spent > budget // 2:
                 break
-            for base, found in term.spans:
-                rows.append(found.rows + base if base else found.rows)
-                values.append(found.impacts * term.weight)
+            spans += term.spans
+            weights += [weight] * len(term.spans)
             spent += term.length
             done += 1
         self._left = self._left[done:]
-        added = _sums(np.concatenate(rows), np.concatenate(values), self._size)
+        added = _added_up(spans, weights, self._size)
         if len(self._partial):
             added += self._partial
         self._partial = added
 
 
 def score_words(terms: Terms, words: Mapping[str, float]) -> WordScores:
-    """Prepare the scores of a query, by how often it has each word."""
-    left: list[_Weighed] = []
+    """Prepare the scores of a query, by how much each of its words counts."""
+    left: list[Weighed] = []
     ceiling = 0.0
-    for word, times in words.items():
+    for word, share in words.items():
         term = terms.find(word)
-        weight = math.sqrt(times) * (terms.unknown if term is None else term.rarity)
+        weight = share * (terms.unknown if term is None else term.rarity)
         ceiling += weight
         if term is not None:
-            left.append(_Weighed(np.float32(weight), weight * term.peak, term.spans, term.length))
+            left.append((term, weight))
     # Rare words first: they decide, and have few rows.
-    left.sort(key=lambda term: term.length)
-    return WordScores(terms.size, ceiling * HIGHEST_IMPACT, left=left, partial=np.zeros(0))
+    left.sort(key=lambda it: it[0].length)
+    return WordScores(terms.size, ceiling * HIGHEST_IMPACT, left=left, partial=_NOTHING)
 
 
 def score_many(
@@ -185,31 +193,36 @@ def score_many(
     for number, words in enumerate(queries):
         first = number * terms.size
         ceiling = 0.0
-        for word, times in words.items():
+        for word, share in words.items():
             term = terms.find(word)
-            weight = math.sqrt(times) * (terms.unknown if term is None else term.rarity)
+            weight = share * (terms.unknown if term is None else term.rarity)
             ceiling += weight
             if term is not None:
                 for base, found in term.spans:
                     spans.append((first + base, found))
                     weights.append(weight)
         ceilings.append(ceiling * HIGHEST_IMPACT)
-    lengths = [len(found.rows) for _, found in spans]
-    places = np.repeat([first for first, _ in spans], lengths)
-    values = np.repeat(np.array(weights, np.float32), lengths)
-    if spans:
-        places += np.concatenate([found.rows for _, found in spans])
-        values *= np.concatenate([found.impacts for _, found in spans])
     size = (len(queries), terms.size)
-    scores = _sums(places.astype(np.int64), values, math.prod(size)).reshape(size)
+    scores = _added_up(spans, weights, math.prod(size)).reshape(size)
     return scores, [
         WordScores(terms.size, ceiling, partial=partial)
         for ceiling, partial in zip(ceilings, scores, strict=True)
     ]
 
 
-def _sums(places: NDArray[np.int32 | np.int64], values: Floats, size: int) -> Doubles:
-    return cast("Doubles", np.bincount(places, values, size))
+def _added_up(
+    spans: Sequence[tuple[int, TermRows]], weights: Sequence[float], size: int
+) -> Doubles:
+    """Return the scores that so many rows get from terms."""
+    if not spans:
+        return np.zeros(size)
+    lengths = [len(found.rows) for _, found in spans]
+    values = np.concatenate([found.impacts for _, found in spans])
+    values *= np.repeat(np.array(weights, np.float32), lengths)
+    rows = np.concatenate([found.rows for _, found in spans]).astype(np.int64)
+    if any(base for base, _ in spans):
+        rows += np.repeat([base for base, _ in spans], lengths)
+    return cast("Doubles", np.bincount(rows, values, size))
 
 
 def _impacts_of(found: TermRows, rows: Longs, base: int) -> Floats:

@@ -10,28 +10,27 @@ from pegboard.search.words import QueryWords, words_of
 __all__ = ["find_matches", "matches_of"]
 
 # Some fields are shown as one.
-_BITS: dict[str, int] = {}
-for _number, _name in enumerate(FIELDS):
-    _shown = SHOWN_AS.get(_name, _name)
-    _BITS[_shown] = _BITS.get(_shown, 0) | 1 << _number
+_SHOWN = tuple(dict.fromkeys(SHOWN_AS.get(name, name) for name in FIELDS))
+_SHOWN_FOR_BITS = [
+    {SHOWN_AS.get(name, name) for number, name in enumerate(FIELDS) if bits >> number & 1}
+    for bits in range(1 << len(FIELDS))
+]
 
 
 def matches_of(fields: Mapping[str, int], words: QueryWords) -> tuple[Match, ...]:
     """Return in which fields the words of a query are, as the query spells them.
 
     Args:
-        fields: those of each term that the tool has: a bit for each.
+        fields: those of each term that the tool has, in the order of the query: a bit for each.
         words: the words of the query.
     """
-    there = [
-        (word, fields[term]) for term, word in words.spelled.items() if word and term in fields
-    ]
-    matches: list[Match] = []
-    for field, bits in _BITS.items():
-        found = dict.fromkeys(word for word, its in there if its & bits)
-        if found:
-            matches.append(Match(field=field, words=tuple(found)))
-    return tuple(matches)
+    found: dict[str, dict[str, None]] = {}
+    for term, bits in fields.items():
+        word = words.spelled[term]
+        if word:
+            for field in _SHOWN_FOR_BITS[bits]:
+                found.setdefault(field, {})[word] = None
+    return tuple([Match(field=it, words=tuple(found[it])) for it in _SHOWN if it in found])
 
 
 def find_matches(tool: Tool, words: QueryWords) -> tuple[Match, ...]:
@@ -41,4 +40,4 @@ def find_matches(tool: Tool, words: QueryWords) -> tuple[Match, ...]:
     for number, (name, field) in enumerate(FIELDS.items()):
         for term in words_of(getattr(text, name), prose=field.prose):
             fields[term] = fields.get(term, 0) | 1 << number
-    return matches_of(fields, words)
+    return matches_of({term: fields[term] for term in words.spelled if term in fields}, words)

@@ -1,10 +1,7 @@
 """What tools and queries mean, as vectors: the sum of what their words mean."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -12,18 +9,16 @@ import numpy as np
 from pegboard.search.clauses import clauses_of
 from pegboard.search.fields import ToolText
 from pegboard.search.postings import Floats, Longs, gather
+from pegboard.search.space import Space
+from pegboard.search.tool_runs import MEANT, PIECES, read_once
 from pegboard.search.word_table import WordTable, open_table
 from pegboard.search.words import SEPARATOR, Word, runs_of, split_runs
 
 __all__ = ["QueryMeaning", "QueryWord", "WordMeaning", "open_meaning"]
 
-_MAX_QUERY_CHARACTERS = 32_768
+_MAX_QUERY_CHARACTERS = 8_192
 _MAX_QUERY_WORDS = 512
 _MAX_TIMES = 16
-_SUMMED_AT_ONCE = 4_096
-_FIRST_SENTENCE = re.compile(r"(.{10,}?(?:[.!?\n](?=\s|$)|。))", re.DOTALL)
-# How much of each text counts.
-_CUTS = {"description": 400, "first": 200, "parameters": 400, "details": 600}
 
 
 class QueryWord(NamedTuple):
@@ -55,10 +50,14 @@ class WordMeaning:
 
     def __init__(self, table: WordTable) -> None:
         self.table = table
-        self._rows_of_run = lru_cache(65_536)(self._find_rows)
+        self._rows_of_word = lru_cache(8_192)(table.find)
+        self._rows_of_run = lru_cache(8_192)(self._find_rows)
         self._words_of_run = lru_cache(8_192)(self._find_words)
-        self.centroids: Floats = table.centroids
-        """What regions there are; tools are filed under the nearest."""
+        self._width = table.vectors.shape[1]
+        self._pieces = {part: np.isin(list(PIECES), MEANT.get(part, ())) for part in table.fields}
+        """Which pieces make up each part of a tool."""
+        self.space: Space = Space(table.centroids, table.directions)
+        """Where tools are by their vectors."""
 
     @property
     def version(self) -> str:
@@ -67,41 +66,53 @@ class WordMeaning:
 
     def of_tools(self, texts: Sequence[ToolText]) -> Floats:
         """Return a unit row for each tool; zeros for what means nothing."""
-        total = np.zeros((len(texts), self.table.vectors.shape[1]), np.float32)
-        for field, weight in self.table.fields.items():
-            column = [_part(text, field) for text in texts]
-            if any(column):
-                total += np.float32(weight) * _unit(self._sums(column))
+        read = read_once(texts)
+        find = self._rows_of_word
+        found = [[row for word in words for row in find(word.plain)] for words in read.words]
+        starts = np.cumsum([0, *map(len, found)])
+        rows = np.array([row for some in found for row in some], np.int64)
+        total = np.zeros((len(texts), self._width), np.float32)
+        first = 0
+        for chunk in read.chunks:
+            where, counts = gather(starts, chunk.runs)
+            cells = np.repeat(chunk.cells, counts)
+            self._add_parts(total[first : first + chunk.size], rows[where], cells)
+            first += chunk.size
         return _unit(total)
 
     def of_query(self, text: str) -> QueryMeaning:
         """Return what a query means."""
         text = text[:_MAX_QUERY_CHARACTERS]
-        words = self._query_words(text)
+        whole, *clauses = _by_text(runs_of([text, *clauses_of(text)]))
+        words = self._query_words(whole)
         if not words:
             return QueryMeaning(np.zeros((0, len(self.table.turn)), np.float32), ())
-        texts = [[word.row for word in words for _ in range(min(word.times, _MAX_TIMES))]]
-        for clause in clauses_of(text):
-            rows = [row for run in runs_of([clause]) for row in self._rows_of_run(run)]
+        counts = [[min(word.times, _MAX_TIMES) for word in words]]
+        places = {word.row: place for place, word in enumerate(words)}
+        for clause in clauses:
+            rows = [row for run in clause for row in self._rows_of_run(run) if row in places]
             if rows:
-                texts.append(rows[:_MAX_QUERY_WORDS])
-        rows = np.array([row for rows in texts for row in rows], np.int64)
-        vectors = self.table.vectors.take(rows, axis=0).astype(np.float32)
-        vectors *= self.table.query_weights[rows, None]
-        begins = np.cumsum([0, *(len(rows) for rows in texts[:-1])])
-        vectors = _unit(np.add.reduceat(vectors, begins, axis=0) @ self.table.turn)
+                counts.append(_counted([places[row] for row in rows], len(words)))
         # One clause that is the whole text says nothing new.
-        return QueryMeaning(vectors if len(vectors) > 2 else vectors[:1], words)
+        shares = np.array(counts if len(counts) > 2 else counts[:1], np.float32)
+        rows = np.array(list(places), np.int64)
+        shares *= self.table.query_weights[rows]
+        vectors = self.table.vectors.take(rows, axis=0).astype(np.float32)
+        turned = np.matmul(shares @ vectors, self.table.turn, dtype=np.float32)
+        return QueryMeaning(_unit(turned), words)
 
-    def _query_words(self, text: str) -> tuple[QueryWord, ...]:
+    def _query_words(self, runs: Sequence[str]) -> tuple[QueryWord, ...]:
+        met = [word for run in runs for word in self._words_of_run(run)]
         found: dict[int, QueryWord] = {}
-        for run in runs_of([text]):
-            for word in self._words_of_run(run):
-                known = found.get(word.row)
-                if known is not None:
-                    found[word.row] = known._replace(times=known.times + 1)
-                elif len(found) < _MAX_QUERY_WORDS:
-                    found[word.row] = word
+        times: dict[int, int] = {}
+        for word in met:
+            row = word.row
+            if row in found:
+                times[row] = times.get(row, 1) + 1
+            elif len(found) < _MAX_QUERY_WORDS:
+                found[row] = word
+        for row, count in times.items():
+            found[row] = QueryWord(*found[row][:-1], count)
         return tuple(found.values())
 
     def _find_words(self, run: str) -> tuple[QueryWord, ...]:
@@ -121,24 +132,24 @@ class WordMeaning:
     def _find_rows(self, run: str) -> tuple[int, ...]:
         return tuple(row for word in _split(run) for row in self.table.find(word.plain))
 
-    def _sums(self, column: list[str]) -> Floats:
-        """Return the sum of the words of each text."""
-        numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        between = numbers[SEPARATOR]
-        runs = runs_of(column)
-        ids = np.fromiter(map(numbers.__getitem__, runs), np.int64, len(runs))
-        rows_of = [() if it == SEPARATOR else self._rows_of_run(it) for it in numbers]
-        starts = np.cumsum([0, *map(len, rows_of)])
-        known = np.array([row for rows in rows_of for row in rows], np.int64)
-        where, counts = gather(starts, ids)
-        rows, texts = known[where], np.repeat(np.cumsum(ids == between), counts)
-        sums = np.zeros((len(column), self.table.vectors.shape[1]), np.float32)
-        for first, last in _stretches(texts):
-            here = self.table.vectors[rows[first:last]].astype(np.float32)
-            here *= self.table.weights[rows[first:last], None]
-            begins = np.flatnonzero(np.diff(texts[first:last], prepend=-1))
-            sums[texts[first:last][begins]] = np.add.reduceat(here, begins, axis=0)
-        return sums
+    def _add_parts(self, total: Floats, rows: Longs, cells: Longs) -> None:
+        """Add the parts of some tools to what they mean.
+
+        Args:
+            total: what each tool means.
+            rows: the words of all pieces of all tools;
+            cells: to which piece each belongs.
+        """
+        used, words = np.unique(rows, return_inverse=True)
+        vectors = self.table.vectors[used].astype(np.float32)
+        vectors *= self.table.weights[used, None]
+        tools, pieces = np.divmod(cells, len(PIECES))
+        chosen = [counting[pieces] for counting in self._pieces.values()]
+        lengths = [np.bincount(tools[it], minlength=len(total)) for it in chosen]
+        sums = _sums(vectors, np.concatenate([words[it] for it in chosen]), np.concatenate(lengths))
+        parts = np.split(_unit(sums), len(self._pieces))
+        for part, weight in zip(parts, self.table.fields.values(), strict=True):
+            total += part * np.float32(weight)
 
 
 def open_meaning() -> WordMeaning:
@@ -150,30 +161,46 @@ def open_meaning() -> WordMeaning:
     return WordMeaning(open_table())
 
 
-def _part(text: ToolText, field: str) -> str:
-    if field == "first":
-        found = _FIRST_SENTENCE.match(text.description)
-        return (found[1] if found else text.description)[: _CUTS[field]]
-    whole: str = getattr(text, field)
-    return whole[: _CUTS.get(field)]
+def _sums(vectors: Floats, words: Longs, lengths: Longs) -> Floats:
+    """Return the sum of the vectors of the words of each text, one word after the other.
 
-
-def _stretches(texts: Longs) -> Iterator[tuple[int, int]]:
-    """Yield where so many words begin and end as are added up at once; no text is cut."""
-    first = 0
-    while first < len(texts):
-        last = first + _SUMMED_AT_ONCE
-        if last < len(texts):
-            here = texts[last : last + 1]
-            [begin], [end] = (np.searchsorted(texts, here, side) for side in ("left", "right"))
-            last = int(begin if begin > first else end)
-        yield first, min(last, len(texts))
-        first = last
+    The texts are as long as they are told to be. All first words are added at once, then all
+    second ones: so a sum does not depend on what other texts there are.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    places = (np.cumsum(lengths) - lengths)[order]
+    longest = int(lengths[order[0]])
+    sums = np.zeros((len(order), vectors.shape[1]), np.float32)
+    having = np.searchsorted(-lengths[order], -np.arange(longest), "left")
+    for step, texts in enumerate(having.tolist()):
+        sums[:texts] += vectors.take(words[places[:texts] + step], axis=0)
+    found = np.empty_like(sums)
+    found[order] = sums
+    return found
 
 
 def _unit(rows: Floats) -> Floats:
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    lengths = np.sqrt(np.vecdot(rows, rows))
+    lengths[lengths == 0] = 1
+    return rows / lengths[:, None]
+
+
+def _by_text(runs: Sequence[str]) -> list[list[str]]:
+    """Return the runs of each text."""
+    found: list[list[str]] = [[]]
+    for run in runs:
+        if run == SEPARATOR:
+            found.append([])
+        else:
+            found[-1].append(run)
+    return found
+
+
+def _counted(places: Sequence[int], size: int) -> list[int]:
+    counts = [0] * size
+    for place in places:
+        counts[place] += 1
+    return counts
 
 
 def _split(run: str) -> tuple[Word, ...]:

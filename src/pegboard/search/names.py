@@ -38,6 +38,8 @@ class NameIndex:
         self._tools: dict[str, Tool] = {}
         self._names: dict[str, tuple[str, ...]] = {}
         """The names of the tools that have a spelling."""
+        self._longest = 0
+        """How long a spelling was at most."""
         self._near = NearMisses()
         self.after_fork()
         start_anew_in_children(self)
@@ -77,12 +79,13 @@ class NameIndex:
         if len(text) > _LONGEST:
             return []
         unquoted = text.strip(_QUOTES).removesuffix("()")
-        for plain in (text, unquoted):
-            spelling = squash(plain)
-            found = list(self._named(spelling, plain.strip()))
-            if found:
-                return sorted(found, key=lambda it: (-it[1], it[0].name))
         spelling = squash(unquoted)
+        if len(spelling) > self._longest + 1:
+            return []
+        found = list(self._named(squash(text), text.strip())) if unquoted != text else []
+        found = found or list(self._named(spelling, unquoted.strip()))
+        if found:
+            return sorted(found, key=lambda it: (-it[1], it[0].name))
         near: dict[str, tuple[Tool, float]] = {}
         for other in self._near.near(spelling):
             for tool in self._of(other):
@@ -108,6 +111,7 @@ class NameIndex:
 
     def _learn(self, tool: Tool) -> None:
         for spelling in _spellings(tool):
+            self._longest = max(self._longest, len(spelling))
             self._names[spelling] = (*self._names.get(spelling, ()), tool.name)
             self._near.add(spelling)
 

@@ -1,15 +1,13 @@
 """Postings: which words a tool has, and how much each of them says about it."""
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from itertools import count
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pegboard.search.fields import FIELDS, ToolText
-from pegboard.search.words import SEPARATOR, runs_of, split_runs
+from pegboard.search.tool_runs import PIECES, RunChunk, ToolRuns, read_once
 
 __all__ = [
     "HIGHEST_IMPACT",
@@ -39,14 +37,13 @@ _SATURATION = 1.2
 HIGHEST_IMPACT = _SATURATION + 1
 """More than this no word can say."""
 
-# Fewer at once take more steps, more take more memory.
-_WEIGHED_AT_ONCE = 2_048
 # A key has the row above the term above the field: sorted, each row has its terms together, and
 # each term its fields.
 _FIELD_BITS = 3
 _TERM_BITS = 37
 _TERM_MASK = (1 << _TERM_BITS) - 1
 _NO_FIELDS = np.zeros(0, np.uint8)
+_FIELD_OF_PIECE = np.array([list(FIELDS).index(field) for field in PIECES.values()])
 _PROSE = np.array([field.prose for field in FIELDS.values()])
 _WEIGHTS = np.array([field.weight for field in FIELDS.values()])
 _SLOPES = np.array([field.slope for field in FIELDS.values()])
@@ -87,15 +84,9 @@ class Postings(NamedTuple):
 
 def weigh(texts: Sequence[ToolText]) -> Postings:
     """Return the words of tools with their impacts."""
-    numbers: defaultdict[str, int] = defaultdict(count().__next__)
-    between = numbers[SEPARATOR]
-    runs: list[tuple[int, Longs]] = []
-    for first in range(0, len(texts), _WEIGHED_AT_ONCE):
-        chunk = texts[first : first + _WEIGHED_AT_ONCE]
-        found = runs_of([getattr(text, name) for name in FIELDS for text in chunk])
-        runs.append((len(chunk), np.fromiter(map(numbers.__getitem__, found), np.int64)))
-    table = _RunTable(numbers)
-    parts = [_weigh_chunk(chunk, chunk == between, table, size) for size, chunk in runs]
+    read = read_once(texts)
+    table = _RunTable(read)
+    parts = [_weigh_chunk(chunk, table) for chunk in read.chunks]
     return _one_after_the_other(table.vocabulary, parts)
 
 
@@ -129,49 +120,49 @@ def _one_after_the_other(vocabulary: dict[str, int], parts: Sequence[Postings]) 
     nothing = Postings(
         {}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), _NO_FIELDS
     )
-    parts = [nothing, *parts]
+    parts = [*parts] or [nothing]
+    if len(parts) == 1:
+        return parts[0]
     ends = np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))
     return Postings(
         vocabulary,
-        np.concatenate((nothing.starts, ends)),
+        np.concatenate(([0], ends)),
         np.concatenate([part.terms for part in parts]),
         np.concatenate([part.impacts for part in parts]),
         np.concatenate([part.fields for part in parts]),
-    ).without_idle_terms()
+    )
 
 
 class _RunTable:
     """The terms of each run, by number."""
 
-    def __init__(self, runs: Collection[str]) -> None:
+    def __init__(self, read: ToolRuns) -> None:
         known: dict[str, int] = {}
-        ends, terms, idle = [0], list[int](), list[bool]()
-        for words in split_runs(runs):
+        ends, terms, idle, whole = [0], list[int](), list[bool](), list[bool]()
+        for words in read.words:
             for word in words:
                 terms.append(known.setdefault(word.term, len(known)))
                 idle.append(word.idle)
+                whole.append(word.plain != "")
             ends.append(len(terms))
         self.vocabulary = known
         self.starts = np.array(ends, np.int64)
         self.terms = np.array(terms, np.int64)
         self.idle = np.array(idle, np.bool_)
+        self.whole = np.array(whole, np.bool_)
 
 
-def _weigh_chunk(runs: Longs, between: Bools, table: _RunTable, size: int) -> Postings:
-    """Return the words of some tools.
-
-    Args:
-        runs: of the first field of all tools, then of the next;
-        between: where a text ends and another begins.
-        table: what the runs are.
-        size: how many tools there are.
-    """
-    where, counts = gather(table.starts, runs)
-    cells = np.repeat(np.cumsum(between), counts)
-    fields, rows = np.divmod(cells, size)
+def _weigh_chunk(chunk: RunChunk, table: _RunTable) -> Postings:
+    """Return the words of some tools."""
+    size = chunk.size
+    where, counts = gather(table.starts, chunk.runs)
+    rows, pieces = np.divmod(np.repeat(chunk.cells, counts), len(PIECES))
+    fields = _FIELD_OF_PIECE[pieces]
     telling = ~(table.idle[where] & _PROSE[fields])
     where, fields, rows = where[telling], fields[telling], rows[telling]
-    lengths = np.bincount(cells[telling], minlength=len(FIELDS) * size).reshape(-1, size).T
+    # Characters of Chinese words make no text longer: the words are counted already.
+    counted = (rows * len(FIELDS) + fields)[table.whole[where]]
+    lengths = np.bincount(counted, minlength=size * len(FIELDS)).reshape(size, -1)
     shares = _WEIGHTS / (1 - _SLOPES + _SLOPES * lengths / _USUAL)
     keys = np.sort((((rows << _TERM_BITS) | table.terms[where]) << _FIELD_BITS) | fields)
     first = _first_of_each(keys)

@@ -29,7 +29,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Say how each part of the ranking contributed."""
 
 
-class Match(msgspec.Struct, frozen=True, kw_only=True):
+class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a tool matched: a field, and the words of the query that are found there."""
 
     field: str
@@ -38,7 +38,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool that was found, and why."""
 
     tool: Tool
@@ -51,7 +51,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """How each part of the ranking contributed, when the query asked for it."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was found, best first; when that is nothing, where one might look instead."""
 
     hits: tuple[Hit, ...] = ()

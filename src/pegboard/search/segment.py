@@ -1,8 +1,9 @@
 """Segment: some tools, laid out for searching; it never changes."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -17,11 +18,26 @@ __all__ = ["Labels", "Segment", "TermTable", "build_segment", "merge_segments"]
 _ROW_BITS = 32
 
 
-class Labels(NamedTuple):
-    """One label for each row, as a number."""
+class Labels:
+    """The servers, categories and tags of rows; read when somebody filters by them."""
 
-    numbers: dict[str | None, int]
-    of_rows: Ints
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+
+    @cached_property
+    def servers(self) -> dict[str | None, Ints]:
+        """The rows that have a server."""
+        return _grouped((tool.server,) for tool in self._tools)
+
+    @cached_property
+    def categories(self) -> dict[str | None, Ints]:
+        """The rows that have a category."""
+        return _grouped((tool.category,) for tool in self._tools)
+
+    @cached_property
+    def tags(self) -> dict[str | None, Ints]:
+        """The rows that have a tag."""
+        return _grouped(tool.tags for tool in self._tools)
 
 
 class TermTable(NamedTuple):
@@ -49,10 +65,7 @@ class Segment:
     """Those of the table, as Python numbers."""
     peaks: Floats
     """The largest impact of each term."""
-    servers: Labels
-    categories: Labels
-    tags: dict[str, Ints]
-    """The rows that have a tag."""
+    labels: Labels
     meaning: ToolVectors | None
     region_bounds: Longs | None
     """Where the rows of each centroid begin; one more, where the last ones end."""
@@ -69,7 +82,7 @@ def build_segment(
 
     Args:
         tools: their names differ.
-        postings: their words, in their order.
+        postings: their words, in their order; the vocabulary may have others, too.
         meaning: what they mean, in their order.
         table: the rows of each word, where somebody has it from a segment of the same tools.
     """
@@ -81,18 +94,20 @@ def build_segment(
             postings = postings.of_rows(order)
             tools = [tools[row] for row in as_ints(order)]
         region_bounds = np.searchsorted(meaning.centroids, np.arange(meaning.regions + 1))
-    bounds, rows, impacts = table = table or _by_term(postings)
+    if table is None:
+        postings = postings.without_idle_terms()
+        table = _by_term(postings)
+    bounds, rows, impacts = table
     peaks = np.maximum.reduceat(impacts, bounds[:-1]) if len(rows) else impacts
+    tools = list(tools)
     return Segment(
-        tools=list(tools),
+        tools=tools,
         rows_by_name=dict(zip(map(attrgetter("name"), tools), range(len(tools)), strict=True)),
         postings=postings,
         table=table,
         bounds=bounds.data,
         peaks=peaks,
-        servers=_labels(tools, "server"),
-        categories=_labels(tools, "category"),
-        tags=_tagged(tools),
+        labels=Labels(tools),
         meaning=meaning,
         region_bounds=region_bounds,
     )
@@ -121,15 +136,9 @@ def _by_term(postings: Postings) -> TermTable:
     return TermTable(bounds, rows[order].astype(np.int32), postings.impacts[order])
 
 
-def _labels(tools: Sequence[Tool], field: str) -> Labels:
-    labels: list[str | None] = list(map(attrgetter(field), tools))
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    return Labels(numbers, np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels)))
-
-
-def _tagged(tools: Sequence[Tool]) -> dict[str, Ints]:
-    tagged: defaultdict[str, list[int]] = defaultdict(list)
-    for row, tags in enumerate(map(attrgetter("tags"), tools)):
-        for tag in tags:
-            tagged[tag].append(row)
-    return {tag: np.array(rows, np.int32) for tag, rows in tagged.items()}
+def _grouped(labels: Iterable[Iterable[str | None]]) -> dict[str | None, Ints]:
+    rows: defaultdict[str | None, list[int]] = defaultdict(list)
+    for row, those in enumerate(labels):
+        for label in those:
+            rows[label].append(row)
+    return {label: np.array(some, np.int32) for label, some in rows.items()}

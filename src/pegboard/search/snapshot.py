@@ -11,7 +11,7 @@ import numpy as np
 from pegboard.model import Tool
 from pegboard.search.dense import nearest_rows, nearness
 from pegboard.search.lexical import Terms, WordScores, score_words
-from pegboard.search.matches import find_matches, matches_of
+from pegboard.search.matches import matches_of
 from pegboard.search.postings import Floats, Longs, Scores, as_ints
 from pegboard.search.searcher import Match
 from pegboard.search.space import Space
@@ -20,7 +20,7 @@ from pegboard.search.words import QueryWords
 
 __all__ = ["DEPTH", "EVERYTHING", "Candidates", "Snapshot", "union_of"]
 
-DEPTH = 128
+DEPTH = 64
 """How many of the best by words, and by meaning, are looked at closely."""
 EVERYTHING = Filters()
 
@@ -97,13 +97,15 @@ class Snapshot:
         gone = set(self.barred.tolist())
         return [self.tool(row) for row in range(self.size) if row not in gone]
 
-    def matches(self, tool: Tool, words: QueryWords) -> tuple[Match, ...]:
-        """Return the fields of a tool of this snapshot in which words of a query are found."""
-        for view in self.segments:
-            row = view.row_of(tool.name)
-            if row is not None:
-                return matches_of(view.fields_of(row, words.spelled), words)
-        return find_matches(tool, words)
+    def matches(self, rows: Sequence[int], words: QueryWords) -> list[tuple[Match, ...]]:
+        """Return for some rows the fields in which words of a query are found."""
+        found: dict[int, tuple[Match, ...]] = {}
+        for base, view in self.views:
+            here = [row for row in rows if base <= row < base + view.size]
+            if here:
+                fields = view.fields_of([row - base for row in here], words.spelled)
+                found.update(zip(here, (matches_of(it, words) for it in fields), strict=True))
+        return [found[row] for row in rows]
 
     def names(self, rows: Longs) -> list[str]:
         """Return the names of the tools of some rows, ascending."""
@@ -132,7 +134,7 @@ class Snapshot:
         """Return the tools that fit best, at least `depth` by each side if there are so many.
 
         Args:
-            words: how often the query has each term.
+            words: how much each term of the query counts.
             vectors: what the query means, as a whole, and then clause by clause.
             where: which tools count.
             depth: how many of the best by each side.
@@ -166,14 +168,14 @@ class Snapshot:
         self, fitting: Longs, scores: WordScores, near: Longs, query: Floats, depth: int
     ) -> Candidates:
         """Return the candidates of both sides: those that fit, and the best of those near."""
-        union = union_of(fitting, near)
-        dense = nearness(self.views, query, union)
+        rows = union_of(fitting, near)
+        dense = nearness(self.views, query, rows)
         if len(near) > depth:
-            near = self.cut(near, dense[np.searchsorted(union, near)], depth)
-            both = union_of(fitting, near)
-            dense = dense[np.searchsorted(union, both)]
-            union = both
-        return self.with_scores(union, scores, dense)
+            near = self.cut(near, dense[np.searchsorted(rows, near)], depth)
+            kept = np.zeros(len(rows), np.bool_)
+            kept[np.searchsorted(rows, fitting)] = kept[np.searchsorted(rows, near)] = True
+            rows, dense = rows[kept], dense[kept]
+        return self.with_scores(rows, scores, dense)
 
     def cut(self, rows: Longs, scores: Scores, depth: int) -> Longs:
         """Return the rows with the best scores, ascending; ties by the name of the tool."""
@@ -197,9 +199,9 @@ class Snapshot:
             place = len(rows) - limit
             positions = np.flatnonzero(scores >= np.partition(scores, place)[place])
         lost = (-scores[positions]).tolist()
-        names = self.names(rows[positions])
-        ordered = nsmallest(limit, zip(lost, names, positions.tolist(), strict=True))
-        return [position for _, _, position in ordered]
+        names = [self.tool(row).name for row in as_ints(rows[positions])]
+        ordered = sorted(zip(lost, names, positions.tolist(), strict=True))
+        return [position for _, _, position in ordered[:limit]]
 
     def with_scores(self, rows: Longs, scores: WordScores, dense: Floats) -> Candidates:
         """Return rows as candidates."""

@@ -9,9 +9,7 @@ from pegboard.search.postings import Floats, Longs, Scores
 
 __all__ = ["Space", "ToolVectors", "join_vectors"]
 
-# So many directions tell most; whoever they mislead, looks closely at a few tools more.
-_COARSE = 64
-_PLACED_AT_ONCE = 4_096
+_PLACED_AT_ONCE = 512
 
 
 class ToolVectors(NamedTuple):
@@ -37,20 +35,16 @@ class Space:
     """Regions around centroids, and the directions in which these differ most.
 
     Args:
-        centroids: unit rows; without any, there is one region and every direction counts.
+        centroids: unit rows; without any, there is one region.
+        directions: as columns; without any, every direction counts.
     """
 
-    def __init__(self, centroids: Floats) -> None:
+    def __init__(self, centroids: Floats, directions: Floats) -> None:
         self.centroids: Floats = np.ascontiguousarray(centroids, np.float32)
         self.regions: int = max(1, len(self.centroids))
-        self.directions: Floats | None = None
+        self.directions: Floats | None = directions if directions.size else None
         """As columns; without it all directions count."""
         self.width: int = self.centroids.shape[1]
-        # Fewer centroids than directions do not tell which ones matter.
-        if len(self.centroids) > self.width > _COARSE * 3 // 2:
-            spread = self.centroids.T.astype(np.float64) @ self.centroids
-            _, directions = np.linalg.eigh(spread)
-            self.directions = directions[:, : -_COARSE - 1 : -1].astype(np.float32)
         self.coarse_centroids: Floats = np.ascontiguousarray(self.coarse(self.centroids))
 
     def place(self, vectors: Scores, *, size: int) -> ToolVectors:
@@ -64,13 +58,16 @@ class Space:
                 f"What {size} tools mean is an array of shape {(size, self.width)}, "
                 f"not {vectors.shape}."
             )
-        vectors = np.nan_to_num(np.ascontiguousarray(vectors, np.float32), posinf=0.0, neginf=0.0)
+        vectors = np.ascontiguousarray(vectors, np.float32)
+        if not np.isfinite(vectors).all():
+            vectors = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
+        coarse = self.coarse(vectors)
         nearest = [
-            (vectors[first : first + _PLACED_AT_ONCE] @ self.centroids.T).argmax(axis=1)
+            (coarse[first : first + _PLACED_AT_ONCE] @ self.coarse_centroids.T).argmax(axis=1)
             for first in range(0, len(vectors) if self.regions > 1 else 0, _PLACED_AT_ONCE)
         ]
         filed = np.concatenate(nearest) if nearest else np.zeros(len(vectors), np.int64)
-        return ToolVectors(vectors, self.coarse(vectors), filed, self.regions)
+        return ToolVectors(vectors, coarse, filed, self.regions)
 
     def coarse(self, vectors: Floats) -> Floats:
         """Return vectors in the directions that tell most."""

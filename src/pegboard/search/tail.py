@@ -24,6 +24,8 @@ class Tail:
         self.tools: list[Tool] = []
         self.rows_by_name: dict[str, int] = {}
         """The last row of each name; only for the writer."""
+        self.fields: list[dict[str, int]] = []
+        """In which fields each row has its terms: a bit for each."""
         self._rows: dict[str, list[int]] = {}
         self._impacts: dict[str, list[float]] = {}
         self._postings: list[Postings] = []
@@ -38,13 +40,16 @@ class Tail:
             self._keep(meaning, slice(first, first + len(tools)))
         terms = list(postings.vocabulary)
         starts, numbers = as_ints(postings.starts), as_ints(postings.terms)
-        impacts = postings.impacts.tolist()
+        fields, impacts = as_ints(postings.fields), postings.impacts.tolist()
         for offset, tool in enumerate(tools):
+            known: dict[str, int] = {}
             for entry in range(starts[offset], starts[offset + 1]):
                 term = terms[numbers[entry]]
+                known[term] = fields[entry]
                 # The impact first: whoever sees the row finds its impact.
                 self._impacts.setdefault(term, []).append(impacts[entry])
                 self._rows.setdefault(term, []).append(first + offset)
+            self.fields.append(known)
             self.rows_by_name[tool.name] = first + offset
         self._postings.append(postings)
         self.tools.extend(tools)
@@ -67,10 +72,9 @@ class Tail:
         """Lay out some of the rows for good."""
         kept = np.array(rows, np.int64)
         meaning = self.meaning(len(self.tools))
-        joined = join_postings(self._postings).of_rows(kept).without_idle_terms()
         return build_segment(
             [self.tools[row] for row in rows],
-            joined,
+            join_postings(self._postings).of_rows(kept),
             None if meaning is None else meaning.of_rows(kept),
         )
 

@@ -1,6 +1,6 @@
 """View: a segment or a tail as it was at one moment, without the tools that have gone since."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from pegboard.model import Tool
 from pegboard.search.postings import Bools, Floats, Ints, Longs, as_ints, gather
-from pegboard.search.segment import Labels, Segment
+from pegboard.search.segment import Segment
 from pegboard.search.space import ToolVectors
 from pegboard.search.tail import Tail
 
@@ -127,29 +127,34 @@ class SegmentView:
             living,
         )
 
-    def fields_of(self, row: int, terms: Iterable[str]) -> dict[str, int]:
-        """Return in which fields of a row terms are: a bit for each."""
+    def fields_of(self, rows: Iterable[int], terms: Iterable[str]) -> Iterator[Mapping[str, int]]:
+        """Yield for each row in which of its fields terms are: a bit for each."""
         postings = self.segment.postings
-        entries = slice(postings.starts[row], postings.starts[row + 1])
-        numbers = as_ints(postings.terms[entries])
-        fields = dict(zip(numbers, as_ints(postings.fields[entries]), strict=True))
         known = postings.vocabulary
-        return {term: fields[known[term]] for term in terms if known.get(term) in fields}
+        wanted = {known[term]: term for term in terms if term in known}
+        for row in rows:
+            entries = slice(postings.starts[row], postings.starts[row + 1])
+            numbers, fields = as_ints(postings.terms[entries]), as_ints(postings.fields[entries])
+            there = dict(zip(numbers, fields, strict=True))
+            yield {term: there[number] for number, term in wanted.items() if number in there}
 
     def admitted(self, filters: Filters) -> Bools:
         """Return which rows live and count."""
-        segment = self.segment
+        labels = self.segment.labels
         found = np.ones(self.size, np.bool_) if self.alive is None else self.alive.copy()
         if filters.servers:
-            found &= _labelled(segment.servers, filters.servers)
+            found &= self._labelled(labels.servers, filters.servers)
         if filters.categories:
-            found &= _labelled(segment.categories, filters.categories)
+            found &= self._labelled(labels.categories, filters.categories)
         if filters.tags:
-            tagged = np.zeros(self.size, np.bool_)
-            for tag in filters.tags:
-                tagged[segment.tags.get(tag, NO_ROWS)] = True
-            found &= tagged
+            found &= self._labelled(labels.tags, filters.tags)
         return found
+
+    def _labelled(self, rows: Mapping[str | None, Ints], wanted: frozenset[str]) -> Bools:
+        chosen = np.zeros(self.size, np.bool_)
+        for label in wanted & rows.keys():
+            chosen[rows[label]] = True
+        return chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,6 +216,13 @@ class TailView:
         living = int(np.count_nonzero(self.alive[rows])) if len(self.dead_rows) else len(rows)
         return TermRows(rows, impacts, float(impacts.max()), living)
 
+    def fields_of(self, rows: Iterable[int], terms: Iterable[str]) -> Iterator[Mapping[str, int]]:
+        """Yield for each row in which of its fields terms are: a bit for each."""
+        wanted = tuple(terms)
+        for row in rows:
+            there = self.tail.fields[row]
+            yield {term: there[term] for term in wanted if term in there}
+
     def admitted(self, filters: Filters) -> Bools:
         """Return which rows live and count."""
         counting = (filters.admit(tool) for tool in self.tail.tools[: self.size])
@@ -218,12 +230,3 @@ class TailView:
 
 
 View = SegmentView | TailView
-
-
-def _labelled(labels: Labels, wanted: Iterable[str]) -> Bools:
-    chosen = np.zeros(max(1, len(labels.numbers)), np.bool_)
-    for label in wanted:
-        number = labels.numbers.get(label)
-        if number is not None:
-            chosen[number] = True
-    return chosen[labels.of_rows]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pegboard.errors import SearchDataError
+from pegboard.search.directions import main_directions
 
 __all__ = ["SHIPPED_TABLE", "WordTable", "open_table", "write_table"]
 
@@ -56,6 +57,7 @@ class WordTable:
             """The matrix that takes the meaning of a query to that of the tools for it."""
             self.centroids: NDArray[np.float32] = part("centroids")
             """What regions there are."""
+            self._directions = part("directions") if "directions" in head["parts"] else None
             self.neighbours: NDArray[np.uint16] = part("neighbours")
             """The rows of the nearest English words, nearest first."""
             self.closeness: NDArray[np.uint8] = part("closeness")
@@ -68,6 +70,11 @@ class WordTable:
             ) from error
 
     @cached_property
+    def directions(self) -> NDArray[np.float32]:
+        """The directions that tell regions apart, as columns; older tables have none in them."""
+        return main_directions(self.centroids) if self._directions is None else self._directions
+
+    @cached_property
     def words(self) -> list[str]:
         """The word of each row."""
         return self._words.decode().split("\n")
@@ -75,7 +82,7 @@ class WordTable:
     @cached_property
     def rows(self) -> dict[str, int]:
         """The row of each word."""
-        return {word: row for row, word in enumerate(self.words)}
+        return dict(zip(self.words, range(len(self.words)), strict=True))
 
     def find(self, word: str) -> tuple[int, ...]:
         """Return the rows that stand for a word in small letters: one, two of a compound, none."""
@@ -89,8 +96,8 @@ class WordTable:
     def near(self, row: int) -> list[tuple[str, float]]:
         """Return the English words that are nearest to that of a row, and how near, 0 to 1."""
         rows: list[int] = self.neighbours[row].tolist()
-        nearness: list[float] = (self.closeness[row] / 255).tolist()
-        return [(self.words[it], near) for it, near in zip(rows, nearness, strict=True)]
+        nearness: list[int] = self.closeness[row].tolist()
+        return [(self.words[it], near / 255) for it, near in zip(rows, nearness, strict=True)]
 
     def _by_ending(self, word: str) -> tuple[int, ...]:
         for ending, instead in _ENDINGS:

@@ -5,7 +5,6 @@ import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 import Stemmer
@@ -41,7 +40,7 @@ STOP_WORDS = frozenset(
     ).split(" ")
 )
 
-_MAX_QUERY_CHARACTERS = 32_768
+_MAX_QUERY_CHARACTERS = 8_192
 _MAX_QUERY_WORDS = 512
 _MAX_WORD = 40
 _MAX_OTHER = 20
@@ -83,7 +82,7 @@ _BLANKED = bytes(
 _thread = threading.local()
 
 
-class Word(NamedTuple):
+class Word(msgspec.Struct, frozen=True, gc=False):
     """A word of a text."""
 
     term: str
@@ -105,15 +104,18 @@ class QueryWords(msgspec.Struct, frozen=True):
 
 def query_words(text: str) -> QueryWords:
     """Return the words of a query, without stop-words unless it has no others."""
-    found = [it for run in runs_of([text[:_MAX_QUERY_CHARACTERS]]) for it in _split_or_recall(run)]
+    found: list[Word] = []
+    for run in runs_of([text[:_MAX_QUERY_CHARACTERS]]):
+        found += _recalled(run) if len(run) <= _MAX_RECALLED else _split(run)
     counts: dict[str, int] = {}
     spelled: dict[str, str] = {}
     for word in [it for it in found if not it.idle] or found:
-        if word.term in counts:
-            counts[word.term] += 1
+        term = word.term
+        if term in counts:
+            counts[term] += 1
         elif len(counts) < _MAX_QUERY_WORDS:
-            counts[word.term] = 1
-            spelled[word.term] = word.plain
+            counts[term] = 1
+            spelled[term] = word.plain
     return QueryWords(counts, spelled)
 
 
