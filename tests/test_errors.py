@@ -36,8 +36,12 @@ from pegboard import (
     errors,
 )
 from pegboard.errors import (
+    ApiKeyNotFoundError,
+    AuthenticationFailedError,
+    HandleNotFoundError,
     InvalidPatternError,
     InvalidQueryError,
+    RateLimitedError,
     SearchDataError,
     SearcherNotFoundError,
 )
@@ -54,6 +58,10 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     InvalidArgumentsError("t", [Violation("p", "m")]): (ValueError, CallRefusedError),
     QueueFullError("t", limit=1, queue=2): (RuntimeError, CallRefusedError),
     WouldDeadlockError("t"): (RuntimeError, CallRefusedError),
+    RateLimitedError("m", tool="t", retry_after=1.5): (RuntimeError, CallRefusedError),
+    AuthenticationFailedError("m", reason="expired"): (PermissionError,),
+    HandleNotFoundError("h"): (KeyError,),
+    ApiKeyNotFoundError("k"): (KeyError,),
     ToolTimeoutError("t", seconds=1.5): (TimeoutError,),
     ToolExecutionError("m", result=3): (RuntimeError,),
     ConfigError("m", path="mcp.json", line=3, column=7): (ValueError,),

@@ -11,9 +11,13 @@
     │   ├── NotImplementedToolError RuntimeError only a definition is registered
     │   ├── InvalidArgumentsError ValueError     the arguments break the input schema
     │   ├── QueueFullError       RuntimeError    too many calls run and wait already
-    │   └── WouldDeadlockError   RuntimeError    a blocking call on the loop that must do the work
+    │   ├── WouldDeadlockError   RuntimeError    a blocking call on the loop that must do the work
+    │   └── RateLimitedError     RuntimeError    somebody calls more often than they may
     ├── ToolTimeoutError         TimeoutError    the deadline passed
     ├── ToolExecutionError       RuntimeError    the tool reported its own failure
+    ├── AuthenticationFailedError PermissionError nobody knows who asks
+    ├── ApiKeyNotFoundError      KeyError        no API key has that id
+    ├── HandleNotFoundError      KeyError        no result is kept under that handle
     ├── ConfigError              ValueError      a configuration file cannot be used
     ├── ServerNotFoundError      KeyError, ValueError
     ├── InvalidQueryError        ValueError      what is searched for cannot be searched for
@@ -55,6 +59,13 @@ from pegboard.errors.calls import (
     Violation,
     WouldDeadlockError,
 )
+from pegboard.errors.gateway import (
+    ApiKeyNotFoundError,
+    AuthenticationFailedError,
+    HandleNotFoundError,
+    RateLimitedError,
+    Unauthenticated,
+)
 from pegboard.errors.root import Outcome, PegboardError
 from pegboard.errors.searching import (
     InvalidPatternError,
@@ -83,13 +94,14 @@ from pegboard.errors.stores import (
 )
 
 __all__ = [
-    "AccessDeniedError", "AuthenticationError", "CallRefusedError", "CircuitOpenError",
-    "ConfigError", "ConnectionLostError", "InvalidArgumentsError", "InvalidPatternError",
-    "InvalidPlanError", "InvalidQueryError", "InvalidToolError", "NotConnectedError",
-    "NotImplementedToolError", "Outcome", "PegboardError", "ProtocolError", "QueueFullError",
+    "AccessDeniedError", "ApiKeyNotFoundError", "AuthenticationError", "AuthenticationFailedError",
+    "CallRefusedError", "CircuitOpenError", "ConfigError", "ConnectionLostError",
+    "HandleNotFoundError", "InvalidArgumentsError", "InvalidPatternError", "InvalidPlanError",
+    "InvalidQueryError", "InvalidToolError", "NotConnectedError", "NotImplementedToolError",
+    "Outcome", "PegboardError", "ProtocolError", "QueueFullError", "RateLimitedError",
     "RevisionConflictError", "SearchDataError", "SearcherNotFoundError", "ServerNotFoundError",
     "ServerTimeoutError", "ServerUnavailableError", "StorageError", "StoreDamagedError",
     "StoreUnavailableError", "StoreVersionError", "ToolConflictError", "ToolDisabledError",
-    "ToolExecutionError", "ToolNotFoundError", "ToolTimeoutError", "UpstreamError", "Violation",
-    "WouldDeadlockError",
+    "ToolExecutionError", "ToolNotFoundError", "ToolTimeoutError", "Unauthenticated",
+    "UpstreamError", "Violation", "WouldDeadlockError",
 ]  # fmt: skip

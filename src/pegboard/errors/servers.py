@@ -113,6 +113,8 @@ class ProtocolError(UpstreamError, RuntimeError):
     code: ClassVar[str] = "protocol"
     outcome: ClassVar[Outcome] = "raised"
     sent: bool = True
+    rpc_message: str | None = None
+    """What the server itself said in a JSON-RPC error, without our words around it."""
 
     def __init__(
         self,

@@ -1,12 +1,14 @@
 """Hub: every server of a configuration, connected, and their tools on one board."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Never, Self, Unpack
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError, ToolNotFoundError
@@ -18,19 +20,22 @@ from pegboard.model import ToolResult, truncate_text
 from pegboard.model.naming import NameTable, naming_of
 from pegboard.registry import Registry
 from pegboard.search import Answer, SearchOptions
-from pegboard.storage import Store
+from pegboard.storage import Store, open_store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
+    ALL_KINDS,
     Board,
+    CallContext,
     CatalogMemory,
     FileMemory,
     OnProgress,
+    OnServerEvent,
     Questions,
     ServerStatus,
     StoreMemory,
     Supervisor,
     UpstreamServer,
-    progress_of_call,
+    context_of_call,
 )
 from pegboard.upstream.nursery import Nursery
 
@@ -59,6 +64,7 @@ class Hub:
         """The board with all tools, to which local ones can be added."""
         self._is_up: object = None
         self._keeps = False
+        self._own_store: Store | None = None
         self._starting: anyio.CancelScope | None = None
         self._lock: tuple[object, anyio.Lock] | None = None
         self.loaded: LoadedConfig = LoadedConfig()
@@ -82,6 +88,7 @@ class Hub:
                 elicitation=options.get("elicitation"),
                 sampling=options.get("sampling"),
                 roots=options.get("roots"),
+                of_calls=ALL_KINDS if options.get("relays_questions") else frozenset(),
             ),
             on_login=options.get("on_login"),
         )
@@ -174,15 +181,23 @@ class Hub:
         return store
 
     async def _open_storage(self) -> None:
-        storage = self._options.get("storage")
-        if storage is not None:
-            await anyio.to_thread.run_sync(self.registry.keep_in, storage)
-            self._keeps = True
+        storage, tenant = self._options.get("storage"), self._options.get("tenant")
+        if storage is None:
+            return
+        if tenant is not None and isinstance(storage, str | Path):
+            storage = self._own_store = await anyio.to_thread.run_sync(
+                partial(open_store, storage, tenant=tenant)
+            )
+        await anyio.to_thread.run_sync(self.registry.keep_in, storage)
+        self._keeps = True
 
     async def _close_storage(self) -> None:
+        own, self._own_store = self._own_store, None
         if self._keeps:
             self._keeps = False
             await anyio.to_thread.run_sync(self.registry.close)
+        if own is not None:
+            await anyio.to_thread.run_sync(own.close)
 
     def _turn(self) -> anyio.Lock:
         """Return what starting and closing wait for: one at a time, on the loop of the hub."""
@@ -218,6 +233,24 @@ class Hub:
         """
         return self._supervisor.find(name)
 
+    def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
+        """Tell a subscriber what happens to servers; call what is returned to stop that.
+
+        Of changed tools the registry tells: ``hub.registry.subscribe``.
+        """
+        return self._supervisor.on_change(subscriber)
+
+    async def forget_client(self, client: str) -> None:
+        """End what servers hold for a client that will not come again; see `CallContext`."""
+        async with anyio.create_task_group() as group:
+            for server in self._supervisor.servers.values():
+                group.start_soon(server.forget_client, client)
+
+    async def roots_changed(self, client: str) -> None:
+        """Tell the servers that a client has for itself that its roots have changed."""
+        for server in list(self._supervisor.servers.values()):
+            await server.roots_changed(client)
+
     def origin(self, tool: str) -> tuple[str, str]:
         """Return the server of a tool, and the name the tool has there.
 
@@ -225,6 +258,10 @@ class Hub:
             ToolNotFoundError: when no server has such a tool.
         """
         return self._names.origin(tool)
+
+    def exposed_name(self, server: str, name: str) -> str:
+        """Return the name that something of a server is to be shown by, such as a prompt."""
+        return self._name(server, name)
 
     async def call(
         self,
@@ -247,11 +284,12 @@ class Hub:
         try:
             if on_progress is None:
                 return ToolResult.of(await self.registry.acall(name, arguments, meta))
-            token = progress_of_call.set(on_progress)
+            context = context_of_call.get() or CallContext()
+            token = context_of_call.set(replace(context, on_progress=on_progress))
             try:
                 return ToolResult.of(await self.registry.acall(name, arguments, meta))
             finally:
-                progress_of_call.reset(token)
+                context_of_call.reset(token)
         except ToolNotFoundError as error:
             raise self._why_missing(error, name) from None
 

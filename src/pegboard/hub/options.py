@@ -35,6 +35,8 @@ class HubOptions(TypedDict, total=False):
     """Where this hub keeps what it knows: definitions that are registered, how often tools are
     used, what servers offered. A URL or path as for `open_store`, opened and closed with the hub,
     or a store that is open. Without it only what servers offered is remembered (see ``memory``)."""
+    tenant: str
+    """Whose part of the ``storage`` this is; not for a store that is open, which has its tenant."""
     inputs: Mapping[str, str]
     """Answers to VS Code's ``${input:ID}`` in the file."""
     strict: bool
@@ -47,6 +49,9 @@ class HubOptions(TypedDict, total=False):
     """Answers a server's requests to the model."""
     roots: Question
     """Tells a server which directories it may look at."""
+    relays_questions: bool
+    """Let every server ask questions, because calls bring somebody along who answers them: see
+    `CallContext`."""
     on_login: Callable[[str, str], object]
     """Shows a person the login page of a server (name, address); without it a browser is opened."""
 
@@ -63,6 +68,8 @@ def check_options(config: object, options: HubOptions) -> None:
     registry = options.get("registry")
     if options.get("storage") is not None and registry is not None and registry.storage is not None:
         raise TypeError("The `registry` has a storage already; leave out `storage`.")
+    if options.get("tenant") is not None and not isinstance(options.get("storage"), str | Path):
+        raise TypeError("A `tenant` needs a `storage` that is a URL or a path.")
     if config is None or isinstance(config, str | os.PathLike | Mapping):
         return
     if not isinstance(config, Sequence) or isinstance(config, bytes | bytearray):

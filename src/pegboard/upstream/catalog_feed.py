@@ -24,6 +24,7 @@ GivenName = tuple[str, str]
 """What a tool should have been called, and what it was called because that was not possible."""
 _TAKEN = "its name is taken by another tool"
 _OVERRIDDEN = "another tool has taken its place"
+_HELD_BY_TOOLS = frozenset({"name", "description", "inputSchema", "outputSchema"})
 
 Steps = Callable[[str, Tool], Step]
 """Gives the step that calls a tool of the server, by its original name."""
@@ -52,6 +53,7 @@ class CatalogFeed:
         """Definitions of those whose name another tool has."""
         self.warnings: tuple[str, ...] = ()
         """What a person should look at: patterns that no tool matches."""
+        self._extras: dict[str, Mapping[str, Any]] = {}
         self._config = config
         self._registry = registry
         self._names = names
@@ -131,6 +133,11 @@ class CatalogFeed:
                 continue
             if tool is not None:
                 wanted[original] = tool
+        self._extras = {
+            name: rest
+            for raw in listed
+            if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
+        }
         self._exchange(wanted, left_out, checked=checked)
         self._doubt_patterns([name for raw in listed if (name := _name_of(raw)) is not None])
 
@@ -151,6 +158,18 @@ class CatalogFeed:
         """Tell whether a definition is worth remembering: not those that are broken."""
         name = _name_of(raw)
         return name is not None and name not in self.invalid
+
+    def definition(self, original: str) -> dict[str, Any] | None:
+        """Return a tool on the board as the server defines it, what we have no use for included."""
+        tool = self.tools.get(original)
+        if tool is None:
+            return None
+        raw: dict[str, Any] = {"name": original, "inputSchema": tool.input_schema}
+        if tool.description:
+            raw["description"] = tool.description
+        if tool.output_schema is not None:
+            raw["outputSchema"] = tool.output_schema
+        return {**raw, **self._extras.get(original, {})}
 
     def changed_names(self) -> dict[str, GivenName]:
         """Return the tools that are not called what they should be, to be remembered."""
@@ -236,6 +255,10 @@ class CatalogFeed:
 def _name_of(raw: object) -> str | None:
     name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) else None
+
+
+def _rest_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in raw.items() if field not in _HELD_BY_TOOLS}
 
 
 def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:

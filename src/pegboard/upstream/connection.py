@@ -7,13 +7,17 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from pegboard.errors import PegboardError, ServerUnavailableError
+from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.watched import WatchedResources
 
 __all__ = [
+    "Changed",
     "Connection",
     "Era",
-    "ListChanged",
+    "Greeting",
     "Negotiated",
-    "OnProgress",
+    "OnChanged",
+    "Reports",
     "ServerBusyError",
     "ServerState",
     "Session",
@@ -23,11 +27,15 @@ __all__ = [
 Era = Literal["legacy", "modern"]
 """``legacy`` servers begin with a handshake; ``modern`` ones (2026-07-28) need none."""
 
-OnProgress = Callable[[float, float | None, str | None], Awaitable[object] | object]
-"""Receives progress, total and a message while a call runs; may be a coroutine function."""
+Greeting = Literal["ask", "trust", "legacy"]
+"""How a session begins: ``ask`` what the server speaks and offers, ``trust`` the configuration if
+it names the protocol, or shake hands as with the ``legacy`` server that it was."""
 
-ListChanged = Literal["tools", "resources", "prompts"]
-"""Which list of a server is not what it was."""
+Changed = Literal["tools", "resources", "prompts", "resource"]
+"""Which list of a server is not what it was; or one resource that somebody watches."""
+
+OnChanged = Callable[[Changed, str], None]
+"""Told what is not what it was; of a resource, its URI."""
 
 
 class ServerState(StrEnum):
@@ -80,7 +88,7 @@ class Session(Protocol):
         params: Mapping[str, Any] | None = None,
         *,
         tool: str = "",
-        on_progress: OnProgress | None = None,
+        context: CallContext | None = None,
     ) -> dict[str, Any]:
         """Send one request and return its raw result."""
         ...
@@ -89,9 +97,24 @@ class Session(Protocol):
         """Return the items of all pages of a list."""
         ...
 
-    async def watch(self) -> None:
-        """Report changed lists for as long as it lasts."""
+    async def watch(self, resources: WatchedResources) -> None:
+        """Report changed lists and resources for as long as it lasts."""
         ...
+
+    async def notify(self, method: str) -> None:
+        """Send a notification without parameters."""
+        ...
+
+
+class Reports(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner of a connection is told, and is asked."""
+
+    on_ready: Callable[[Session], Awaitable[None]] | None = None
+    on_changed: OnChanged = lambda _, __: None
+    on_state: Callable[[ServerState], None] = lambda _: None
+    tries_by_itself: Callable[[], bool] = lambda: False
+    """Whether to connect again without being asked to."""
+    watched: WatchedResources = msgspec.field(default_factory=WatchedResources)
 
 
 class Connection(Protocol):
@@ -146,13 +169,17 @@ class Connection(Protocol):
         params: Mapping[str, Any] | None = None,
         *,
         tool: str = "",
-        on_progress: OnProgress | None = None,
+        context: CallContext | None = None,
     ) -> dict[str, Any]:
         """Connect if need be, send one request and return its raw result."""
         ...
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Connect if need be, and return the items of all pages of a list."""
+        ...
+
+    async def notify(self, method: str) -> None:
+        """Send a notification, if there is a session that could want to know."""
         ...
 
     def set_headers(self, headers: Mapping[str, str]) -> None:

@@ -1,16 +1,26 @@
 """Questions that servers ask in mid-call, and who answers them."""
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import anyio
 import anyio.to_thread
 import msgspec
 
 from pegboard.upstream.nursery import Nursery
 
-__all__ = ["Answer", "Question", "Questions", "ask"]
+__all__ = [
+    "ALL_KINDS",
+    "Answer",
+    "Question",
+    "QuestionKind",
+    "QuestionRefusedError",
+    "Questions",
+    "ask",
+]
 
 Answer: TypeAlias = Mapping[str, Any] | None
 """The result as the protocol has it; ``None`` declines."""
@@ -19,6 +29,19 @@ Question: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Answer] | Ans
 """Answers what a server asks in mid-call: its name and the parameters in, the result out, both as
 the protocol has them. A plain function is called in a thread, so that it may wait for a person."""
 
+QuestionKind = Literal["elicitation", "sampling", "roots"]
+ALL_KINDS: frozenset[QuestionKind] = frozenset({"elicitation", "sampling", "roots"})
+
+
+class QuestionRefusedError(Exception):
+    """Raised by a question to answer the server with this JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
 
 class Questions(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers the questions of servers; a server is told which kinds it may ask."""
@@ -26,14 +49,73 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
     elicitation: Question | None = None
     sampling: Question | None = None
     roots: Question | None = None
+    of_calls: frozenset[QuestionKind] = frozenset()
+    """Kinds that a server may ask because calls bring somebody along who answers them."""
+
+    def of_kind(self, kind: QuestionKind) -> Question | None:
+        """Return who answers questions of a kind."""
+        match kind:
+            case "elicitation":
+                return self.elicitation
+            case "sampling":
+                return self.sampling
+            case "roots":
+                return self.roots
 
     def asked_as_guests_of(self, nursery: Nursery) -> "Questions":
         """Return the same, answered in tasks that neither wait for the nursery's, nor they for."""
+
+        def as_guest(question: Question) -> Question:
+            async def asked(server: str, params: Mapping[str, Any]) -> Answer:
+                return await nursery.as_guest(lambda: ask(question, server, params))
+
+            return asked
+
+        return self._each(as_guest)
+
+    def stopping(self, limit: anyio.CancelScope) -> "Questions":
+        """Return the same, with the clock of a limit stopped while one is being answered."""
+        clock = _StoppedClock(limit)
+
+        def off_the_clock(question: Question) -> Question:
+            async def asked(server: str, params: Mapping[str, Any]) -> Answer:
+                clock.stop()
+                try:
+                    return await ask(question, server, params)
+                finally:
+                    clock.go_on()
+
+            return asked
+
+        return self._each(off_the_clock)
+
+    def _each(self, change: Callable[[Question], Question]) -> "Questions":
         return Questions(
-            elicitation=_as_guest(self.elicitation, nursery),
-            sampling=_as_guest(self.sampling, nursery),
-            roots=_as_guest(self.roots, nursery),
+            elicitation=self.elicitation and change(self.elicitation),
+            sampling=self.sampling and change(self.sampling),
+            roots=self.roots and change(self.roots),
+            of_calls=self.of_calls,
         )
+
+
+class _StoppedClock:
+    """Takes the deadline away from a scope, and gives back what was left of the time."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self._stops = 0
+        self._left = math.inf
+
+    def stop(self) -> None:
+        if not self._stops:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._stops += 1
+
+    def go_on(self) -> None:
+        self._stops -= 1
+        if not self._stops:
+            self._scope.deadline = anyio.current_time() + self._left
 
 
 async def ask(question: Question, server: str, params: Mapping[str, Any]) -> Answer:
@@ -44,16 +126,6 @@ async def ask(question: Question, server: str, params: Mapping[str, Any]) -> Ans
         work = partial(question, server, params)
         answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     return await answer if isinstance(answer, Awaitable) else answer
-
-
-def _as_guest(question: Question | None, nursery: Nursery) -> Question | None:
-    if question is None:
-        return None
-
-    async def as_guest(server: str, params: Mapping[str, Any]) -> Answer:
-        return await nursery.as_guest(lambda: ask(question, server, params))
-
-    return as_guest
 
 
 def _is_asynchronous(question: Question) -> bool:

@@ -14,7 +14,7 @@ from pegboard.errors import (
     ServerUnavailableError,
     UpstreamError,
 )
-from pegboard.upstream.connection import OnProgress
+from pegboard.upstream.call_context import OnProgress
 from pegboard.upstream.translate import error_of
 
 if TYPE_CHECKING:

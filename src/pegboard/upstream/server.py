@@ -1,12 +1,10 @@
 """UpstreamServer: one server with its connection and its tools on the board."""
 
 import logging
-from collections.abc import Awaitable, Mapping
-from contextvars import ContextVar
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import anyio
-import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
@@ -22,34 +20,27 @@ from pegboard.model.names import name_matcher
 from pegboard.model.naming import NameTable, OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
-from pegboard.upstream.backoff import Backoff
+from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
 from pegboard.upstream.catalog_feed import CatalogFeed
-from pegboard.upstream.connection import (
-    Connection,
-    Era,
-    ListChanged,
-    OnProgress,
-    ServerState,
-    Session,
+from pegboard.upstream.client_connections import IDLE, ClientConnections
+from pegboard.upstream.connection import Changed, Connection, Era, Reports, ServerState, Session
+from pegboard.upstream.events import (
+    PromptsChanged,
+    ResourcesChanged,
+    ResourceUpdated,
+    ServerDown,
+    ServerUp,
 )
+from pegboard.upstream.listing import ToolListing
 from pegboard.upstream.memory import CatalogMemory, Remembered, memory_key
 from pegboard.upstream.results import result_of
 from pegboard.upstream.stateful import StatefulConnection, Surroundings
 from pegboard.upstream.stateless import StatelessConnection
+from pegboard.upstream.subscriptions import ResourceSubscriptions
 
-__all__ = ["Board", "ServerStatus", "UpstreamServer", "progress_of_call"]
+__all__ = ["Board", "ServerStatus", "UpstreamServer"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
-
-progress_of_call: ContextVar[OnProgress | None] = ContextVar("progress_of_call", default=None)
-"""Who is told how far the calls of this context have come."""
-
-MANY_TOOLS = 200
-"""So many definitions are put on the board in a thread: checking each takes a tenth of a ms."""
-
-
-FIRST_NOTICE, LAST_NOTICE = 0.05, 5.0
-"""Seconds between two readings of a list that keeps changing."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,29 +80,18 @@ class UpstreamServer:
 
     def __init__(self, config: ServerConfig, surroundings: Surroundings, board: Board) -> None:
         self.config: ServerConfig = config
+        self._around = surroundings
         self._nursery = surroundings.nursery
-        self._memory = board.memory
         self._key = memory_key(config)
-        self._known = False
         self._gone: str | None = None
-        self._held = False
-        self._waiting: list[dict[str, Any]] | None = None
-        self._reconciled = anyio.Event()
-        self._reconciled_for = 0
-        self._showing = anyio.Lock()
-        self._list_error: PegboardError | None = None
-        self._dirty = False
-        self._refreshing = False
+        self._is_up = False
         self._repeatable = name_matcher("idempotent", config.idempotent)
-        kind = StatelessConnection if config.stateless else StatefulConnection
-        self.connection: Connection = kind(
+        self._subscriptions = ResourceSubscriptions(
             config,
-            surroundings,
-            on_ready=self._reconcile,
-            on_changed=self._list_changed,
-            # What nobody has ever seen cannot be called, so nothing else would start it.
-            tries_by_itself=lambda: not config.lazy or not self._known,
+            lambda: self.connection,
+            on_updated=lambda uri: self._changed("resource", uri),
         )
+        self._runtime_headers: Mapping[str, str] = {}
         self.feed: CatalogFeed = CatalogFeed(
             config,
             registry=board.registry,
@@ -120,6 +100,26 @@ class UpstreamServer:
             policies=board.policies,
             on_conflict=board.on_conflict,
         )
+        self._listing = ToolListing(
+            config.name,
+            self.feed,
+            keep=(board.memory, self._key),
+            nursery=self._nursery,
+            connection=lambda: self.connection,
+        )
+        kind = StatelessConnection if config.stateless else StatefulConnection
+        self.connection: Connection = kind(
+            config,
+            surroundings,
+            Reports(
+                on_ready=self._greet,
+                on_changed=self._changed,
+                on_state=self._turned_to,
+                tries_by_itself=self._tries_by_itself,
+                watched=self._subscriptions.watched,
+            ),
+        )
+        self._of_clients = ClientConnections(config.name, self._connection_for)
 
     @property
     def key(self) -> str:
@@ -151,14 +151,12 @@ class UpstreamServer:
     def recall(self, remembered: Remembered) -> None:
         """Put the definitions of an earlier run on the board."""
         self.connection.recall(remembered.negotiated)
-        self.feed.apply(remembered.tools, names=remembered.names, checked=True)
-        # One that had no tools may have some now, and no call would ever start it.
-        self._known = bool(remembered.tools)
+        self._listing.recall(remembered)
 
     @property
     def is_known(self) -> bool:
         """True when its tools are on the board, from now or from memory."""
-        return self._known
+        return self._listing.is_known
 
     async def start(self) -> None:
         """Connect and put the tools on the board.
@@ -172,16 +170,14 @@ class UpstreamServer:
     async def _start(self) -> None:
         await self.connection.open()
         # What is remembered may be out of date: wait for what this session lists.
-        wanted = self.connection.starts
-        while self._reconciled_for < wanted and self.connection.state == ServerState.READY:
-            await self._reconciled.wait()
-        if self._list_error is not None:
+        await self._listing.reconciled()
+        if self._listing.error is not None:
             await self.refresh()
 
     async def stop(self) -> None:
         """Disconnect; the tools stay on the board, and the next call connects again."""
         if self._nursery.is_open:
-            await self._nursery.end_by(self.connection.close)
+            await self._nursery.end_by(self._disconnect)
 
     async def leave(self, reason: str) -> None:
         """Disconnect for good; whoever calls is told the reason. `feed` takes the tools away.
@@ -189,11 +185,24 @@ class UpstreamServer:
         Not from code that a server's question or progress has called: see `Nursery.end_by`.
         """
         self._gone = reason
-        await self.connection.close()
+        await self._disconnect()
         if self._nursery.is_open:
-            # A long list may just be being put on the board, in a thread.
-            async with self._showing:
-                pass
+            await self._listing.shown()
+
+    async def _disconnect(self) -> None:
+        await self._of_clients.close()
+        await self.connection.close()
+
+    async def forget_client(self, client: str) -> None:
+        """End the connection that a client has for itself, if clients do not share one."""
+        if self._nursery.is_open:
+            await self._nursery.end_by(lambda: self._of_clients.forget(client))
+
+    async def roots_changed(self, client: str) -> None:
+        """Tell the server over a client's own connection that the client's roots have changed."""
+        own = self._of_clients.get(client)
+        if own is not None:
+            await self._nursery.at_home(lambda: own.notify("notifications/roots/list_changed"))
 
     async def refresh(self) -> None:
         """List the tools anew and put them on the board.
@@ -202,11 +211,20 @@ class UpstreamServer:
             UpstreamError: when listing failed.
         """
         self._refuse_if_unusable()
-        await self._nursery.at_home(self._refresh)
+        await self._nursery.at_home(self._listing.refresh)
 
-    async def _refresh(self) -> None:
-        listed = await self.connection.list_all("tools/list") if self._has_tools() else []
-        await self._show(listed)
+    def hold(self) -> None:
+        """Keep what is listed off the board for now, so that speed does not decide about names."""
+        self._listing.hold()
+
+    async def release(self) -> None:
+        """Put what was listed meanwhile on the board."""
+        await self._listing.release()
+
+    async def retry_contested(self) -> None:
+        """Put tools on the board whose names have become free."""
+        if self.feed.contested:
+            await self.refresh()
 
     async def request(
         self,
@@ -217,15 +235,18 @@ class UpstreamServer:
     ) -> dict[str, Any]:
         """Send any request of the protocol, such as ``resources/read``, and return its raw result.
 
+        What `context_of_call` says is brought along.
+
         Raises:
             UpstreamError: whatever went wrong.
             ToolTimeoutError: when the answer did not come in time.
         """
-        return await self._nursery.at_home(
-            lambda: self._limited(method, params, method, on_progress),
-            tool=method,
-            limit=self.config.timeouts.call,
-        )
+        with taken_context(self._nursery, on_progress=on_progress) as context:
+            return await self._nursery.at_home(
+                lambda: self._limited(method, params, method, context),
+                tool=method,
+                limit=self.config.timeouts.call,
+            )
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Return the items of all pages of a list, such as ``resources/list``.
@@ -236,6 +257,26 @@ class UpstreamServer:
         self._refuse_if_unusable()
         return await self._nursery.at_home(lambda: self.connection.list_all(method))
 
+    def definition(self, tool: str) -> dict[str, Any] | None:
+        """Return a tool as the server defines it, by its original name; ``None`` if not shown."""
+        return self.feed.definition(tool)
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the hub tell when a resource changes, until it is unsubscribed as often.
+
+        It lasts, whatever becomes of the connection.
+
+        Raises:
+            UpstreamError: when the server cannot be asked, or does not agree.
+        """
+        self._refuse_if_unusable()
+        await self._nursery.at_home(lambda: self._subscriptions.subscribe(uri))
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Take back one `subscribe`."""
+        if self._nursery.is_open:
+            await self._nursery.at_home(lambda: self._subscriptions.unsubscribe(uri))
+
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on, without connecting again.
 
@@ -243,6 +284,9 @@ class UpstreamServer:
             ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
         """
         self.connection.set_headers(headers)
+        self._runtime_headers = headers
+        for connection in self._of_clients.all():
+            connection.set_headers(headers)
 
     def _step(self, original: str, tool: Tool) -> Step:
         name = tool.name
@@ -253,16 +297,16 @@ class UpstreamServer:
 
         async def run(call: ToolCall) -> object:
             params = {"name": original, "arguments": call.arguments}
-            on_progress = self._as_guest(progress_of_call.get())
             try:
-                if self._nursery.is_home():
-                    raw = await self._call(params, name, on_progress, repeatable=repeatable)
-                else:
-                    raw = await self._nursery.at_home(
-                        lambda: self._call(params, name, on_progress, repeatable=repeatable),
-                        tool=name,
-                        limit=self.config.timeouts.call,
-                    )
+                with taken_context(self._nursery) as context:
+                    if self._nursery.is_home():
+                        raw = await self._call(params, name, context, repeatable=repeatable)
+                    else:
+                        raw = await self._nursery.at_home(
+                            lambda: self._call(params, name, context, repeatable=repeatable),
+                            tool=name,
+                            limit=self.config.timeouts.call,
+                        )
             except PegboardError as error:
                 if error.sent:
                     call.started()
@@ -275,38 +319,24 @@ class UpstreamServer:
 
         return run
 
-    def _as_guest(self, on_progress: OnProgress | None) -> OnProgress | None:
-        if on_progress is None:
-            return None
-
-        async def note(progress: float, total: float | None, message: str | None) -> None:
-            async def tell() -> None:
-                told = on_progress(progress, total, message)
-                if isinstance(told, Awaitable):
-                    await cast("Awaitable[object]", told)
-
-            await self._nursery.as_guest(tell)
-
-        return note
-
     async def _call(
         self,
         params: Mapping[str, Any],
         tool: str,
-        on_progress: OnProgress | None,
+        context: CallContext | None,
         *,
         repeatable: bool,
     ) -> dict[str, Any]:
         try:
-            raw = await self._limited("tools/call", params, tool, on_progress)
+            raw = await self._limited("tools/call", params, tool, context)
         except ConnectionLostError:
             # One that we stopped ourselves is not started again for it.
             if not repeatable or self.connection.state == ServerState.CLOSED:
                 raise
             name = self.config.name
-            context = {"server": name, "tool": tool}
-            logger.info("call_repeated: %r of server %r", tool, name, extra=context)
-            raw = await self._limited("tools/call", params, tool, on_progress)
+            logged = {"server": name, "tool": tool}
+            logger.info("call_repeated: %r of server %r", tool, name, extra=logged)
+            raw = await self._limited("tools/call", params, tool, context)
         return raw
 
     async def _limited(
@@ -314,18 +344,57 @@ class UpstreamServer:
         method: str,
         params: Mapping[str, Any] | None,
         tool: str,
-        on_progress: OnProgress | None,
+        context: CallContext | None,
     ) -> dict[str, Any]:
         self._refuse_if_unusable(tool)
+        if context is None or not context.client or self.config.sharing == "shared":
+            return await self._ask(self.connection, method, params, tool=tool, context=context)
+        async with self._of_clients.of(context) as own:
+            return await self._ask(own, method, params, tool=tool, context=context)
+
+    async def _ask(
+        self,
+        connection: Connection,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        tool: str,
+        context: CallContext | None,
+    ) -> dict[str, Any]:
         # Connecting has a limit of its own, and is not the tool's fault.
-        if self.connection.state != ServerState.READY:
-            await self.connection.open(tool=tool)
+        if connection.state != ServerState.READY:
+            await connection.open(tool=tool)
         limit = self.config.timeouts.call
-        with anyio.move_on_after(limit):
-            return await self.connection.request(method, params, tool=tool, on_progress=on_progress)
+        with anyio.move_on_after(limit) as scope:
+            if context is not None and context.questions is not None:
+                # A person's time is not the server's; whoever brings a question limits it.
+                off_the_clock = context.questions.stopping(scope)
+                context = msgspec.structs.replace(context, questions=off_the_clock)
+            return await connection.request(method, params, tool=tool, context=context)
         raise ToolTimeoutError(
             tool, seconds=limit, remedy=f"raise `timeouts.call` of server {self.config.name!r}"
         )
+
+    def _connection_for(self, context: CallContext) -> Connection:
+        """Make the connection of a client that does not share the one of all others."""
+        timeouts = self.config.timeouts
+        if timeouts.idle is None:
+            timeouts = msgspec.structs.replace(timeouts, idle=IDLE)
+        around = self._around
+        if context.capabilities is not None:
+            asked = around.questions
+            able = frozenset(kind for kind in asked.of_calls if kind in context.capabilities)
+            questions = msgspec.structs.replace(asked, of_calls=able)
+            around = msgspec.structs.replace(around, questions=questions)
+        kind = StatelessConnection if self.config.stateless else StatefulConnection
+        own: Connection = kind(
+            msgspec.structs.replace(self.config, timeouts=timeouts), around, Reports()
+        )
+        if self.connection.negotiated is not None:
+            own.recall(self.connection.negotiated)
+        if self._runtime_headers:
+            own.set_headers(self._runtime_headers)
+        return own
 
     def _refuse_if_unusable(self, tool: str = "") -> None:
         reason = self._gone if self.config.enabled else "is disabled in the configuration"
@@ -347,107 +416,29 @@ class UpstreamServer:
                 tool=tool,
             ) from error
 
-    def _has_tools(self) -> bool:
-        said = self.connection.negotiated
-        return said is None or said.era == "modern" or "tools" in said.capabilities
+    async def _greet(self, session: Session) -> None:
+        await self._listing.reconcile(session)
+        await self._subscriptions.renew(session)
 
-    async def _reconcile(self, session: Session) -> None:
-        """Compare the board with what the server lists, right after it has become ready."""
-        try:
-            self._list_error = None
-            listed = await session.list_all("tools/list") if self._has_tools() else []
-            await self._show(listed)
-        except PegboardError as error:
-            self._list_error = error
-            self.connection.blame(str(error))
-            context = {"server": self.config.name, "reason": str(error)}
-            logger.error("list_failed: %s", error, extra=context)  # noqa: TRY400 - says it all
-            self._nursery.start_soon(self._list_again, self.connection.starts)
-        finally:
-            self._reconciled_for = self.connection.starts
-            waiting, self._reconciled = self._reconciled, anyio.Event()
-            waiting.set()
+    def _changed(self, what: Changed, uri: str) -> None:
+        name = self.config.name
+        match what:
+            case "tools":
+                self._listing.changed()
+            case "resources":
+                self._around.announce(ResourcesChanged(name))
+            case "prompts":
+                self._around.announce(PromptsChanged(name))
+            case "resource":
+                self._around.announce(ResourceUpdated(name, uri))
 
-    async def _list_again(self, start: int) -> None:
-        backoff = Backoff()
-        while self._list_error is not None:
-            backoff.failed()
-            await anyio.sleep(backoff.pause)
-            if self.connection.state != ServerState.READY or self.connection.starts != start:
-                return
-            try:
-                await self.refresh()
-            except PegboardError as error:
-                self._list_error = error
+    def _turned_to(self, state: ServerState) -> None:
+        is_up = state == ServerState.READY
+        if is_up != self._is_up:
+            self._is_up = is_up
+            name = self.config.name
+            self._around.announce(ServerUp(name) if is_up else ServerDown(name))
 
-    def hold(self) -> None:
-        """Keep what is listed off the board for now, so that speed does not decide about names."""
-        self._held = True
-
-    async def release(self) -> None:
-        """Put what was listed meanwhile on the board."""
-        self._held = False
-        listed, self._waiting = self._waiting, None
-        if listed is not None:
-            await self._show(listed)
-
-    async def retry_contested(self) -> None:
-        """Put tools on the board whose names have become free."""
-        if self.feed.contested:
-            await self.refresh()
-
-    async def _show(self, listed: list[dict[str, Any]]) -> None:
-        self._known = True
-        if self._list_error is not None:
-            self._list_error = None
-            self.connection.blame(None)
-        if self._held:
-            self._waiting = listed
-            return
-        async with self._showing:
-            if len(listed) < MANY_TOOLS:
-                self.feed.apply(listed)
-            else:
-                await anyio.to_thread.run_sync(self.feed.apply, listed)
-        said = self.connection.negotiated
-        if said is not None:
-            valid = tuple(raw for raw in listed if self.feed.remembers(raw))
-            names = self.feed.changed_names()
-            remembered = Remembered(negotiated=said, tools=valid, names=names)
-            await anyio.to_thread.run_sync(self._keep, remembered)
-        name, count = self.config.name, len(self.feed.tools)
-        context = {"server": name, "tools": count}
-        logger.info("server_ready: %r, tools: %d", name, count, extra=context)
-
-    def _keep(self, remembered: Remembered) -> None:
-        try:
-            self._memory.save(self._key, remembered)
-        except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure
-            context = {"server": self.config.name, "reason": str(error)}
-            logger.warning("memory_not_saved: %r: %s", self.config.name, error, extra=context)
-
-    def _list_changed(self, kind: ListChanged) -> None:
-        if kind != "tools":
-            return
-        # However many notices arrive while the list is being read, it is read once more.
-        self._dirty = True
-        if not self._refreshing:
-            self._refreshing = True
-            self._nursery.start_soon(self._refresh_until_clean)
-
-    async def _refresh_until_clean(self) -> None:
-        pause = FIRST_NOTICE
-        try:
-            # Only over the session that told: a notice is no reason to connect.
-            while self._dirty and self.connection.state == ServerState.READY:
-                self._dirty = False
-                try:
-                    await self._refresh()
-                except PegboardError as error:
-                    context = {"server": self.config.name, "reason": str(error)}
-                    logger.warning("refresh_failed: %s", error, extra=context)
-                # A server that says so after every list would be listed for ever.
-                await anyio.sleep(pause)
-                pause = min(pause * 2, LAST_NOTICE)
-        finally:
-            self._refreshing = False
+    def _tries_by_itself(self) -> bool:
+        # What nobody has ever seen cannot be called, so nothing else would start it.
+        return not self.config.lazy or not self.is_known or bool(self._subscriptions.watched.uris)

@@ -10,26 +10,28 @@ import anyio
 import mcp_types as types
 import msgspec
 from mcp import Client, MCPError
-from mcp.client import ClientRequestContext, IncomingMessage
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.client import IncomingMessage
 from mcp.shared.direct_dispatcher import DirectDispatcher
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ServerTimeoutError
-from pegboard.upstream.backoff import FIRST_PAUSE, LONGEST_PAUSE
-from pegboard.upstream.connection import (
-    ListChanged,
-    Negotiated,
-    OnProgress,
-)
+from pegboard.upstream.asking import Asking
+from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.calls import CallInFlight, CallsInFlight, reaches
+from pegboard.upstream.connection import Changed, Greeting, Negotiated, OnChanged
+from pegboard.upstream.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.questions import Question, Questions, ask
+from pegboard.upstream.http.direct import NotDirectError
+from pegboard.upstream.questions import Questions
+from pegboard.upstream.shortcut import Shortcut
 from pegboard.upstream.translate import error_of
 from pegboard.upstream.transport import OpenTransport, open_transport
+from pegboard.upstream.watched import WatchedResources
+from pegboard.upstream.watching import watch_lists, watch_resources
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import CallOptions, ProgressFnT
+    from mcp.shared.dispatcher import CallOptions
 
 __all__ = ["SdkSession", "open_session"]
 
@@ -39,11 +41,24 @@ MAX_PAGES = 1000
 MAX_ROUNDS = 10
 """How often a server may ask back in the course of one call."""
 _CLIENT = types.Implementation(name="pegboard", version="0.1")
-_CHANGES: dict[type, ListChanged] = {
+_CHANGES: dict[type, Changed] = {
     types.ToolListChangedNotification: "tools",
     types.ResourceListChangedNotification: "resources",
     types.PromptListChangedNotification: "prompts",
 }
+_OF_THE_PROTOCOL = frozenset(
+    {
+        "progressToken",
+        types.CLIENT_CAPABILITIES_META_KEY,
+        types.CLIENT_INFO_META_KEY,
+        types.LOG_LEVEL_META_KEY,
+        types.PROTOCOL_VERSION_META_KEY,
+    }
+)
+"""What each hop says for itself in ``_meta``, and nobody may say for another."""
+_CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
+"""What a server may ask and log about; our own lists are nobody's."""
+_NOTHING = CallContext()
 
 
 @asynccontextmanager
@@ -51,10 +66,10 @@ async def open_session(
     config: ServerConfig,
     *,
     pool: HttpPool,
-    legacy: bool = False,
+    greeting: Greeting = "ask",
     questions: Questions,
     on_lost: Callable[[str], None],
-    on_changed: Callable[[ListChanged], None],
+    on_changed: OnChanged,
 ) -> AsyncGenerator["SdkSession"]:
     """Connect, shake hands in the era the server speaks, and disconnect at the end.
 
@@ -62,13 +77,26 @@ async def open_session(
         UpstreamError: when connecting failed, saying why.
     """
     opened = open_transport(config, pool=pool, on_lost=on_lost)
-    client = _client(config, opened, legacy=legacy, questions=questions, on_changed=on_changed)
+    calls = CallsInFlight()
+    asking = Asking(config, questions, calls)
+    client = Client(
+        opened.transport,
+        mode="legacy" if "legacy" in (greeting, config.protocol) else config.protocol,
+        cache=None,
+        client_info=_CLIENT,
+        message_handler=partial(_receive, calls, on_changed),
+        elicitation_callback=asking.callback("elicitation"),
+        sampling_callback=asking.callback("sampling"),
+        list_roots_callback=asking.callback("roots"),
+    )
     entered = False
     raised: Exception | None = None
     try:
         async with client:
+            if greeting == "ask" and config.protocol == "2026-07-28":
+                await _discover(client)
             entered = True
-            session = SdkSession(config, client, opened, on_changed)
+            session = SdkSession(config, client, opened, on_changed=on_changed, asking=asking)
             try:
                 yield session
             except Exception as error:  # noqa: BLE001 - raised again below, alone
@@ -85,31 +113,6 @@ async def open_session(
         raise raised
 
 
-def _client(
-    config: ServerConfig,
-    opened: OpenTransport,
-    *,
-    legacy: bool,
-    questions: Questions,
-    on_changed: Callable[[ListChanged], None],
-) -> Client:
-    async def receive(message: IncomingMessage) -> None:
-        changed = _CHANGES.get(type(message))
-        if changed is not None:
-            on_changed(changed)
-
-    return Client(
-        opened.transport,
-        mode="legacy" if legacy or config.protocol == "legacy" else config.protocol,
-        cache=None,
-        client_info=_CLIENT,
-        message_handler=receive,
-        elicitation_callback=_asks(config, questions.elicitation, types.ElicitResult),
-        sampling_callback=_asks(config, questions.sampling, types.CreateMessageResult),
-        list_roots_callback=_asks_for_roots(config, questions.roots),
-    )
-
-
 class SdkSession:
     """An open client; many requests may be under way at once."""
 
@@ -118,7 +121,9 @@ class SdkSession:
         config: ServerConfig,
         client: Client,
         opened: OpenTransport,
-        on_changed: Callable[[ListChanged], None],
+        *,
+        on_changed: OnChanged,
+        asking: Asking,
     ) -> None:
         self.negotiated: Negotiated = _negotiated(client)
         self.keeps_session: bool = opened.keeps_session()
@@ -129,12 +134,20 @@ class SdkSession:
         self._client = client
         self._session = client.session
         self._on_changed = on_changed
+        self._asking = asking
+        self._calls = asking.calls
+        self._log_level: str | None = None
+        self._shortcut: Shortcut | None = None
+        if opened.direct is not None:
+            self._shortcut = Shortcut(opened.direct, client.session, self.negotiated.era)
         self._exchanges: set[anyio.CancelScope] = set()
         self._is_over = False
 
     def end(self) -> None:
         """End what is under way; on most transports the SDK does so itself."""
         self._is_over = True
+        if self._shortcut is not None:
+            self._shortcut.close()
         for exchange in self._exchanges:
             exchange.cancel()
 
@@ -144,17 +157,23 @@ class SdkSession:
         params: Mapping[str, Any] | None = None,
         *,
         tool: str = "",
-        on_progress: OnProgress | None = None,
+        context: CallContext | None = None,
     ) -> dict[str, Any]:
         """Send one request and return its raw result; answer the server if it asks back.
 
         Raises:
             UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
         """
+        brought = context or _NOTHING
         try:
-            raw = await self._send(method, params, on_progress)
-            if raw.get("resultType") == "input_required":
-                raw = await self._answer_questions(method, params or {}, raw, on_progress)
+            with CallInFlight(brought, self._calls if method in _CALLS else None) as call:
+                if brought.log_level is not None and self.negotiated.era == "legacy":
+                    await self._log_from(brought.log_level)
+                sent = {**(params or {}), **brought.params}
+                raw = await self._send(method, sent, call)
+                if raw.get("resultType") == "input_required" and not brought.passes_questions_on:
+                    raw = await self._answer_questions(method, sent, raw, call)
+                await call.all_told()
         except Exception as error:
             raise error_of(error, self._config, tool=tool) from error
         return raw
@@ -193,40 +212,21 @@ class SdkSession:
             server=self._config.name,
         )
 
-    async def watch(self) -> None:
-        """Report changed lists for as long as it lasts; legacy servers tell without being asked."""
+    async def watch(self, resources: WatchedResources) -> None:
+        """Report what has changed for as long as it lasts; legacy servers tell by themselves."""
         if self.negotiated.era == "legacy":
             return
-        offered = self.negotiated.capabilities
-        wanted = {
-            kind: bool(cast("dict[str, object]", offered.get(kind) or {}).get("listChanged"))
-            for kind in ("tools", "prompts", "resources")
-        }
-        pause = FIRST_PAUSE
-        while any(wanted.values()):
-            try:
-                async with self._client.listen(
-                    tools_list_changed=wanted["tools"],
-                    prompts_list_changed=wanted["prompts"],
-                    resources_list_changed=wanted["resources"],
-                ) as events:
-                    pause = FIRST_PAUSE
-                    async for event in events:
-                        kind = type(event).__name__.removesuffix("ListChanged").lower()
-                        if kind in wanted:
-                            self._on_changed(cast("ListChanged", kind))
-            except ListenNotSupportedError:
-                return
-            except (MCPError, SubscriptionLost, TimeoutError) as error:
-                if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
-                    return
-                name, reason = self._config.name, type(error).__name__
-                context = {"server": name, "reason": reason}
-                logger.debug("watch_interrupted: server %r: %s", name, reason, extra=context)
-            await anyio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
-            # Nobody told what happened meanwhile.
-            self._on_changed("tools")
+        name, tell = self._config.name, self._on_changed
+        lists = partial(watch_lists, self._client, self.negotiated, name=name, on_changed=tell)
+        ours = partial(watch_resources, self._client, resources, name=name, on_changed=tell)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lists)
+            group.start_soon(ours)
+
+    async def notify(self, method: str) -> None:
+        """Send a notification without parameters; the modern era has none."""
+        if self.negotiated.era == "legacy":
+            await self._session._dispatcher.notify(method, None)  # pyright: ignore[reportPrivateUsage]
 
     async def relist_tools(self) -> None:
         """Let the SDK see the tools, so that it knows which arguments to mirror into headers."""
@@ -247,31 +247,53 @@ class SdkSession:
         merged = {**self._config.headers, **headers}
         self._config = msgspec.structs.replace(self._config, headers=merged)
 
+    async def _log_from(self, level: str) -> None:
+        """Have a legacy server log so much that everybody who shares the session is content."""
+        is_enough = self._log_level is not None and reaches(level, self._log_level)
+        if is_enough or "logging" not in self.negotiated.capabilities:
+            return
+        self._log_level = level
+        try:
+            await self._exchange("logging/setLevel", {"level": level}, None)
+        except MCPError as error:
+            name = self._config.name
+            context = {"server": name, "reason": str(error)}
+            logger.debug("log_level_refused: server %r: %s", name, error, extra=context)
+
     async def _send(
-        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+        self, method: str, params: Mapping[str, Any], call: CallInFlight
     ) -> dict[str, Any]:
         try:
-            return await self._exchange(method, params, on_progress)
+            return await self._exchange(method, params, call)
         except MCPError as error:
             if error.code != types.HEADER_MISMATCH:
                 raise
             # Refused before it ran, because the SDK has not seen the tool's schema yet.
             await self.relist_tools()
-            return await self._exchange(method, params, on_progress)
+            return await self._exchange(method, params, call)
 
     async def _exchange(
-        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+        self, method: str, params: Mapping[str, Any], call: CallInFlight | None
     ) -> dict[str, Any]:
         # What `ClientSession.send_request` does, except that the result is not forced into the
         # SDK's models: those drop fields they do not know, refuse what careless servers send, and
         # cost as much as the rest of the call.
-        data: dict[str, Any] = {"method": method, "params": dict(params or {})}
+        data: dict[str, Any] = {"method": method, "params": dict(params)}
         options: CallOptions = {}
-        if on_progress is not None:
-            options["on_progress"] = cast("ProgressFnT", on_progress)
         session = self._session
+        if call is not None:
+            self._bring_along(data["params"], options, call)
         session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
+        if call is not None and self.negotiated.era == "modern":
+            # After the SDK, which says what the hub can do, and not what the client can.
+            meta = data["params"]["_meta"]
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._asking.capabilities(call)
         dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
+        if self._shortcut is not None and call is not None and self._shortcut.leads_to(method):
+            try:
+                return await self._shortcut.request(data, options, call)
+            except NotDirectError:
+                logger.debug("long_way: %s to server %r", method, self._config.name)
         if not isinstance(dispatcher, DirectDispatcher):
             return await dispatcher.send_raw_request(method, data["params"], options)
         # A server in this process runs in the task of its caller, whom nobody else would wake.
@@ -285,46 +307,42 @@ class SdkSession:
                 self._exchanges.discard(exchange)
         raise MCPError(types.CONNECTION_CLOSED, "Connection closed")
 
+    def _bring_along(
+        self, params: dict[str, Any], options: "CallOptions", call: CallInFlight
+    ) -> None:
+        context = call.context
+        if context.on_progress is not None:
+            options["on_progress"] = call.progressed
+        meta: dict[str, Any] = {**(params.get("_meta") or {}), **context.meta}
+        for key in _OF_THE_PROTOCOL & meta.keys():
+            del meta[key]
+        if context.log_level is not None and self.negotiated.era == "modern":
+            meta[types.LOG_LEVEL_META_KEY] = context.log_level
+        if meta:
+            params["_meta"] = meta
+
     async def _answer_questions(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        raw: dict[str, Any],
-        on_progress: OnProgress | None,
+        self, method: str, params: Mapping[str, Any], raw: dict[str, Any], call: CallInFlight
     ) -> dict[str, Any]:
         for round_ in range(MAX_ROUNDS):
-            asked = types.InputRequiredResult.model_validate(raw)
             more: dict[str, Any] = {}
-            if asked.request_state is not None:
-                more["requestState"] = asked.request_state
-            if asked.input_requests:
-                more["inputResponses"] = {
-                    key: await self._answer(key, question)
-                    for key, question in asked.input_requests.items()
-                }
+            if raw.get("requestState") is not None:
+                more["requestState"] = raw["requestState"]
+            asked: object = raw.get("inputRequests")
+            if isinstance(asked, dict) and asked:
+                more["inputResponses"] = await self._asking.answers(
+                    cast("dict[str, Any]", asked), call
+                )
             else:
                 # Only a state: the server wants to be asked again a little later.
                 await anyio.sleep(min(0.05 * 2**round_, 0.25))
-            raw = await self._send(method, {**params, **more}, on_progress)
+            raw = await self._send(method, {**params, **more}, call)
             if raw.get("resultType") != "input_required":
                 return raw
         raise ProtocolError(
             f"Server {self._config.name!r} asked back more than {MAX_ROUNDS} times.",
             server=self._config.name,
         )
-
-    async def _answer(self, key: str, question: types.InputRequest) -> dict[str, Any]:
-        meta = question.params.meta if question.params else None
-        context = ClientRequestContext(session=self._session, request_id=key, meta=meta)
-        answer = await self._session.dispatch_input_request(context, question)
-        if isinstance(answer, types.ErrorData):
-            raise ProtocolError(
-                f"Server {self._config.name!r} asked a question that got no answer: "
-                f"{answer.message}.",
-                server=self._config.name,
-                rpc_code=answer.code,
-            )
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def _unreadable(self, method: str) -> ProtocolError:
         return ProtocolError(
@@ -337,6 +355,17 @@ class SdkSession:
             f"Server {self._config.name!r} never ends its list `{method}`.",
             server=self._config.name,
         )
+
+
+async def _discover(client: Client) -> None:
+    """Ask what the server offers: the SDK does not where it is told which protocol to speak."""
+    try:
+        raw = await client.session.send_discover(client.session.protocol_version or "")
+        client.session.adopt(types.DiscoverResult.model_validate(raw))
+    except (MCPError, RuntimeError, ValidationError) as error:
+        if isinstance(error, MCPError) and failure_of(error.error) is not None:
+            raise
+        # It speaks this protocol, as somebody knows; then it can do without saying what it offers.
 
 
 def _negotiated(client: Client) -> Negotiated:
@@ -355,63 +384,12 @@ def _negotiated(client: Client) -> Negotiated:
     )
 
 
-def _asks(config: ServerConfig, question: Question | None, kind: type[BaseModel]) -> Any:
-    if question is None:
-        return None
-
-    async def answer(_: ClientRequestContext, params: BaseModel) -> object:
-        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return await _answer_to(question, config.name, asked, kind)
-
-    return answer
-
-
-def _asks_for_roots(config: ServerConfig, question: Question | None) -> Any:
-    if question is None:
-        return None
-
-    async def answer(_: ClientRequestContext) -> object:
-        return await _answer_to(question, config.name, {}, types.ListRootsResult)
-
-    return answer
-
-
-async def _answer_to(
-    question: Question, server: str, asked: Mapping[str, Any], kind: type[BaseModel]
-) -> object:
-    # What went wrong is for the log, and not in words to a server: they may hold anything.
-    context = {"server": server}
-    try:
-        answer = await ask(question, server, asked)
-    except Exception:
-        logger.exception("question_failed: server %r", server, extra=context)
-        return types.ErrorData(code=types.INTERNAL_ERROR, message="The question failed")
-    if answer is None:
-        if kind is types.ElicitResult:
-            return types.ElicitResult(action="decline")
-        return types.ErrorData(code=types.INVALID_REQUEST, message="Declined")
-    try:
-        return kind.model_validate(_as_dict(answer))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors())
-        logger.error(  # noqa: TRY400 - the trace leads nowhere
-            "bad_answer: what was returned to server %r is no %s (%s). %s",
-            *(server, kind.__name__, wrong, _SHAPES[kind]),
-            extra=context,
-        )
-        message = f"The answer is no {kind.__name__}; the log of the client says more"
-        return types.ErrorData(code=types.INTERNAL_ERROR, message=message)
-
-
-def _as_dict(answer: object) -> object:
-    # Of all mappings, the models take dicts only.
-    return {**cast("Mapping[str, Any]", answer)} if isinstance(answer, Mapping) else answer
-
-
-_SHAPES: dict[type[BaseModel], str] = {
-    types.ElicitResult: 'Return {"action": "accept", "content": {...}}, or None to decline.',
-    types.CreateMessageResult: 'Return {"role": "assistant", "model": "...", "content": '
-    '{"type": "text", "text": "..."}}, or None to refuse.',
-    types.ListRootsResult: 'Return {"roots": [{"uri": "file:///..."}]}, or None to refuse.',
-}
-"""What an answer looks like, for whoever got it wrong."""
+async def _receive(calls: CallsInFlight, on_changed: OnChanged, message: IncomingMessage) -> None:
+    changed = _CHANGES.get(type(message))
+    if changed is not None:
+        on_changed(changed, "")
+    elif isinstance(message, types.ResourceUpdatedNotification):
+        on_changed("resource", str(message.params.uri))
+    elif isinstance(message, types.LoggingMessageNotification):
+        logged = message.params.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        await calls.log(logged)

@@ -9,7 +9,8 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
-from pegboard.upstream.connection import Connection, Negotiated, OnProgress, ServerState
+from pegboard.upstream.call_context import CallContext, OnProgress
+from pegboard.upstream.connection import Connection, Negotiated, ServerState
 from pegboard.upstream.nursery import Nursery
 from pegboard.upstream.questions import Questions
 from pegboard.upstream.stateful import StatefulConnection, Surroundings
@@ -107,6 +108,7 @@ class StandaloneClient:
             UpstreamError: whatever else went wrong.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
+        context = CallContext(on_progress=on_progress)
 
         async def call() -> dict[str, Any]:
             connection = self._connected()
@@ -119,9 +121,7 @@ class StandaloneClient:
                 )
             limit = self.config.timeouts.call
             with anyio.move_on_after(limit):
-                return await connection.request(
-                    "tools/call", params, tool=name, on_progress=on_progress
-                )
+                return await connection.request("tools/call", params, tool=name, context=context)
             raise ToolTimeoutError(name, seconds=limit, remedy="raise the timeout of its client")
 
         return await self._nursery.at_home(call, tool=name)
@@ -141,6 +141,8 @@ class StandaloneClient:
                 starts=anyio.CapacityLimiter(1),
                 pool=self._http_pool,
                 questions=self._questions.asked_as_guests_of(self._nursery),
+                # Nobody looks at what it offers, and an exchange is what this may be all about.
+                greeting="trust",
             )
             kind = StatelessConnection if self.config.stateless else StatefulConnection
             self._connection = kind(self.config, around)

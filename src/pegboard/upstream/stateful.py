@@ -3,7 +3,7 @@
 import copy
 import logging
 import math
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -26,15 +26,17 @@ from pegboard.errors import (
     ServerUnavailableError,
 )
 from pegboard.upstream.backoff import Backoff
+from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.connection import (
-    ListChanged,
+    Greeting,
     Negotiated,
-    OnProgress,
+    Reports,
     ServerBusyError,
     ServerState,
     Session,
     SessionLostError,
 )
+from pegboard.upstream.events import ServerEvent
 from pegboard.upstream.life import Life, Slot, as_unavailable
 from pegboard.upstream.nursery import Nursery
 from pegboard.upstream.questions import Questions
@@ -60,6 +62,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     pool: Callable[[], Any]
     """Gives the shared `HttpPool`; a function, because making one imports the SDK."""
     questions: Questions = Questions()
+    greeting: Greeting = "ask"
+    announce: Callable[[ServerEvent], None] = lambda _: None
+    """Tells whoever wants to know what happens to servers."""
 
 
 class StatefulConnection:
@@ -72,24 +77,18 @@ class StatefulConnection:
         self,
         config: ServerConfig,
         surroundings: Surroundings,
-        *,
-        legacy: bool = False,
-        on_ready: Callable[[Session], Awaitable[None]] | None = None,
-        on_changed: Callable[[ListChanged], None] | None = None,
-        tries_by_itself: Callable[[], bool] | None = None,
+        reports: Reports | None = None,
     ) -> None:
         self.config: ServerConfig = config
-        self.state: ServerState = ServerState.COLD
+        self._state = ServerState.COLD
         self.negotiated: Negotiated | None = None
         self.last_error: str | None = None
         self.failure: PegboardError | None = None
         self.startup_seconds: float | None = None
         self.starts: int = 0
         self._around = surroundings
-        self._legacy = legacy
-        self._on_ready = on_ready
-        self._on_changed = on_changed or _ignore
-        self._tries_by_itself = tries_by_itself or (lambda: not config.lazy)
+        self._legacy = False
+        self._reports = reports or Reports(tries_by_itself=lambda: not config.lazy)
         self._configured = config
         self._backoff = Backoff()
         self._session: Session | None = None
@@ -97,6 +96,16 @@ class StatefulConnection:
         self.in_flight: int = 0
         """How many requests are under way."""
         self._last_used = 0.0
+
+    @property
+    def state(self) -> ServerState:
+        """Where the server is in its life."""
+        return self._state
+
+    def _turn_to(self, state: ServerState) -> None:
+        if state != self._state:
+            self._state = state
+            self._reports.on_state(state)
 
     async def open(self, *, tool: str = "") -> None:
         """Connect now, or wait for whoever is connecting.
@@ -110,7 +119,7 @@ class StatefulConnection:
         """Disconnect and stay so until the next `open` or request; any number of times."""
         life = self._life
         self._session = None
-        self.state = ServerState.CLOSED
+        self._turn_to(ServerState.CLOSED)
         if life is None or life.ended.is_set() or not self._around.nursery.is_open:
             return
         life.over.set()
@@ -127,7 +136,7 @@ class StatefulConnection:
         params: Mapping[str, Any] | None = None,
         *,
         tool: str = "",
-        on_progress: OnProgress | None = None,
+        context: CallContext | None = None,
     ) -> dict[str, Any]:
         """Connect if need be, send one request and return its raw result.
 
@@ -140,12 +149,12 @@ class StatefulConnection:
         self.in_flight += 1
         try:
             try:
-                raw = await session.request(method, params, tool=tool, on_progress=on_progress)
+                raw = await session.request(method, params, tool=tool, context=context)
             except ServerUnavailableError as error:
                 if not self._lose_unreached(session, error):
                     raise
                 session = await self.session(tool=tool)
-                raw = await session.request(method, params, tool=tool, on_progress=on_progress)
+                raw = await session.request(method, params, tool=tool, context=context)
         except ConnectionLostError as error:
             # Over HTTP one broken exchange says nothing about a session that the server keeps.
             if not (self.config.transport == "streamable_http" and session.keeps_session):
@@ -177,6 +186,11 @@ class StatefulConnection:
         finally:
             self.in_flight -= 1
             self._last_used = monotonic()
+
+    async def notify(self, method: str) -> None:
+        """Send a notification, if there is a session that could want to know."""
+        if self._session is not None:
+            await self._session.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on, without connecting again.
@@ -249,7 +263,7 @@ class StatefulConnection:
                 tool=tool,
             )
         life = self._life = Life(self._life)
-        self.state = ServerState.STARTING
+        self._turn_to(ServerState.STARTING)
         self._around.nursery.start_soon(self._live, life)
         return life
 
@@ -271,7 +285,7 @@ class StatefulConnection:
             if life is self._life and self._session is not None:
                 # Cancelled from outside, without anybody having closed it.
                 self._session = None
-                self.state = ServerState.CLOSED
+                self._turn_to(ServerState.CLOSED)
             life.over.set()
             life.ended.set()
         if life is self._life and self._may_try_again(life):
@@ -290,10 +304,10 @@ class StatefulConnection:
                 async with opener(
                     self.config,
                     pool=self._around.pool(),
-                    legacy=self._legacy,
+                    greeting="legacy" if self._legacy else self._around.greeting,
                     questions=self._around.questions,
                     on_lost=partial(self._lost, life),
-                    on_changed=self._on_changed,
+                    on_changed=self._reports.on_changed,
                 ) as session:
                     starting.give_back()
                     self.startup_seconds = monotonic() - began
@@ -334,16 +348,16 @@ class StatefulConnection:
                     await life.over.wait()
                 if not life.over.is_set() and self._idle_left() <= 0:
                     self._session = None
-                    self.state = ServerState.COLD
+                    self._turn_to(ServerState.COLD)
                     life.over.set()
             group.cancel_scope.cancel()
 
     async def _greet(self, session: Session) -> None:
         try:
-            if self._on_ready is not None:
+            if self._reports.on_ready is not None:
                 with self._busy():
-                    await self._on_ready(session)
-            await session.watch()
+                    await self._reports.on_ready(session)
+            await session.watch(self._reports.watched)
         except Exception:
             name = self.config.name
             logger.exception("greeting_failed: server %r", name, extra={"server": name})
@@ -352,10 +366,15 @@ class StatefulConnection:
         idle = self.config.timeouts.idle
         if idle is None:
             return math.inf
-        return idle if self.in_flight else self._last_used + idle - monotonic()
+        if self.in_flight or self._reports.watched.uris:
+            return idle
+        return self._last_used + idle - monotonic()
 
     def _may_try_again(self, life: Life) -> bool:
-        if self.state in (ServerState.COLD, ServerState.CLOSED) or not self._tries_by_itself():
+        if (
+            self.state in (ServerState.COLD, ServerState.CLOSED)
+            or not self._reports.tries_by_itself()
+        ):
             return False
         # Nobody but a person can help, and a login window every minute helps nobody.
         return not isinstance(life.error, AuthenticationError)
@@ -373,7 +392,7 @@ class StatefulConnection:
         self._last_used = monotonic()
         if not life.over.is_set():
             self._session = session
-            self.state = ServerState.READY
+            self._turn_to(ServerState.READY)
         self._settle(life, None)
 
     def _settle(self, life: Life, error: PegboardError | None) -> None:
@@ -405,7 +424,7 @@ class StatefulConnection:
         if failed:
             self.last_error = shown
             self._backoff.failed()
-        self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
+        self._turn_to(ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN)
         self._life.over.set()
         context = {"server": self.config.name, "reason": shown}
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
@@ -421,7 +440,7 @@ class StatefulConnection:
         self._legacy = False
         self._backoff.failed()
         if life is self._life and self.state != ServerState.CLOSED:
-            self.state = ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN
+            self._turn_to(ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN)
         life.over.set()
         self._settle(life, error)
 
@@ -429,10 +448,6 @@ class StatefulConnection:
         return NotConnectedError(
             f"Server {self.config.name!r} was closed.", server=self.config.name
         )
-
-
-def _ignore(_: ListChanged) -> None:
-    pass
 
 
 async def session_opener() -> "Callable[..., AbstractAsyncContextManager[Session]]":

@@ -1,13 +1,14 @@
 """StatelessConnection: no session is shared between calls."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 
 from pegboard.config import ServerConfig
 from pegboard.errors import PegboardError, ServerTimeoutError
-from pegboard.upstream.connection import ListChanged, Negotiated, OnProgress, ServerState, Session
+from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.connection import Negotiated, Reports, ServerState
 from pegboard.upstream.stateful import StatefulConnection, Surroundings, session_opener
 
 __all__ = ["StatelessConnection"]
@@ -25,22 +26,11 @@ class StatelessConnection:
         self,
         config: ServerConfig,
         surroundings: Surroundings,
-        *,
-        legacy: bool = False,
-        on_ready: Callable[[Session], Awaitable[None]] | None = None,
-        on_changed: Callable[[ListChanged], None] | None = None,
-        tries_by_itself: Callable[[], bool] | None = None,
+        reports: Reports | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self._around = surroundings
-        self._first = StatefulConnection(
-            config,
-            surroundings,
-            legacy=legacy,
-            on_ready=on_ready,
-            on_changed=on_changed,
-            tries_by_itself=tries_by_itself,
-        )
+        self._first = StatefulConnection(config, surroundings, reports)
 
     @property
     def state(self) -> ServerState:
@@ -95,7 +85,7 @@ class StatelessConnection:
         params: Mapping[str, Any] | None = None,
         *,
         tool: str = "",
-        on_progress: OnProgress | None = None,
+        context: CallContext | None = None,
     ) -> dict[str, Any]:
         """Send one request in a session of its own and return its raw result.
 
@@ -104,21 +94,21 @@ class StatelessConnection:
         """
         session = await self._first.session(tool=tool)
         if not session.keeps_session:
-            return await self._first.request(method, params, tool=tool, on_progress=on_progress)
+            return await self._first.request(method, params, tool=tool, context=context)
         limit = self.config.timeouts.connect
         opener = await session_opener()
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
             async with opener(
                 self._first.config,
                 pool=self._around.pool(),
-                legacy=session.negotiated.era == "legacy",
+                greeting="legacy" if session.negotiated.era == "legacy" else "trust",
                 questions=self._around.questions,
                 on_lost=_ignore,
                 on_changed=_ignore,
             ) as own:
                 scope.deadline = float("inf")
                 try:
-                    return await own.request(method, params, tool=tool, on_progress=on_progress)
+                    return await own.request(method, params, tool=tool, context=context)
                 finally:
                     scope.deadline = anyio.current_time() + limit
         # Only here if the scope was cancelled, before the request was sent.
@@ -135,6 +125,10 @@ class StatelessConnection:
             UpstreamError: whatever went wrong.
         """
         return await self._first.list_all(method)
+
+    async def notify(self, method: str) -> None:
+        """Send a notification, if there is a session that could want to know."""
+        await self._first.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on.
@@ -153,5 +147,5 @@ class StatelessConnection:
         self._first.blame(reason)
 
 
-def _ignore(_: object) -> None:
+def _ignore(*_: object) -> None:
     pass

@@ -1,7 +1,7 @@
 """Supervisor: owns all servers of a hub, from the first start to the last stop."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
+from pegboard.upstream.events import OnServerEvent, ServerEvent
 from pegboard.upstream.memory import Remembered
 from pegboard.upstream.nursery import PATIENCE, Nursery
 from pegboard.upstream.questions import Questions
@@ -46,6 +47,7 @@ class Supervisor:
         self._surroundings: Surroundings | None = None
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
+        self._subscribers: tuple[tuple[OnServerEvent], ...] = ()
         self._replacing = anyio.Lock()
         self._replacement: anyio.CancelScope | None = None
 
@@ -71,6 +73,7 @@ class Supervisor:
             starts=anyio.CapacityLimiter(self._max_starts),
             pool=self._http_pool,
             questions=self._questions.asked_as_guests_of(self._nursery),
+            announce=self._announce,
         )
         await self.replace(configs)
 
@@ -155,6 +158,23 @@ class Supervisor:
             return self.servers[name]
         except (KeyError, TypeError):
             raise ServerNotFoundError(name, known=list(self.servers)) from None
+
+    def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
+        """Tell a subscriber what happens to servers; call what is returned to stop that."""
+        entry = (subscriber,)
+        self._subscribers = (*self._subscribers, entry)
+
+        def unsubscribe() -> None:
+            self._subscribers = tuple(it for it in self._subscribers if it is not entry)
+
+        return unsubscribe
+
+    def _announce(self, event: ServerEvent) -> None:
+        for (subscriber,) in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception:
+                logger.exception("subscriber_failed: %r", event)
 
     def raise_conflict(self) -> None:
         """Raise the first conflict of names, if conflicts are to be raised."""

@@ -70,13 +70,15 @@ def _from_rpc(error: MCPError, config: ServerConfig, tool: str) -> UpstreamError
                 server=name,
                 tool=tool,
             )
-        return ProtocolError(
+        answered = ProtocolError(
             f"Server {name!r} answered with error {error.code}: {words}{_hint_of(words)}",
             server=name,
             tool=tool,
             rpc_code=error.code,
             data=cast("object", error.data),
         )
+        answered.rpc_message = words
+        return answered
     if failure.kind == "lost":
         return _lost(config, tool, words)
     make = _UNREACHED.get(failure.kind, ProtocolError)

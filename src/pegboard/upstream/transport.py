@@ -10,6 +10,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
+from pegboard.upstream.http.direct import Direct, direct_to
 from pegboard.upstream.log_secrets import hide_secrets_of
 from pegboard.upstream.stdio.transport import stdio_transport
 
@@ -23,6 +24,8 @@ class OpenTransport(msgspec.Struct, frozen=True):
     keeps_session: Callable[[], bool] = lambda: True
     set_headers: Callable[[Mapping[str, str]], None] | None = None
     """Sends other headers from now on; ``None`` where there are no headers."""
+    direct: Direct | None = None
+    """The short way for single requests, where there is one."""
 
 
 def open_transport(
@@ -49,6 +52,7 @@ def open_transport(
                 http_transport(config, pool, client=client),
                 lambda: client.session_id is not None,
                 client.set_runtime_headers,
+                direct_to(config, client, pool),
             )
 
 

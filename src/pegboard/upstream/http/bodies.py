@@ -14,7 +14,7 @@ __all__ = [
     "EndsQuietly",
     "MendedEvents",
     "is_event_stream",
-    "lift_read_limit",
+    "set_read_limit",
     "start_of_body",
     "whole_body",
     "with_body",
@@ -85,9 +85,9 @@ def is_event_stream(answer: httpx2.Response) -> bool:
     return kind.strip().lower() == "text/event-stream"
 
 
-def lift_read_limit(request: httpx2.Request) -> None:
-    """Let the answer that has begun be silent for as long as it likes; the kernel watches."""
-    request.extensions["timeout"]["read"] = None
+def set_read_limit(request: httpx2.Request, seconds: float | None) -> None:
+    """Let the answer that has begun be silent for so long, or as long as it likes."""
+    request.extensions["timeout"]["read"] = seconds
 
 
 async def whole_body(answer: httpx2.Response, *, limit: int) -> bytes | None:

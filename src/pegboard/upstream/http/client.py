@@ -22,7 +22,7 @@ from pegboard.upstream.http.bodies import (
     EndsQuietly,
     MendedEvents,
     is_event_stream,
-    lift_read_limit,
+    set_read_limit,
     start_of_body,
     whole_body,
     with_body,
@@ -30,6 +30,7 @@ from pegboard.upstream.http.bodies import (
 from pegboard.upstream.http.connections import SharedConnections
 from pegboard.upstream.http.headers import checked_headers, configured_headers
 from pegboard.upstream.http.sse import sse_streams
+from pegboard.upstream.http.wire_pool import WirePool
 from pegboard.upstream.messages import mended
 
 __all__ = [
@@ -46,6 +47,8 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 LARGEST_ANSWER = 64 * 1024 * 1024
 """How many bytes one answer, or one event of a stream, may have."""
 _SECONDS_FOR_GOODBYE = 2.0
+_LISTEN = "subscriptions/listen"
+_LONGEST_SILENCE = 3600.0
 _SHORTEST_SECRET = 6
 _HARMLESS = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 
@@ -66,6 +69,8 @@ class HttpPool(AsyncContextManagerMixin):
         """Shows a person where to log in, instead of opening a browser."""
         self.logins: dict[object, httpx2.Auth] = {}
         """By server and login: all connections to one share its tokens, and renew them once."""
+        self.wires: WirePool = WirePool()
+        """Connections for exchanges that need none of what the others can do."""
         self._connections = SharedConnections()
 
     @asynccontextmanager
@@ -77,6 +82,7 @@ class HttpPool(AsyncContextManagerMixin):
 
     async def close(self) -> None:
         """Close all connections; whatever is sent afterwards is not sent."""
+        self.wires.close()
         with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
             await self._connections.close()
 
@@ -160,8 +166,9 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             return with_body(answer, body)
         self.session_id = answer.headers.get("mcp-session-id", self.session_id)
         if is_event_stream(answer):
-            if request.headers.get("mcp-method") == "subscriptions/listen":
-                lift_read_limit(request)
+            # Whoever waits has a limit, unless the server waits for a person itself.
+            longest = None if request.headers.get("mcp-method") == _LISTEN else _LONGEST_SILENCE
+            set_read_limit(request, longest)
             return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
         body = await whole_body(answer, limit=LARGEST_ANSWER)
         if body is None:
@@ -180,7 +187,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
     ) -> httpx2.Response:
         answer = await super().send(request, **options)
         if answer.is_success and is_event_stream(answer):
-            lift_read_limit(request)
+            set_read_limit(request, None)
             answer.stream = EndsQuietly(answer.stream)
             # Here too may be answers, of requests whose own stream was cut; SSE reads them itself.
             if self._config.transport != "sse":
@@ -205,8 +212,12 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         return failure.redacted(self._redact_for(request)).answer(request)
 
     def _redact_for(self, request: httpx2.Request) -> Callable[[str], str]:
+        return self.redactor(request.headers.get("authorization", ""))
+
+    def redactor(self, authorization: str = "") -> Callable[[str], str]:
+        """Return what hides all secrets of this server, those of a request included."""
         # Tokens and headers may be newer than the configuration.
-        sent = [request.headers.get("authorization", "").rpartition(" ")[2]]
+        sent = [authorization.rpartition(" ")[2]]
         sent += [self.headers[name] for name in self.headers if name not in _HARMLESS]
 
         def redact(text: str) -> str:

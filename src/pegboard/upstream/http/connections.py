@@ -9,11 +9,22 @@ import anyio
 import anyio.to_thread
 import httpx2
 
-__all__ = ["SharedConnections", "is_loopback", "proxy_for"]
+__all__ = [
+    "KEPT_IDLE",
+    "MOST_IDLE",
+    "SharedConnections",
+    "is_loopback",
+    "keep_alive_options",
+    "proxy_for",
+]
 
+MOST_IDLE = 200
 # Shorter than the five seconds after which common servers close an idle connection: a request
 # written while the server hangs up could not be repeated safely.
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=4.0)
+KEPT_IDLE = 4.0
+_LIMITS = httpx2.Limits(
+    max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=KEPT_IDLE
+)
 
 _Route = tuple[bool, str | None]
 
@@ -62,7 +73,7 @@ class SharedConnections(httpx2.AsyncBaseTransport):
             tls = verify if proxy.startswith("https:") else None
             through = httpx2.Proxy(proxy, ssl_context=tls)
         return httpx2.AsyncHTTPTransport(
-            verify=verify, limits=_LIMITS, proxy=through, socket_options=_keep_alive()
+            verify=verify, limits=_LIMITS, proxy=through, socket_options=keep_alive_options()
         )
 
 
@@ -108,7 +119,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _keep_alive() -> list[tuple[int, int, int]]:
+def keep_alive_options() -> list[tuple[int, int, int]]:
+    """Return what a socket is told to notice a peer that has vanished."""
     # A stream may be silent for hours: only the kernel can tell that its peer has vanished.
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

@@ -1,0 +1,97 @@
+"""ResourceSubscriptions: what a server is asked to tell about, whatever becomes of its sessions."""
+
+import logging
+from collections.abc import Callable
+
+import anyio
+
+from pegboard.config import ServerConfig
+from pegboard.errors import PegboardError, ProtocolError, ServerTimeoutError
+from pegboard.upstream.connection import Connection, ServerState, Session
+from pegboard.upstream.watched import WatchedResources
+
+__all__ = ["ResourceSubscriptions"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+
+class ResourceSubscriptions:
+    """Subscribes to resources once, for as many as want to hear about each."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        connection: Callable[[], Connection],
+        *,
+        on_updated: Callable[[str], None],
+    ) -> None:
+        self.watched: WatchedResources = WatchedResources()
+        self._config = config
+        self._connection = connection
+        self._on_updated = on_updated
+        self._turn = anyio.Lock()
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the server tell when a resource changes.
+
+        Raises:
+            UpstreamError: when it cannot be asked, or does not agree.
+        """
+        name, limit = self._config.name, self._config.timeouts.call
+        async with self._turn:
+            is_first = self.watched.add(uri)
+            try:
+                with anyio.fail_after(limit):
+                    await self._ask_for(uri, is_first=is_first)
+            except BaseException as error:
+                self.watched.remove(uri)
+                if isinstance(error, TimeoutError):
+                    words = f"Server {name!r} did not answer `subscribe` within {limit:g} s."
+                    raise ServerTimeoutError(words, server=name) from None
+                raise
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Take back one `subscribe`."""
+        async with self._turn:
+            if self.watched.remove(uri) and self._is_legacy():
+                await self._say_that_nobody_wants(uri)
+
+    async def renew(self, session: Session) -> None:
+        """Subscribe again over a new session; whoever subscribed is told to look again."""
+        for uri in self.watched.uris:
+            if session.negotiated.era == "legacy":
+                try:
+                    await session.request("resources/subscribe", {"uri": uri})
+                except PegboardError as error:
+                    context = {"server": self._config.name, "reason": str(error)}
+                    logger.warning("subscription_lost: %s", error, extra=context)
+            # Nobody told what happened meanwhile.
+            self._on_updated(uri)
+
+    async def _ask_for(self, uri: str, *, is_first: bool) -> None:
+        connection = self._connection()
+        await connection.open()
+        if self._is_legacy():
+            if is_first:
+                await connection.request("resources/subscribe", {"uri": uri})
+        elif not await self.watched.granted(uri):
+            raise ProtocolError(
+                f"Server {self._config.name!r} does not tell about changes of {uri!r}.",
+                server=self._config.name,
+            )
+
+    async def _say_that_nobody_wants(self, uri: str) -> None:
+        connection = self._connection()
+        if connection.state != ServerState.READY:
+            return
+        with anyio.move_on_after(self._config.timeouts.call):
+            try:
+                await connection.request("resources/unsubscribe", {"uri": uri})
+            except PegboardError as error:
+                # It may go on telling; nobody listens any more.
+                context = {"server": self._config.name, "reason": str(error)}
+                logger.debug("unsubscribe_failed: %s", error, extra=context)
+
+    def _is_legacy(self) -> bool:
+        said = self._connection().negotiated
+        return said is not None and said.era == "legacy"

@@ -1,0 +1,126 @@
+"""Servers that clients do not share: a connection for each."""
+
+from functools import partial
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from pegboard import ConnectionLostError, ServerState, ServerUnavailableError
+from pegboard.upstream import client_connections
+from tests.upstream.board_servers import hub_of, limits, until
+from tests.upstream.processes import alive, new_marker
+from tests.upstream.talkative import call, lives_in, script, talkative, under_way
+
+
+def connections(hub: Any) -> dict[str, Any]:
+    places = hub.server("talk")._of_clients._places
+    return {client: place.connection for client, place in places.items()}
+
+
+async def test_each_client_has_a_process_of_its_own() -> None:
+    async with hub_of(script(protocol="legacy", sharing="per_client")) as hub:
+        pids = [(await call(hub, "pid", client=it)).text() for it in ("one", "two", "one", "")]
+        assert pids[0] == pids[2]
+        assert len(set(pids)) == 3
+        assert set(hub.registry) >= {"mcp_talk_pid"}
+
+
+async def test_a_shared_server_has_one_process_for_all() -> None:
+    async with hub_of(script(protocol="legacy")) as hub:
+        pids = {(await call(hub, "pid", client=it)).text() for it in ("one", "two", "")}
+        assert len(pids) == 1
+
+
+async def test_a_question_of_an_unshared_server_is_always_its_clients() -> None:
+    config = script(protocol="legacy", sharing="per_client")
+    async with (
+        hub_of(config, relays_questions=True) as hub,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(partial(call, hub, "wait", client="one"))
+        await until(lambda: connections(hub)["one"].in_flight if connections(hub) else False)
+        result = await call(hub, "ask", questions=lives_in("Oslo"), client="two")
+        assert "Oslo" in result.text()
+        group.cancel_scope.cancel()
+
+
+async def test_a_client_that_left_leaves_no_process_behind() -> None:
+    name, _, value = (marker := new_marker()).partition("=")
+    config = script(protocol="legacy", sharing="per_client", env={name: value})
+    async with hub_of(config) as hub:
+        for client in ("one", "two"):
+            await call(hub, "pid", client=client)
+        assert len(alive(marker)) == 3
+        await hub.forget_client("one")
+        assert (len(alive(marker)), list(connections(hub))) == (2, ["two"])
+        await hub.forget_client("nobody")
+        await hub.server("talk").stop()
+        assert (alive(marker), connections(hub)) == ([], {})
+        await call(hub, "pid", client="one")
+    assert alive(marker) == []
+
+
+async def test_a_client_that_left_in_mid_call_leaves_nothing_open() -> None:
+    async with talkative("memory", "legacy", sharing="per_client") as (hub, server):
+        async with under_way(server, partial(_lost, hub)):
+            own = connections(hub)["one"]
+            await hub.forget_client("one")
+        assert (own.state, connections(hub)) == (ServerState.CLOSED, {})
+
+
+async def _lost(hub: Any) -> None:
+    with pytest.raises(ConnectionLostError):
+        await call(hub, "wait", client="one")
+
+
+async def test_an_idle_clients_connection_ends_by_itself() -> None:
+    timeouts = limits(idle=0.05)
+    async with talkative("memory", "legacy", sharing="per_client", timeouts=timeouts) as (hub, _):
+        await call(hub, "pid", client="one")
+        own = connections(hub)["one"]
+        await until(lambda: own.state == ServerState.COLD)
+        await call(hub, "pid", client="one")
+        assert (own.starts, connections(hub)["one"]) == (2, own)
+
+
+async def test_the_least_recently_used_idle_connection_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_connections, "MOST_CLIENTS", 2)
+    async with talkative("memory", "legacy", sharing="per_client") as (hub, server):
+        for client in ("one", "two", "one", "three"):
+            await call(hub, "pid", client=client)
+        assert list(connections(hub)) == ["one", "three"]
+        busy = [partial(call, hub, "wait", client=it) for it in ("one", "three")]
+        async with under_way(server, *busy):
+            with pytest.raises(ServerUnavailableError, match="2 clients at once"):
+                await call(hub, "pid", client="four")
+        await call(hub, "pid", client="four")
+        assert set(connections(hub)) <= {"one", "three", "four"}
+
+
+async def test_only_what_its_client_can_answer_is_offered_over_a_connection_of_its_own() -> None:
+    async with talkative("memory", "legacy", sharing="per_client") as (hub, _):
+        await call(hub, "pid", client="one", capabilities={"elicitation": {}})
+        session = connections(hub)["one"]._session._session
+        offered = session._build_capabilities("2025-11-25")
+        assert (offered.elicitation is None, offered.sampling, offered.roots) == (False, None, None)
+
+
+async def test_a_clients_roots_are_told_over_its_own_connection() -> None:
+    async with talkative("memory", "legacy", sharing="per_client") as (hub, server):
+        heard = anyio.Event()
+
+        async def hear(*_: object) -> None:
+            heard.set()
+
+        server.server.add_notification_handler(
+            "notifications/roots/list_changed", types.NotificationParams, hear
+        )
+        await call(hub, "pid", client="one")
+        await hub.roots_changed("nobody")
+        await hub.roots_changed("one")
+        with anyio.fail_after(5):
+            await heard.wait()
