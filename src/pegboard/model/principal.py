@@ -4,13 +4,15 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "Principal", "Scope"]
+__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "OPERATOR", "Principal", "Scope"]
 
 Scope = Literal["read", "call", "register", "admin"]
-"""What may be done: search and describe; call; register tools; everything, for everybody."""
+"""What may be done: find and describe; call, and find; register; all that, and what is others'."""
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "call", "register", "admin"})
 DEFAULT_TENANT = "default"
+OPERATOR = "pegboard"
+"""The tenant that is nobody's: keys and the audit are kept there, and no principal has it."""
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +23,9 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Who it is within the tenant: the id of a key, the subject of a token."""
     scopes: frozenset[Scope] = frozenset()
     servers: tuple[str, ...] = ("*",)
-    """Glob patterns of the servers whose tools are meant; tools without a server match ``""``."""
+    """Glob patterns of the servers that are meant; what belongs to no server matches as ``""``."""
     tools: tuple[str, ...] = ("*",)
-    """Glob patterns of the names of tools."""
+    """Glob patterns of the names of tools, as they are shown here."""
     expires: float | None = None
     """Seconds since the epoch after which nothing is granted any more."""
     calls_per_minute: int | None = None

@@ -1,6 +1,13 @@
 """What happens around a call: one policy per file, always in the same order."""
 
-from pegboard.policies.access import Access
+from pegboard.policies.access import (
+    Access,
+    holds,
+    may,
+    may_operate,
+    may_use_server,
+    visible_to,
+)
 from pegboard.policies.chain import ORDER, PolicyOptions, check_options, needs_loop, wrap_step
 from pegboard.policies.concurrency import Concurrency
 from pegboard.policies.deadline import Deadline
@@ -23,6 +30,11 @@ __all__ = [
     "Tracer",
     "Validation",
     "check_options",
+    "holds",
+    "may",
+    "may_operate",
+    "may_use_server",
     "needs_loop",
+    "visible_to",
     "wrap_step",
 ]

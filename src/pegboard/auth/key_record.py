@@ -1,0 +1,200 @@
+"""ApiKey: what a key grants, and what is kept of its secret."""
+
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any, Self, cast
+
+import msgspec
+
+from pegboard.model import Usage
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Principal, Scope
+from pegboard.storage import check_key
+
+__all__ = [
+    "ApiKey",
+    "IssuedKey",
+    "KeyGrant",
+    "SecretHash",
+    "StoredKey",
+    "check_tenant",
+    "digest_of",
+    "is_id",
+    "new_id",
+    "new_secret",
+    "parse_key",
+]
+
+MAX_NAME_LENGTH = 200
+MAX_PATTERNS = 200
+_KEY = re.compile(r"pb_([a-z0-9]{12})_([0-9a-f]{64})", re.ASCII)
+_ID = re.compile(r"[a-z0-9]{12}", re.ASCII)
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+_SALT_BYTES = 16
+
+
+class KeyGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key is for."""
+
+    name: str = ""
+    """What people call it: whom or what it was made for."""
+    tenant: str = DEFAULT_TENANT
+    scopes: tuple[Scope, ...] = ("call",)
+    servers: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ("*",)
+    expires: float | None = None
+    """Seconds since the epoch; ``None`` for a key that is good until it is revoked."""
+    calls_per_minute: int | None = None
+    concurrent_calls: int | None = None
+
+    def checked(self) -> Self:
+        """Return it.
+
+        Raises:
+            ValueError: when no key can be made for it.
+        """
+        try:
+            msgspec.convert(msgspec.to_builtins(self), type(self))
+        except msgspec.ValidationError as error:
+            raise ValueError(f"No key can be made for that: {error}.") from error
+        check_tenant(self.tenant)
+        if not self.scopes:
+            raise ValueError("A key needs at least one scope: read, call, register or admin.")
+        if len(self.name) > MAX_NAME_LENGTH or not self.name.isprintable():
+            raise ValueError(
+                f"The name of a key has at most {MAX_NAME_LENGTH} printable characters."
+            )
+        _check_patterns("server", self.servers)
+        _check_patterns("tool", self.tools)
+        if self.expires is not None and not time.time() < self.expires < float("inf"):
+            raise ValueError("A key expires in the future: give a later moment, or none at all.")
+        for limit in (self.calls_per_minute, self.concurrent_calls):
+            if limit is not None and limit < 1:
+                raise ValueError(f"A limit of calls is at least 1, not {limit}.")
+        return self
+
+
+class ApiKey(KeyGrant, frozen=True, kw_only=True):
+    """A key as people see it: everything but the secret."""
+
+    id: str
+    created: float
+    revoked: float | None = None
+    """When it was revoked, if it was."""
+    last_used: float | None = None
+    """Written down every two seconds."""
+    uses: int = 0
+    """How many requests were made with it."""
+
+
+class IssuedKey(msgspec.Struct, frozen=True):
+    """A key that was just made, with its secret: this is the only time that it is shown."""
+
+    key: ApiKey
+    secret: str
+    """What the client sends: ``pb_<id>_<64 hexadecimal digits>``."""
+
+    def __repr__(self) -> str:
+        return f"IssuedKey({self.key.id!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        return [("id", self.key.id)]
+
+
+class SecretHash(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a secret, from which it cannot be found again.
+
+    One round of HMAC-SHA-256 is enough: the secret is 256 random bits, which nobody can guess
+    however fast they try. Slow hashes protect what people choose, and would cost every request.
+    """
+
+    salt: str
+    digest: str
+    until: float | None = None
+    """When it stops being accepted; a key that was rotated has an old one for a while."""
+
+    @classmethod
+    def of(cls, secret: str) -> Self:
+        """Return the hash of a secret, with a salt of its own."""
+        salt = secrets.token_hex(_SALT_BYTES)
+        return cls(salt=salt, digest=digest_of(secret, bytes.fromhex(salt)).hex())
+
+
+class StoredKey(ApiKey, frozen=True, kw_only=True):
+    """A key as it is kept."""
+
+    secrets: tuple[SecretHash, ...] = ()
+
+    def shown(self, usage: Usage | None = None) -> ApiKey:
+        """Return the key without the hashes, and how it was used."""
+        shown = msgspec.convert(msgspec.to_builtins(self), ApiKey)
+        if usage is None or usage.last_used is None:
+            return shown
+        last = usage.last_used.timestamp()
+        return msgspec.structs.replace(shown, last_used=last, uses=usage.use_frequency)
+
+    def principal(self, secret: SecretHash) -> Principal:
+        """Return whoever shows this secret of it."""
+        ends = [it for it in (self.expires, secret.until, self.revoked) if it is not None]
+        return Principal(
+            tenant=self.tenant,
+            subject=f"pb_{self.id}",
+            scopes=frozenset(self.scopes),
+            servers=self.servers,
+            tools=self.tools,
+            expires=min(ends, default=None),
+            calls_per_minute=self.calls_per_minute,
+            concurrent_calls=self.concurrent_calls,
+        )
+
+
+def new_id() -> str:
+    """Return an id that nobody has, without letters that look alike."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(12))
+
+
+def new_secret(key: str) -> tuple[str, SecretHash]:
+    """Return a secret for the key with this id as a client sends it, and what to keep of it."""
+    secret = secrets.token_hex(32)
+    return f"pb_{key}_{secret}", SecretHash.of(secret)
+
+
+def is_id(key: str) -> bool:
+    """Tell whether a text can be the id of a key."""
+    return _ID.fullmatch(key) is not None
+
+
+def parse_key(credential: str) -> tuple[str, str] | None:
+    """Return the id and the secret in a key, or ``None`` if it has not the form of one."""
+    found = _KEY.fullmatch(credential)
+    return None if found is None else (found[1], found[2])
+
+
+def digest_of(secret: str, salt: bytes) -> bytes:
+    """Return the salted hash of a secret."""
+    return hmac.digest(salt, secret.encode(), "sha256")
+
+
+def check_tenant(tenant: object) -> str:
+    """Return the name of a tenant if somebody can belong to it.
+
+    Raises:
+        ValueError: when nobody can.
+    """
+    if check_key("tenant", tenant) == OPERATOR:
+        raise ValueError(f"Nobody belongs to the tenant {OPERATOR!r}: the keys are kept there.")
+    return cast("str", tenant)
+
+
+def _check_patterns(kind: str, patterns: Iterable[str]) -> None:
+    found = tuple(patterns)
+    if not 0 < len(found) <= MAX_PATTERNS:
+        raise ValueError(f"A key has 1 to {MAX_PATTERNS} patterns of {kind}s; `*` stands for all.")
+    for pattern in found:
+        if len(pattern) > MAX_NAME_LENGTH or not pattern.isprintable():
+            raise ValueError(
+                f"A pattern of {kind}s has at most {MAX_NAME_LENGTH} printable characters."
+            )

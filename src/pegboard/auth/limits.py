@@ -1,0 +1,122 @@
+"""CallLimits: how often, and how much at once, each caller may call."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Self
+
+from pegboard.errors import RateLimitedError
+from pegboard.model.principal import Principal
+
+__all__ = ["CallLimits"]
+
+MOST_CALLERS = 10_000
+"""So many are remembered; whoever has been away longest is forgotten, and starts anew."""
+SOON = 1.0
+"""Seconds after which to try again when only another call has to end first."""
+
+
+class CallLimits:
+    """Counts the calls of this process, by tenant and subject; for the thread of one event loop.
+
+    A caller with ``calls_per_minute`` may make so many at once, and then as many as a minute
+    brings, evenly. One with ``concurrent_calls`` may have so many under way.
+
+    Args:
+        calls_per_minute: for callers that have no limit of their own.
+        concurrent_calls: the same.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        *,
+        calls_per_minute: int | None = None,
+        concurrent_calls: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_minute = calls_per_minute
+        self._concurrent = concurrent_calls
+        self._clock = clock
+        self._callers: OrderedDict[tuple[str, str], _Caller] = OrderedDict()
+
+    def admit(self, principal: Principal, *, tool: str = "") -> "Admission":
+        """Return what surrounds one call: ``with limits.admit(principal): ...``.
+
+        Raises:
+            RateLimitedError: when the caller has to wait; ``retry_after`` says how long.
+        """
+        per_minute = principal.calls_per_minute or self._per_minute
+        concurrent = principal.concurrent_calls or self._concurrent
+        if per_minute is None and concurrent is None:
+            return _UNLIMITED
+        caller = self._caller((principal.tenant, principal.subject))
+        if concurrent is not None and caller.running >= concurrent:
+            raise RateLimitedError(
+                f"{concurrent} calls of yours are under way, which is as many as may be. Wait for "
+                "one of them to end.",
+                tool=tool,
+                retry_after=SOON,
+            )
+        if per_minute is not None:
+            caller.take(per_minute, self._clock(), tool)
+        return Admission(caller)
+
+    def _caller(self, key: tuple[str, str]) -> "_Caller":
+        found = self._callers.get(key)
+        if found is None:
+            found = self._callers[key] = _Caller()
+            if len(self._callers) > MOST_CALLERS:
+                self._forget_one()
+        else:
+            self._callers.move_to_end(key)
+        return found
+
+    def _forget_one(self) -> None:
+        # One with calls under way would be let in once more than it may.
+        idle = next((key for key, it in self._callers.items() if not it.running), None)
+        if idle is not None:
+            del self._callers[idle]
+
+
+class Admission:
+    """One call under way; leave it when the call has ended."""
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, caller: "_Caller | None") -> None:
+        self._caller = caller
+        if caller is not None:
+            caller.running += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._caller is not None:
+            self._caller.running -= 1
+
+
+class _Caller:
+    __slots__ = ("paid_until", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.paid_until = 0.0
+        """The moment at which all calls so far would have been evenly spread."""
+
+    def take(self, per_minute: int, now: float, tool: str) -> None:
+        each = 60.0 / per_minute
+        paid_until = max(self.paid_until, now) + each
+        wait = paid_until - now - 60.0
+        # Not quite zero: sixty times a sixtieth of a minute is more than a minute, in floats.
+        if wait > each * 1e-6:
+            raise RateLimitedError(
+                f"You may make {per_minute} calls a minute. Try again in {max(1, round(wait))} s.",
+                tool=tool,
+                retry_after=wait,
+            )
+        self.paid_until = paid_until
+
+
+_UNLIMITED = Admission(None)

@@ -1,0 +1,167 @@
+"""SigningKeys: the public keys of an issuer, fetched when needed and never more often than that."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import anyio
+from jwt import PyJWK, PyJWTError
+
+from pegboard.auth.fetch import Fetch, fetch_document
+from pegboard.auth.settings import TokenIssuer, is_safe_address
+from pegboard.errors import AuthenticationFailedError
+
+__all__ = ["SigningKeys"]
+
+logger: logging.Logger = logging.getLogger("pegboard.auth")
+
+FRESH = 600.0
+"""Seconds after which keys are fetched again."""
+USABLE = 3600.0
+"""Seconds for which they are used when they cannot be fetched again."""
+PAUSE = 30.0
+"""Seconds between two fetches, however many unknown keys tokens name."""
+PAUSE_AFTER_FAILURE = 5.0
+MOST_KEYS = 100
+_FAMILIES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+
+
+class SigningKeys:
+    """Finds the key with which a token of one issuer was signed."""
+
+    def __init__(
+        self,
+        issuer: TokenIssuer,
+        *,
+        fetch: Fetch = fetch_document,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.generation = 0
+        """Another number whenever the keys were fetched again."""
+        self._issuer = issuer
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: tuple[Mapping[str, Any], ...] = ()
+        self._built: dict[tuple[int, str], PyJWK] = {}
+        self._fetched_at = -USABLE
+        self._next_fetch = -USABLE
+        self._fetching: anyio.Lock | None = None
+
+    async def find(self, key_id: str | None, algorithm: str) -> PyJWK:
+        """Return the key that a token names, for an algorithm.
+
+        Raises:
+            AuthenticationFailedError: when the issuer has no such key, or cannot be asked.
+        """
+        found = self._pick(key_id, algorithm)
+        lock = self._fetching = self._fetching or anyio.Lock()
+        # Whoever has a key need not wait while somebody else looks for newer ones.
+        if found is None or (self._age() > FRESH and not lock.locked()):
+            async with lock:
+                await self._fetch_if_due()
+            found = self._pick(key_id, algorithm)
+        if found is not None:
+            return found
+        if not self._usable():
+            raise AuthenticationFailedError(
+                "The keys of the token's issuer cannot be fetched; try again later.",
+                reason="unavailable",
+            )
+        raise AuthenticationFailedError(
+            "The token is signed with a key that its issuer does not have.", reason="invalid"
+        )
+
+    def _age(self) -> float:
+        return self._clock() - self._fetched_at
+
+    def _usable(self) -> bool:
+        return self._age() < USABLE
+
+    def _pick(self, key_id: str | None, algorithm: str) -> PyJWK | None:
+        if not self._usable():
+            return None
+        fitting = [
+            number
+            for number, key in enumerate(self._keys)
+            if _fits(key, algorithm) and key_id in (None, key.get("kid"))
+        ]
+        # A token that names no key is clear only where there is one.
+        return self._build(fitting[0], algorithm) if len(fitting) == 1 else None
+
+    def _build(self, number: int, algorithm: str) -> PyJWK | None:
+        built = self._built.get((number, algorithm))
+        if built is None:
+            try:
+                built = PyJWK(dict(self._keys[number]), algorithm)
+            except (PyJWTError, ValueError, TypeError):
+                return None
+            self._built[number, algorithm] = built
+        return built
+
+    async def _fetch_if_due(self) -> None:
+        if self._clock() < self._next_fetch:
+            return
+        # At once: a caller that goes away meanwhile must not let the next one begin again.
+        self._next_fetch = self._clock() + PAUSE_AFTER_FAILURE
+        try:
+            keys = await self._fetch_keys()
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            logger.warning("jwks_not_fetched issuer=%s: %s", self._issuer.issuer, error)
+            return
+        self._keys, self._built = keys, {}
+        self.generation += 1
+        self._fetched_at = self._clock()
+        self._next_fetch = self._fetched_at + PAUSE
+
+    async def _fetch_keys(self) -> tuple[Mapping[str, Any], ...]:
+        url = self._issuer.jwks_url or await self._discover()
+        keys = _object(await self._fetch(url), url).get("keys")
+        if not isinstance(keys, list) or len(cast("list[Any]", keys)) > MOST_KEYS:
+            raise ValueError(f"{url!r} has no list of at most {MOST_KEYS} `keys`.")
+        return tuple(
+            cast("Mapping[str, Any]", key)
+            for key in cast("list[Any]", keys)
+            if isinstance(key, dict)
+        )
+
+    async def _discover(self) -> str:
+        failure: Exception | None = None
+        for url in _metadata_urls(self._issuer.issuer):
+            try:
+                metadata = _object(await self._fetch(url), url)
+            except (OSError, HTTPException, ValueError, RecursionError) as error:
+                failure = error
+                continue
+            if metadata.get("issuer") != self._issuer.issuer:
+                raise ValueError(f"{url!r} speaks of another issuer.")
+            found = metadata.get("jwks_uri")
+            if not isinstance(found, str) or not is_safe_address(found):
+                raise ValueError(f"{url!r} does not say where its keys are (`jwks_uri`).")
+            return found
+        raise OSError(f"The issuer's metadata cannot be had: {failure}.")
+
+
+def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
+    return (
+        key.get("kty") == _FAMILIES.get(algorithm[:2])
+        and key.get("alg") in (None, algorithm)
+        and key.get("use") in (None, "sig")
+    )
+
+
+def _metadata_urls(issuer: str) -> Iterator[str]:
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    yield f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{path}"
+    yield f"{parts.scheme}://{parts.netloc}{path}/.well-known/openid-configuration"
+
+
+def _object(text: bytes, url: str) -> Mapping[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{url!r} holds no JSON object.")  # noqa: TRY004 - all that is not as it should be is one kind
+    return cast("dict[str, Any]", found)

@@ -1,0 +1,291 @@
+"""The keys of an issuer: found, renewed, and fetched no more often than is polite."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from pegboard.auth import TokenIssuer
+from pegboard.auth.fetch import MOST_BYTES, fetch_document
+from pegboard.auth.signing_keys import FRESH, MOST_KEYS, PAUSE, USABLE, SigningKeys
+from pegboard.errors import AuthenticationFailedError
+from tests.auth.token_server import Key, TokenServer, new_key, token_server
+
+ISSUER = "https://login.example.com/realm"
+
+
+class Issuer:
+    """An issuer and a clock in the test's hands."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = [new_key("EC")]
+        self.more: list[Any] = []
+        self.now = 1_000.0
+        self.fetches: Counter[str] = Counter()
+        self.failing: BaseException | None = None
+        self.gate: anyio.Event | None = None
+
+    async def fetch(self, url: str) -> bytes:
+        self.fetches[url] += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failing is not None:
+            raise self.failing
+        keys = [it.as_dict(private=False) for it in self.keys]
+        return json.dumps({"keys": [*keys, *self.more]}).encode()
+
+    def signing_keys(self) -> SigningKeys:
+        known = TokenIssuer(issuer=ISSUER, jwks_url=f"{ISSUER}/jwks")
+        return SigningKeys(known, fetch=self.fetch, clock=lambda: self.now)
+
+
+@pytest.fixture
+def issuer() -> Issuer:
+    return Issuer()
+
+
+async def reason_of(keys: SigningKeys, key_id: str | None, algorithm: str = "ES256") -> str:
+    with pytest.raises(AuthenticationFailedError) as refused:
+        await keys.find(key_id, algorithm)
+    return refused.value.reason
+
+
+async def test_keys_are_fetched_once_and_then_known(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    for _ in range(5):
+        assert (await keys.find(issuer.keys[0].kid, "ES256")).algorithm_name == "ES256"
+    assert issuer.fetches.total() == 1
+
+
+async def test_a_new_key_is_found_and_an_old_one_forgotten(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    old = issuer.keys[0]
+    await keys.find(old.kid, "ES256")
+    issuer.keys = [new_key("EC")]
+    issuer.now += PAUSE
+    generation = keys.generation
+    await keys.find(issuer.keys[0].kid, "ES256")
+    assert keys.generation > generation
+    assert await reason_of(keys, old.kid) == "invalid"
+    assert issuer.fetches.total() == 2
+
+
+async def test_a_flood_of_unknown_keys_is_one_fetch_in_a_while(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    for number in range(1_000):
+        assert await reason_of(keys, f"unknown-{number}") == "invalid"
+    assert issuer.fetches.total() == 1
+    issuer.now += PAUSE
+    async with anyio.create_task_group() as tasks:
+        for number in range(100):
+            tasks.start_soon(reason_of, keys, f"unknown-{number}")
+    assert issuer.fetches.total() == 2
+
+
+async def test_keys_are_fetched_again_after_a_while(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    issuer.now += FRESH + 1
+    await keys.find(issuer.keys[0].kid, "ES256")
+    assert issuer.fetches.total() == 2
+
+
+async def test_while_the_issuer_is_away_known_keys_count_for_an_hour(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    issuer.failing = OSError("no route to it")
+    issuer.now += FRESH + 1
+    for _ in range(10):
+        await keys.find(issuer.keys[0].kid, "ES256")
+    assert issuer.fetches.total() == 2
+    assert "no route to it" in caplog.text
+    issuer.now += USABLE
+    assert await reason_of(keys, issuer.keys[0].kid) == "unavailable"
+    issuer.failing, issuer.now = None, issuer.now + PAUSE
+    await keys.find(issuer.keys[0].kid, "ES256")
+
+
+async def test_who_has_a_key_does_not_wait_for_newer_ones(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    issuer.now += FRESH + 1
+    issuer.gate = anyio.Event()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keys.find, issuer.keys[0].kid, "ES256")
+            while issuer.fetches.total() < 2:
+                await checkpoint()
+            await keys.find(issuer.keys[0].kid, "ES256")
+            issuer.gate.set()
+
+
+async def test_callers_that_go_away_do_not_make_the_next_ones_fetch(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    issuer.gate = anyio.Event()
+    for _ in range(20):
+        with anyio.CancelScope() as leaving:
+            leaving.cancel()
+            await keys.find("any", "ES256")
+    with anyio.move_on_after(0):
+        await keys.find("any", "ES256")
+    issuer.gate.set()
+    assert issuer.fetches.total() <= 1
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [OSError("x"), TimeoutError("x"), ValueError("x"), RecursionError("x")],
+    ids=lambda it: type(it).__name__,
+)
+async def test_an_issuer_that_never_answered_is_unavailable(
+    issuer: Issuer, failing: Exception
+) -> None:
+    issuer.failing = failing
+    assert await reason_of(issuer.signing_keys(), "any") == "unavailable"
+
+
+async def test_keys_that_are_for_something_else_are_left_out(issuer: Issuer) -> None:
+    rsa = new_key("RSA")
+    issuer.keys = []
+    public = rsa.as_dict(private=False)
+    issuer.more = [
+        {**public, "use": "enc"},
+        {**public, "alg": "RS512"},
+        {"kty": "oct", "k": "c2VjcmV0", "kid": rsa.kid},
+        {"kty": "RSA", "kid": rsa.kid, "n": "!", "e": "AQAB"},
+        {"kid": rsa.kid},
+        None,
+        7,
+    ]
+    keys = issuer.signing_keys()
+    for algorithm in ("RS256", "HS256", "ES256", "EdDSA", "none"):
+        assert await reason_of(keys, rsa.kid, algorithm) == "invalid"
+
+
+async def test_a_token_that_names_no_key_is_clear_only_where_there_is_one(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(None, "ES256")
+    issuer.keys.append(new_key("EC"))
+    issuer.now += FRESH + 1
+    assert await reason_of(keys, None) == "invalid"
+    await keys.find(issuer.keys[1].kid, "ES256")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys": {}}',
+        b"\xff",
+        b"[" * 100_000,
+        json.dumps({"keys": [{}] * (MOST_KEYS + 1)}).encode(),
+    ],
+    ids=range(7),
+)
+async def test_what_is_no_set_of_keys_is_not_used(text: bytes) -> None:
+    async def fetch(url: str) -> bytes:
+        return text
+
+    known = TokenIssuer(issuer=ISSUER, jwks_url=f"{ISSUER}/jwks")
+    assert await reason_of(SigningKeys(known, fetch=fetch), "any") == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("documents", "found"),
+    [
+        ({"/.well-known/oauth-authorization-server/realm": {}}, False),
+        (
+            {
+                "/.well-known/oauth-authorization-server/realm": {
+                    "issuer": ISSUER,
+                    "jwks_uri": "https://login.example.com/k",
+                }
+            },
+            True,
+        ),
+        (
+            {
+                "/realm/.well-known/openid-configuration": {
+                    "issuer": ISSUER,
+                    "jwks_uri": "https://login.example.com/k",
+                }
+            },
+            True,
+        ),
+        (
+            {
+                "/realm/.well-known/openid-configuration": {
+                    "issuer": "https://evil.example.com",
+                    "jwks_uri": "https://login.example.com/k",
+                }
+            },
+            False,
+        ),
+        (
+            {
+                "/realm/.well-known/openid-configuration": {
+                    "issuer": ISSUER,
+                    "jwks_uri": "file:///etc/passwd",
+                }
+            },
+            False,
+        ),
+        ({}, False),
+    ],
+)
+async def test_the_issuers_metadata_says_where_its_keys_are(
+    documents: dict[str, object], found: bool
+) -> None:
+    key = new_key("EC")
+
+    async def fetch(url: str) -> bytes:
+        path = url.removeprefix("https://login.example.com")
+        if path == "/k":
+            return json.dumps({"keys": [key.as_dict(private=False)]}).encode()
+        if path not in documents:
+            raise OSError(f"404 {url}")
+        return json.dumps(documents[path]).encode()
+
+    keys = SigningKeys(TokenIssuer(issuer=ISSUER), fetch=fetch)
+    if found:
+        await keys.find(key.kid, "ES256")
+    else:
+        assert await reason_of(keys, key.kid) == "unavailable"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[TokenServer]:
+    with token_server() as server:
+        yield server
+
+
+async def test_a_document_is_fetched_over_http(running: TokenServer) -> None:
+    assert b"keys" in await fetch_document(f"{running.issuer}/jwks")
+
+
+@pytest.mark.parametrize(
+    "answer", [None, b"x" * (MOST_BYTES + 1), b"Location: /jwks"], ids=["404", "huge", "elsewhere"]
+)
+async def test_errors_detours_and_floods_are_not_followed(
+    running: TokenServer, answer: bytes | None
+) -> None:
+    running.answers["/odd"] = answer
+    with pytest.raises(OSError, match=r"404|larger|302"):
+        await fetch_document(f"{running.issuer}/odd")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://login.example.com/", "file:///etc/passwd", "ftp://127.0.0.1/", "", "https://"]
+)
+async def test_keys_come_by_tls_or_from_this_machine(url: str) -> None:
+    with pytest.raises(OSError, match="https"):
+        await fetch_document(url)
