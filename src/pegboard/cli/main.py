@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pegboard.cli import eval_search, search
+from pegboard.cli import eval_search, keys, search, serve
 from pegboard.errors import PegboardError
 
 __all__ = ["main"]
@@ -25,6 +25,8 @@ def _parser() -> argparse.ArgumentParser:
         "pegboard", description="Every MCP server and every tool on one board."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve.add_to(commands)
+    keys.add_to(commands)
     search.add_to(commands)
     words = "measure something on data of your own"
     evaluations = commands.add_parser("eval", help=words, description=words)

@@ -59,6 +59,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any]
     client: Client
     channel: Channel
+    id: int | str | None = None
+    """Of the JSON-RPC request; `subscriptions/listen` sends it with every notification."""
 
 
 class RpcError(Exception):

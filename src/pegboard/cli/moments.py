@@ -1,0 +1,39 @@
+"""Moments and stretches of time, as people write them on a command line."""
+
+import argparse
+import re
+import time
+from datetime import UTC, datetime
+
+__all__ = ["duration", "moment", "shown"]
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DURATION = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+
+
+def duration(text: str) -> float:
+    """Return the seconds in ``90d``, ``12h``, ``15m`` or ``30s``."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no stretch of time; write 90d, 12h or 15m.")
+    return float(int(found[1]) * _SECONDS[found[2]])
+
+
+def moment(text: str) -> float:
+    """Return when ``90d`` from now is, or the date ``2027-01-31``, in seconds since the epoch."""
+    if _DURATION.fullmatch(text.strip().lower()):
+        return time.time() + duration(text)
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no moment; write 90d, 2027-01-31 or 2027-01-31T12:00:00+01:00."
+        ) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def shown(moment: float | None, *, nothing: str) -> str:
+    """Return a moment as people read it, in UTC."""
+    if moment is None:
+        return nothing
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")

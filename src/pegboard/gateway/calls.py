@@ -1,0 +1,112 @@
+"""Calls: run a tool of the catalogue for a client, through all policies of the registry."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+from pegboard.errors import ProtocolError, ServerNotFoundError
+from pegboard.gateway.bridge import Bridge
+from pegboard.gateway.errors import failure_of, rpc_error_of
+from pegboard.gateway.own_tool import Visit
+from pegboard.gateway.shelf import Shelf
+from pegboard.gateway.tool_list import ToolList
+from pegboard.gateway.uris import Uris
+from pegboard.hub import Hub
+from pegboard.model import FrozenDict, Tool, ToolResult
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """Calls tools of one hub.
+
+    Args:
+        hub: whose tools are called.
+        tools: the same tools, as clients see them.
+        bridge: how a call reaches its client.
+        shelf: where results go that are too large.
+        uris: what resources of servers are called here.
+        limit: how many characters a result of a tool of this process may have.
+    """
+
+    def __init__(
+        self, hub: Hub, tools: ToolList, bridge: Bridge, *, shelf: Shelf, uris: Uris, limit: int
+    ) -> None:
+        self._hub = hub
+        self._tools = tools
+        self._bridge = bridge
+        self._shelf = shelf
+        self._uris = uris
+        self._limit = limit
+
+    async def call(
+        self, visit: Visit, name: object, arguments: Any, *, relays: bool = False
+    ) -> dict[str, Any]:
+        """Return the raw result of a tool; what goes wrong is in it, in words for a model.
+
+        Args:
+            visit: for whom.
+            name: of the tool, as it is called here.
+            arguments: as the client gave them.
+            relays: give the result whole, and a server's JSON-RPC errors as they are.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool for this client.
+            RpcError: when the client has to do something about what went wrong.
+        """
+        tool = self._tools.find(name, visit.sight)
+        try:
+            visit.sight.check_call(tool)
+            result = await self._run(visit, tool, arguments)
+        except ProtocolError as error:
+            if relays and error.rpc_code is not None:
+                raise rpc_error_of(error) from None
+            return failure_of(error, tool)
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
+            return failure_of(error, tool)
+        if relays or result.get("resultType", "complete") != "complete":
+            return result
+        limit = self._limit_of(tool)
+        return self._shelf.shortened(result, owner=visit.owner, tool=tool, limit=limit)
+
+    async def _run(self, visit: Visit, tool: Tool, arguments: Any) -> dict[str, Any]:
+        principal = visit.client.principal
+        meta = _who(principal.tenant, principal.subject)
+
+        async def work() -> dict[str, Any]:
+            value = await self._hub.registry.acall(tool.name, arguments, meta)
+            return _raw(ToolResult.of(value))
+
+        server = self._server_of(tool)
+        result = await self._bridge.run(visit.exchange, server, work)
+        return result if server is None else self._uris.in_content(result, server)
+
+    def _server_of(self, tool: Tool) -> str | None:
+        # A definition may name a server that is none of ours.
+        try:
+            return None if tool.server is None else self._hub.server(tool.server).config.name
+        except ServerNotFoundError:
+            return None
+
+    def _limit_of(self, tool: Tool) -> int:
+        server = self._server_of(tool)
+        return self._limit if server is None else self._hub.server(server).config.max_result_chars
+
+
+@lru_cache(maxsize=1024)
+def _who(tenant: str, subject: str) -> Mapping[str, Any]:
+    """Return what the records of calls keep of a caller."""
+    return FrozenDict({"tenant": tenant, "subject": subject})
+
+
+def _raw(result: ToolResult) -> dict[str, Any]:
+    if result.wire is not None:
+        return cast("dict[str, Any]", result.wire)
+    raw: dict[str, Any] = {"content": result.blocks()}
+    if result.structured_content is not None:
+        raw["structuredContent"] = result.structured_content
+    if result.is_error:
+        raw["isError"] = True
+    if result.meta:
+        raw["_meta"] = result.meta
+    return raw

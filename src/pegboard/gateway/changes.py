@@ -1,0 +1,226 @@
+"""Changes: clients of either era are told when a list or a resource is not what it was."""
+
+import asyncio  # noqa: TID251 - the loop is woken from any thread, and nobody waits for it
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVarTuple, cast
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from pegboard.errors import ServerNotFoundError
+from pegboard.gateway.eras import SUBSCRIPTION_ID
+from pegboard.gateway.exchange import Client, Face, RpcError
+from pegboard.gateway.listener import PROMPTS, RESOURCES, TOOLS, UPDATED, WANTED, Listener
+from pegboard.gateway.objects import object_in
+from pegboard.gateway.offers import Kind, Offers
+from pegboard.gateway.own_tool import Visit
+from pegboard.gateway.resources import Resources
+from pegboard.gateway.sessions import Session
+from pegboard.gateway.sight import Sight
+from pegboard.gateway.surfaces import Surfaces
+from pegboard.gateway.watches import Watches
+from pegboard.hub import Hub
+from pegboard.model import CatalogChange, Principal, Tool
+from pegboard.upstream import PromptsChanged, ResourcesChanged, ResourceUpdated, ServerEvent
+
+__all__ = ["Changes"]
+
+Ts = TypeVarTuple("Ts")
+
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+
+class Changes:
+    """Tells the clients of one tenant; each only of what exists for it.
+
+    Args:
+        hub: whose servers and tools change.
+        group: whose tasks tell the sessions.
+        surfaces: which tools a client is shown.
+        sight: what exists for a client.
+        most: how many may listen at once.
+        seconds: how long a server may take to agree that it tells of a resource.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        group: TaskGroup,
+        *,
+        surfaces: Surfaces,
+        sight: Callable[[Client], Sight],
+        most: int,
+        seconds: float,
+    ) -> None:
+        self._hub = hub
+        self._group = group
+        self._surfaces = surfaces
+        self._sight = sight
+        self._most = most
+        self.watches: Watches = Watches(hub, seconds=seconds)
+        self._listeners: set[Listener] = set()
+        self._requests = 0
+        self._pumping: set[Listener] = set()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._stops = [hub.registry.subscribe(self._tools_changed)]
+
+    def follow(self, offers: Offers) -> None:
+        """Hear what servers tell of themselves, and let the lists know it before the clients."""
+
+        def take_in(event: ServerEvent) -> None:
+            offers.take_in(event)
+            self._server_told(event)
+
+        self._stops.append(self._hub.on_change(take_in))
+
+    def late(self, kind: Kind, server: str) -> None:
+        """Take note that a list has come after somebody did not get it."""
+        told = PROMPTS if kind == "prompts/list" else RESOURCES
+        self._note_of_server(told, server)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def close(self) -> None:
+        """End all of it."""
+        for stop in self._stops:
+            stop()
+        self.end_requests()
+
+    def end_requests(self) -> None:
+        """Give the requests to listen their results."""
+        for listener in list(self._listeners):
+            listener.end()
+
+    def open_session(self, session: Session) -> Listener:
+        """Tell a client of the handshake era of changes, until its session is closed."""
+        if session.listener is None:
+            session.listener = Listener(session.client, session.channel, meta={})
+            session.listener.wanted = set(WANTED.values())
+            self._listeners.add(session.listener)
+        return session.listener
+
+    async def close_session(self, session: Session) -> None:
+        """Tell it nothing more."""
+        if session.listener is not None:
+            self._listeners.discard(session.listener)
+            await self.watches.remove(session.listener, list(session.listener.uris))
+
+    async def listen(self, visit: Visit, resources: Resources) -> dict[str, Any]:
+        """Tell a modern client of changes for as long as its request lasts.
+
+        Raises:
+            RpcError: when too many listen already, or it is not said what for.
+        """
+        exchange = visit.exchange
+        asked: object = exchange.params.get("notifications")
+        if not isinstance(asked, Mapping):
+            raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
+        if self._requests >= self._most:
+            raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
+        wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
+        meta = {SUBSCRIPTION_ID: exchange.id}
+        listener = Listener(exchange.client, exchange.channel, meta=meta)
+        listener.wanted = {method for key, method in WANTED.items() if wanted.get(key) is True}
+        # Before it is acknowledged, so that nothing is missed.
+        self._listeners.add(listener)
+        self._requests += 1
+        try:
+            uris = _texts_in(wanted.get("resourceSubscriptions"))
+            await self.watches.add_all(listener, uris, resources, visit)
+            await listener.acknowledge()
+            while not listener.is_over:
+                await listener.news.wait()
+                listener.news = anyio.Event()
+                await listener.tell()
+        finally:
+            self._requests -= 1
+            self._listeners.discard(listener)
+            if listener.uris:
+                self._soon(self.watches.remove, listener, list(listener.uris))
+        return {"_meta": meta}
+
+    def _tools_changed(self, change: CatalogChange) -> None:
+        tools = (*change.added, *change.changed, *change.removed)
+        if threading.get_ident() == self._thread:
+            self._note_tools(tools)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._note_tools, tools)
+        except RuntimeError:
+            # The loop is closed, so nobody listens.
+            logger.debug("loop_is_gone")
+
+    def _note_tools(self, tools: Sequence[Tool]) -> None:
+        # Many sessions are of the same principal, at the same address.
+        concerned: dict[tuple[Principal, Face], bool] = {}
+        for listener in list(self._listeners):
+            client = listener.client
+            key = (client.principal, client.face)
+            if key not in concerned:
+                sight = self._sight_of(client)
+                concerned[key] = sight is not None and self._surfaces.lists_any(
+                    tools, client, sight
+                )
+            if concerned[key]:
+                self._note(listener, TOOLS)
+
+    def _server_told(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourcesChanged):
+            self._note_of_server(RESOURCES, event.server)
+        elif isinstance(event, PromptsChanged):
+            self._note_of_server(PROMPTS, event.server)
+        elif isinstance(event, ResourceUpdated):
+            for listener in list(self._listeners):
+                for uri, origin in list(listener.uris.items()):
+                    if origin == (event.server, event.uri):
+                        self._note(listener, UPDATED, uri)
+
+    def _note_of_server(self, method: str, server: str) -> None:
+        for listener in list(self._listeners):
+            sight = self._sight_of(listener.client)
+            if sight is not None and sight.sees_server(server, self._tags_of(server)):
+                self._note(listener, method)
+
+    def _note(self, listener: Listener, method: str, uri: str = "") -> None:
+        listener.note(method, uri)
+        # A session has no request that would wait for news: somebody has to tell it.
+        if listener.client.era == "legacy" and listener not in self._pumping:
+            self._pumping.add(listener)
+            self._soon(self._pump, listener)
+
+    def _soon(self, work: Callable[[*Ts], Coroutine[Any, Any, object]], *args: *Ts) -> None:
+        try:
+            self._group.start_soon(work, *args)
+        except RuntimeError:
+            # The gateway is closed, and the hub soon will be.
+            logger.debug("group_is_gone")
+
+    async def _pump(self, listener: Listener) -> None:
+        try:
+            await listener.tell()
+        except Exception:
+            logger.exception("not_told: a client was not told of a change")
+        finally:
+            self._pumping.discard(listener)
+
+    def _tags_of(self, server: str) -> tuple[str, ...]:
+        try:
+            return self._hub.server(server).config.tags
+        except ServerNotFoundError:
+            return ()
+
+    def _sight_of(self, client: Client) -> Sight | None:
+        try:
+            return self._sight(client)
+        except RpcError:
+            return None
+
+
+def _texts_in(uris: object) -> list[str]:
+    asked = cast("list[object]", uris) if isinstance(uris, list) else []
+    return [uri for uri in asked if isinstance(uri, str)]

@@ -1,0 +1,89 @@
+"""The two eras of the protocol: what each wants to see of a result, and what it must not."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pegboard.gateway.exchange import Client
+from pegboard.gateway.objects import object_in
+
+__all__ = ["CACHEABLE", "LOG_LEVEL", "RESERVED", "SUBSCRIPTION_ID", "for_client"]
+
+RESERVED = "io.modelcontextprotocol/"
+"""Begins the keys of ``_meta`` that are the protocol's own."""
+SUBSCRIPTION_ID = f"{RESERVED}subscriptionId"
+LOG_LEVEL = f"{RESERVED}logLevel"
+_SERVER_INFO = f"{RESERVED}serverInfo"
+CACHEABLE = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+"""Methods whose results say how long they may be kept."""
+_MODERN_ONLY = ("resultType", "ttlMs", "cacheScope")
+_SINCE: Mapping[str, str] = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+"""Kinds of content blocks, and the first version of the protocol that has them."""
+
+
+def for_client(
+    result: Mapping[str, Any], client: Client, *, method: str, info: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a result as a client of this era expects it; ours, or one that a server sent.
+
+    Args:
+        result: what is answered.
+        client: who is answered.
+        method: what it asked for.
+        info: how the gateway introduces itself.
+    """
+    if client.era == "modern":
+        return _modern(result, method, info)
+    return _legacy(result, client.version)
+
+
+def _modern(result: Mapping[str, Any], method: str, info: Mapping[str, Any]) -> dict[str, Any]:
+    said = object_in(result.get("_meta"))
+    # Whoever answered behind us, the client asked us.
+    shaped = {**result, "_meta": {**said, _SERVER_INFO: info}}
+    if shaped.get("resultType") is None:
+        shaped["resultType"] = "complete"
+    if method in CACHEABLE and shaped["resultType"] == "complete":
+        shaped.setdefault("ttlMs", 0)
+        shaped.setdefault("cacheScope", "private")
+    return shaped
+
+
+def _legacy(result: Mapping[str, Any], version: str) -> dict[str, Any]:
+    shaped = {key: value for key, value in result.items() if key not in _MODERN_ONLY}
+    said = object_in(shaped.get("_meta"))
+    if _SERVER_INFO in said:
+        shaped["_meta"] = {key: value for key, value in said.items() if key != _SERVER_INFO}
+    if "structuredContent" in shaped and not isinstance(shaped["structuredContent"], Mapping):
+        # Only the modern era has lists and plain values there; the text says the same.
+        del shaped["structuredContent"]
+    if "tools" in shaped:
+        shaped["tools"] = [_legacy_definition(tool) for tool in shaped["tools"]]
+    content: object = shaped.get("content")
+    if version < "2025-06-18" and isinstance(content, list):
+        blocks = cast("list[Any]", content)
+        shaped["content"] = [_known_block(block, version) for block in blocks]
+    return shaped
+
+
+def _legacy_definition(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema: object = tool.get("outputSchema")
+    if schema is None or object_in(schema).get("type") == "object":
+        return tool
+    return {key: value for key, value in tool.items() if key != "outputSchema"}
+
+
+def _known_block(block: Any, version: str) -> Any:
+    kind = object_in(block).get("type")
+    if version >= _SINCE.get(str(kind), ""):
+        return block
+    words = block.get("uri") or block.get("mimeType") or ""
+    return {"type": "text", "text": f"[{kind}: {words}]"}

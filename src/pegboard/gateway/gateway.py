@@ -1,0 +1,230 @@
+"""Gateway: answers the requests of MCP clients, whatever wire they come by."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Self
+
+import anyio
+from anyio import AsyncContextManagerMixin
+from anyio.abc import TaskGroup
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+
+from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.gateway.bridge import Bridge, client_key
+from pegboard.gateway.eras import for_client
+from pegboard.gateway.errors import rpc_error_of
+from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
+from pegboard.gateway.methods import Answer, Methods
+from pegboard.gateway.options import GatewayOptions
+from pegboard.gateway.parked import Parking
+from pegboard.gateway.sessions import Session, Sessions
+from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
+from pegboard.hub import Hub
+
+__all__ = ["Gateway"]
+
+_LISTEN = "subscriptions/listen"
+_SHOWN = 100
+_VERSION = version("pegboard")
+
+
+class Gateway(AsyncContextManagerMixin):
+    """One MCP endpoint in front of a hub, for clients of both eras; use it with ``async with``.
+
+    Args:
+        hub: what is served; whoever opened it closes it. It should relay questions
+            (``relays_questions``), so that servers know that they may ask.
+        options: see `GatewayOptions`.
+        open_tenant: gives the hubs of tenants besides the first, which are opened and closed here.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        options: GatewayOptions | None = None,
+        *,
+        open_tenant: OpenTenant | None = None,
+    ) -> None:
+        self.options: GatewayOptions = options or GatewayOptions()
+        self.info: dict[str, Any] = {"name": self.options.name, "version": _VERSION}
+        """How the gateway introduces itself."""
+        self._hub = hub
+        self._open_tenant = open_tenant
+        self._sessions = Sessions()
+        self._methods = Methods(self.options, self._sessions, introduction=self._introduction)
+        self._tenants: Tenants | None = None
+        self._group: TaskGroup | None = None
+        self._is_draining = False
+        self._busy = 0
+        self._idle = anyio.Event()
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        raised: BaseException | None = None
+        async with anyio.create_task_group() as group:
+            tenants = self._tenants = self._make_tenants(group)
+            self._group = group
+            try:
+                yield self
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised again below, alone
+                raised = error
+            finally:
+                self._group = self._tenants = None
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):  # every wait in it has a limit
+                    await tenants.close()
+        if raised is not None:
+            raise raised
+
+    @property
+    def is_ready(self) -> bool:
+        """True while requests are answered: it is open, and not about to close."""
+        return self._tenants is not None and not self._is_draining
+
+    @property
+    def instructions(self) -> str:
+        """What a model is told about the gateway on its usual face."""
+        return self.instructions_for(Face())
+
+    def instructions_for(self, face: Face) -> str:
+        """Return what a model is told about the gateway; on the full surface, nothing."""
+        return _SEARCH_WORDS if face.surface == "search" else ""
+
+    def capabilities(self, client_version: str) -> dict[str, Any]:
+        """Return what the gateway can do, for a client of this version of the protocol."""
+        can: dict[str, Any] = {
+            "tools": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "prompts": {"listChanged": True},
+            "logging": {},
+        }
+        return can if client_version == "2024-11-05" else {**can, "completions": {}}
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the raw result of a request, as a client of its era expects it.
+
+        Raises:
+            RpcError: what is answered instead of a result.
+        """
+        method, client = exchange.method, exchange.client
+        answer = self._methods.find(method, client.era)
+        if answer is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
+        tenants = self._tenants
+        if tenants is None or self._is_draining:
+            raise RpcError(INTERNAL_ERROR, "The gateway is shutting down; try again elsewhere.")
+        counts = method != _LISTEN
+        self._busy += counts
+        try:
+            result = await self._answered(exchange, answer, tenants)
+        except PegboardError as error:
+            raise rpc_error_of(error) from error
+        except RecursionError:
+            raise RpcError(INVALID_PARAMS, "The request is nested too deeply.") from None
+        finally:
+            self._busy -= counts
+            if not self._busy:
+                self._idle.set()
+        return for_client(result, client, method=method, info=self.info)
+
+    async def notified(self, exchange: Exchange) -> None:
+        """Take note of what a client says without expecting an answer."""
+        tenant = self._known(exchange.client)
+        if tenant is not None and exchange.method == "notifications/roots/list_changed":
+            await tenant.hub.roots_changed(client_key(exchange.client))
+
+    def connected(self, client: Client, channel: Channel) -> None:
+        """Take note that a session of the handshake era is up, and how to reach its client."""
+        self.disconnected(client.session)
+        session = self._sessions.open(client, channel)
+        if self._group is not None:
+            self._group.start_soon(self._join, session)
+
+    def disconnected(self, session: str) -> None:
+        """Take note that a session of the handshake era is over."""
+        left = self._sessions.close(session)
+        if left is not None and self._group is not None:
+            self._group.start_soon(self._leave, left)
+
+    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
+        """Return what a tool takes, if it exists for this client."""
+        tenant = self._known(client)
+        if tenant is None:
+            return None
+        own = tenant.surfaces.own(tool, client)
+        if own is not None:
+            return own.definition.input_schema
+        try:
+            return tenant.tools.find(tool, tenant.sight(client)).input_schema
+        except (ToolNotFoundError, RpcError):
+            return None
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse new requests, and wait for those under way, but not for longer than this."""
+        self._is_draining = True
+        for tenant in self._tenants.open_now() if self._tenants is not None else ():
+            tenant.changes.end_requests()
+        with anyio.move_on_after(seconds):
+            while self._busy:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+
+    async def _answered(
+        self, exchange: Exchange, answer: Answer, tenants: Tenants
+    ) -> dict[str, Any]:
+        name = exchange.client.principal.tenant
+        tenant = tenants.known(name) or await tenants.find(name)
+        tenant.busy += 1
+        try:
+            return await answer(tenant, tenant.visit(exchange))
+        finally:
+            tenant.busy -= 1
+
+    def _make_tenants(self, group: TaskGroup) -> Tenants:
+        options = self.options
+        parking = Parking(
+            group,
+            seconds=options.parked_seconds,
+            most=options.parked_calls,
+            each=options.parked_each,
+        )
+
+        def make(hub: Hub) -> Tenant:
+            return Tenant(hub, options, group, bridge=Bridge(hub, parking, self._sessions))
+
+        return Tenants(make(self._hub), make, self._open_tenant, most=options.open_tenants)
+
+    def _introduction(self, client: Client) -> dict[str, Any]:
+        words = self.instructions_for(client.face)
+        found: dict[str, Any] = {"capabilities": self.capabilities(client.version)}
+        return {**found, "instructions": words} if words else found
+
+    def _known(self, client: Client) -> Tenant | None:
+        return None if self._tenants is None else self._tenants.known(client.principal.tenant)
+
+    async def _join(self, session: Session) -> None:
+        client = session.client
+        try:
+            tenants = self._tenants
+            tenant = None if tenants is None else await tenants.find(client.principal.tenant)
+        except (RpcError, PegboardError):
+            # Its requests will be told why.
+            return
+        if tenant is not None and self._sessions.find(client) is session:
+            tenant.changes.open_session(session)
+
+    async def _leave(self, session: Session) -> None:
+        tenant = self._known(session.client)
+        if tenant is not None:
+            await tenant.changes.close_session(session)
+            await tenant.hub.forget_client(client_key(session.client))
+
+
+_SEARCH_WORDS = (
+    "Many tools are behind this server, and none of them is listed. Say what you need with "
+    "search_tools, then run one of the hits with call_tool; get_tool_definition shows its full "
+    "schema. When search_tools says that nothing fits, nothing does: do not guess names."
+)

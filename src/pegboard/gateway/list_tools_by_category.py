@@ -1,0 +1,80 @@
+"""list_tools_by_category: what there is, without searching for anything."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from pegboard.gateway.errors import error_result
+from pegboard.gateway.own_tool import OwnTool, Visit, answer
+from pegboard.gateway.signatures import one_line
+from pegboard.gateway.tool_list import ToolList
+from pegboard.model import Annotations, Tool
+from pegboard.model.names import nearest_names
+
+__all__ = ["categories_of", "category_of", "list_tools_by_category"]
+
+EVERYTHING = "all"
+_REST = "other"
+_SHOWN = 200
+
+DEFINITION = Tool(
+    name="list_tools_by_category",
+    description='List the tools of a category, or with "all" the categories. Tools that have no '
+    "category are listed under the name of their server.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "category": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+        },
+        "required": ["category"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=True, open_world=False),
+)
+
+
+def list_tools_by_category(tools: ToolList) -> OwnTool:
+    """Return the tool that lists others."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        category, seen = arguments["category"], list(tools.seen(visit.sight))
+        if category == EVERYTHING:
+            return _categories(categories_of(seen))
+        found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
+        if not found:
+            return _unknown(category, categories_of(seen))
+        shown = found[: arguments["limit"]]
+        lines = [one_line(tool) for tool in shown]
+        if len(found) > len(shown):
+            lines.append(f"… and {len(found) - len(shown)} more; raise limit, or search_tools.")
+        names = [tool.name for tool in shown]
+        return answer("\n".join(lines), {"tools": names, "total": len(found)})
+
+    return OwnTool(DEFINITION, run)
+
+
+def category_of(tool: Tool) -> str:
+    """Return the category of a tool; of one that has none, its server."""
+    return tool.category or tool.server or _REST
+
+
+def categories_of(tools: Iterable[Tool]) -> dict[str, int]:
+    """Return the categories, in order, and how many tools each has."""
+    return dict(sorted(Counter(category_of(tool) for tool in tools).items()))
+
+
+def _categories(counts: dict[str, int]) -> dict[str, Any]:
+    if not counts:
+        return answer("There are no tools here.", {"categories": {}})
+    shown = list(counts.items())[:_SHOWN]
+    lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
+    if len(counts) > len(shown):
+        lines.append(f"… and {len(counts) - len(shown)} more categories.")
+    return answer("\n".join(lines), {"categories": dict(shown)})
+
+
+def _unknown(category: str, counts: dict[str, int]) -> dict[str, Any]:
+    near = nearest_names(category, counts) or list(counts)[:5]
+    hint = f" There are: {', '.join(near)}." if near else ""
+    return error_result(f'No category is named {category!r}.{hint} "all" lists them.')

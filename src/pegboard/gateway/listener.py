@@ -1,0 +1,69 @@
+"""Listener: a client that wants to hear of changes, and what it has not been told yet."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from pegboard.gateway.exchange import Channel, Client
+
+__all__ = ["PROMPTS", "RESOURCES", "TOOLS", "UPDATED", "WANTED", "Listener"]
+
+TOOLS = "notifications/tools/list_changed"
+RESOURCES = "notifications/resources/list_changed"
+PROMPTS = "notifications/prompts/list_changed"
+UPDATED = "notifications/resources/updated"
+WANTED = {
+    "toolsListChanged": TOOLS,
+    "resourcesListChanged": RESOURCES,
+    "promptsListChanged": PROMPTS,
+}
+"""What a modern client asks for, and what it is sent."""
+
+
+class Listener:
+    """A client that wants to hear of changes: a session, or a request to listen.
+
+    What it has not been told yet is a set, not a queue: a client that reads slowly is told once of
+    what happened often.
+    """
+
+    def __init__(self, client: Client, channel: Channel, *, meta: Mapping[str, Any]) -> None:
+        self.client: Client = client
+        self.wanted: set[str] = set()
+        self.uris: dict[str, tuple[str, str]] = {}
+        """Server and original address of the resources it watches, by their addresses here."""
+        self.news: anyio.Event = anyio.Event()
+        self.is_over: bool = False
+        self._channel = channel
+        self._meta = meta
+        self._untold: dict[tuple[str, str], None] = {}
+
+    def note(self, method: str, uri: str = "") -> None:
+        """Have the client told, if it wants to hear of it."""
+        if method in self.wanted or uri in self.uris:
+            self._untold[method, uri] = None
+            self.news.set()
+
+    def end(self) -> None:
+        """Tell what is left, and then nothing more."""
+        self.is_over = True
+        self.news.set()
+
+    async def tell(self) -> None:
+        """Send what the client has not been told yet."""
+        while self._untold:
+            method, uri = next(iter(self._untold))
+            del self._untold[method, uri]
+            params: dict[str, Any] = {"uri": uri} if uri else {}
+            if self._meta:
+                params["_meta"] = self._meta
+            await self._channel.notify(method, params)
+
+    async def acknowledge(self) -> None:
+        """Say what the client will be told of."""
+        granted: dict[str, Any] = {key: True for key, it in WANTED.items() if it in self.wanted}
+        if self.uris:
+            granted["resourceSubscriptions"] = list(self.uris)
+        params = {"notifications": granted, "_meta": self._meta}
+        await self._channel.notify("notifications/subscriptions/acknowledged", params)

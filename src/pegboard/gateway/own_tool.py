@@ -1,0 +1,73 @@
+"""OwnTool: a tool of the gateway itself, such as the one that searches for others."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from pegboard.errors import PegboardError
+from pegboard.gateway.errors import failure_of
+from pegboard.gateway.exchange import Client, Exchange
+from pegboard.gateway.sight import Sight
+from pegboard.model import ArgumentSchema, Tool
+
+__all__ = ["OWN_NAMES", "OwnTool", "Run", "Visit", "answer"]
+
+
+OWN_NAMES = frozenset(
+    {
+        "search_tools",
+        "get_tool_definition",
+        "list_tools_by_category",
+        "call_tool",
+        "read_result",
+        "register_tool",
+        "unregister_tool",
+    }
+)
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """One request, and what exists for whoever sent it."""
+
+    exchange: Exchange
+    sight: Sight
+
+    @property
+    def client(self) -> Client:
+        """Who sent it."""
+        return self.exchange.client
+
+    @property
+    def owner(self) -> str:
+        """Whose is what is kept for later: everybody's own within a tenant."""
+        return self.exchange.client.principal.subject
+
+
+Run = Callable[[Visit, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Gives the raw result of a call, its arguments checked and completed."""
+
+
+class OwnTool:
+    """A definition and what runs it."""
+
+    def __init__(self, definition: Tool, run: Run) -> None:
+        self.definition = definition
+        self._schema = ArgumentSchema(definition.input_schema, tool=definition.name)
+        self._run = run
+
+    async def call(self, visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the raw result; what goes wrong is in it, in words for a model."""
+        try:
+            complete = self._schema.check(arguments, tool=self.definition.name)
+            return await self._run(visit, complete)
+        except PegboardError as error:
+            return failure_of(error, self.definition)
+
+
+def answer(text: str, structured: object = None) -> dict[str, Any]:
+    """Return a raw result with a text, and the same as data where there is some."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if structured is not None:
+        result["structuredContent"] = structured
+    return result

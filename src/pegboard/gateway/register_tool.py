@@ -1,0 +1,128 @@
+"""register_tool and unregister_tool: definitions that come and go while the gateway runs."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from pegboard.errors import AccessDeniedError, InvalidArgumentsError, ToolConflictError, Violation
+from pegboard.gateway.objects import object_in
+from pegboard.gateway.own_tool import OWN_NAMES, OwnTool, Visit, answer
+from pegboard.gateway.tool_list import ToolList
+from pegboard.model import Annotations, Tool
+from pegboard.policies import may
+from pegboard.registry import Registry
+
+__all__ = ["register_tool", "unregister_tool"]
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": 512}
+_FIELDS: dict[str, Any] = {
+    "name": _NAME,
+    "description": {"type": "string", "maxLength": 1000},
+    "category": {"type": ["string", "null"], "maxLength": 200},
+    "tags": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "maxLength": 200},
+        "maxItems": 100,
+    },
+    "input_schema": {"type": ["object", "null"]},
+    "output_schema": {"type": ["object", "null"]},
+    "mcp_server": {"type": ["string", "null"], "maxLength": 200},
+}
+
+REGISTER = Tool(
+    name="register_tool",
+    description="Register the definition of a tool, so that it is found. It takes name and "
+    "description, or all of it in tool_def.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            **_FIELDS,
+            "tool_def": {
+                "type": "object",
+                "properties": _FIELDS,
+                "required": ["name", "description"],
+                "additionalProperties": True,
+            },
+        },
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=False, destructive=False, open_world=False),
+)
+UNREGISTER = Tool(
+    name="unregister_tool",
+    description="Take back a definition that was registered with register_tool.",
+    input_schema={
+        "type": "object",
+        "properties": {"tool_name": _NAME},
+        "required": ["tool_name"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=False, destructive=True, open_world=False),
+)
+
+
+def register_tool(registry: Registry) -> OwnTool:
+    """Return the tool that registers others."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = _tool_of(arguments)
+        if tool.name in OWN_NAMES:
+            words = f"{tool.name!r} is a tool of the gateway itself"
+            raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
+        if not may(visit.client.principal, "register", tool):
+            raise AccessDeniedError(
+                f"This credential may not register {tool.name!r}.", tool=tool.name
+            )
+        try:
+            # In a thread: it is kept when this returns.
+            await anyio.to_thread.run_sync(registry.register, tool)
+        except ToolConflictError:
+            words = f"a tool named {tool.name!r} is there already; unregister it first"
+            raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+        return answer(f"Registered {tool.name!r}; it is found from now on.", {"name": tool.name})
+
+    return OwnTool(REGISTER, run)
+
+
+def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
+    """Return the tool that takes definitions back."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = tools.find(arguments["tool_name"], visit.sight.to("register"))
+        if not tools.is_definition(tool):
+            words = f"{tool.name!r} was not registered with register_tool, so it stays"
+            raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
+        await anyio.to_thread.run_sync(partial(registry.unregister, tool.name))
+        return answer(f"Unregistered {tool.name!r}.", {"name": tool.name})
+
+    return OwnTool(UNREGISTER, run)
+
+
+def _tool_of(arguments: Mapping[str, Any]) -> Tool:
+    given = {**arguments, **object_in(arguments.get("tool_def"))}
+    missing = [
+        Violation(name, "is required, here or in `tool_def`")
+        for name in ("name", "description")
+        if not given.get(name)
+    ]
+    if missing:
+        raise InvalidArgumentsError(REGISTER.name, missing)
+    return Tool(
+        name=given["name"],
+        description=given["description"],
+        input_schema=_schema(given, "input_schema", "inputSchema") or {},
+        output_schema=_schema(given, "output_schema", "outputSchema"),
+        category=given.get("category"),
+        tags=tuple(given.get("tags") or ()),
+        server=given.get("mcp_server") or None,
+    )
+
+
+def _schema(given: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
+    for name in names:
+        value: object = given.get(name)
+        if isinstance(value, Mapping):
+            return object_in(value)  # pyright: ignore[reportUnknownArgumentType]
+    return None

@@ -1,0 +1,138 @@
+"""Sight: what one client may see and call, by its credential and by the address it came to."""
+
+from collections.abc import Callable
+
+import msgspec
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import AccessDeniedError, ServerNotFoundError
+from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.options import GatewayOptions, Profile
+from pegboard.hub import Hub
+from pegboard.model import Principal, Scope, Tool
+from pegboard.model.names import name_matcher
+from pegboard.policies import holds, may, may_use_server, visible_to
+
+__all__ = ["Admits", "Sight", "group_named"]
+
+Admits = Callable[[str | None, str | None, tuple[str, ...]], bool]
+"""Tells by server, name (``None``: any) and tags whether something belongs to a group."""
+
+
+class Sight:
+    """The part of a catalogue that exists for one client.
+
+    Args:
+        principal: who asks.
+        admits: what belongs to the address it came to; ``None`` for everything.
+        action: what for; a tool that this may not be done to does not exist.
+    """
+
+    def __init__(
+        self, principal: Principal, admits: Admits | None = None, *, action: Scope = "read"
+    ) -> None:
+        self.principal: Principal = principal
+        self._admits = admits
+        self.visible: Callable[[Tool], bool] | None = self._visible(action)
+        """Tells which tools exist; ``None`` when all do."""
+
+    def to(self, action: Scope) -> "Sight":
+        """Return what exists for this client when something else is to be done with it."""
+        return Sight(self.principal, self._admits, action=action)
+
+    @property
+    def reads(self) -> bool:
+        """True when anything at all may be found."""
+        return holds(self.principal, "read")
+
+    def sees(self, tool: Tool) -> bool:
+        """Tell whether a tool exists for this client."""
+        return self.visible is None or self.visible(tool)
+
+    def sees_of(self, server: str, name: str, tags: tuple[str, ...] = ()) -> bool:
+        """Tell whether a prompt or resource of a server exists for this client."""
+        if self._admits is not None and not self._admits(server, name, tags):
+            return False
+        return may_use_server(self.principal, "read", server, name=name)
+
+    def sees_server(self, server: str, tags: tuple[str, ...] = ()) -> bool:
+        """Tell whether anything of a server may exist for this client."""
+        if self._admits is not None and not self._admits(server, None, tags):
+            return False
+        anything = msgspec.structs.replace(self.principal, tools=("*",))
+        return may_use_server(anything, "read", server)
+
+    def check_call(self, tool: Tool) -> None:
+        """Refuse to call a tool that may only be looked at.
+
+        Raises:
+            AccessDeniedError: when it may not be called.
+        """
+        if not may(self.principal, "call", tool):
+            raise _denied(tool.name)
+
+    def check_use(self, server: str, name: str) -> None:
+        """Refuse to use what a server offers, when it may only be looked at.
+
+        Raises:
+            AccessDeniedError: when it may not be used.
+        """
+        if not may_use_server(self.principal, "call", server, name=name):
+            raise _denied(name)
+
+    def _visible(self, action: Scope) -> Callable[[Tool], bool] | None:
+        permitted = visible_to(self.principal, action)
+        admits = self._admits
+        if admits is None:
+            return permitted
+
+        def visible(tool: Tool) -> bool:
+            belongs = admits(tool.server, tool.name, tool.tags)
+            return belongs and (permitted is None or permitted(tool))
+
+        return visible
+
+
+def group_named(group: str, hub: Hub, options: GatewayOptions) -> Admits:
+    """Return what belongs to a profile, server or tag of this name.
+
+    Raises:
+        RpcError: when there is none.
+    """
+    profile = options.profiles.get(group)
+    if profile is not None:
+        return _of_profile(profile)
+    try:
+        hub.server(group)
+    except ServerNotFoundError:
+        if not _is_tag(group, hub):
+            words = f"Nothing is called {group!r} here: a group is a server, a tag or a profile."
+            raise RpcError(INVALID_PARAMS, words) from None
+        return lambda _server, _name, tags: group in tags
+    return lambda server, _name, _tags: server == group
+
+
+def _is_tag(group: str, hub: Hub) -> bool:
+    if any(group in hub.server(name).config.tags for name in hub.servers):
+        return True
+    return any(group in tool.tags for tool in hub.registry.tools())
+
+
+def _of_profile(profile: Profile) -> Admits:
+    of_server = name_matcher("servers", profile.servers)
+    of_name = name_matcher("tools", profile.tools)
+    wanted = frozenset(profile.tags)
+
+    def admits(server: str | None, name: str | None, tags: tuple[str, ...]) -> bool:
+        tagged = not wanted or not wanted.isdisjoint(tags)
+        return tagged and of_server(server or "") and (name is None or of_name(name))
+
+    return admits
+
+
+def _denied(name: str) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"{name!r} may be looked at but not called with this credential: it lacks the scope "
+        "`call`.",
+        tool=name,
+    )

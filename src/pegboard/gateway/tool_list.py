@@ -1,0 +1,157 @@
+"""ToolList: the visible tools of a registry by name, and in pages that are always the same."""
+
+import base64
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import ToolNotFoundError
+from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.sight import Sight
+from pegboard.model import CatalogChange, Tool
+from pegboard.model.names import nearest_names
+from pegboard.registry import Registry
+
+__all__ = ["Definition", "ToolList", "cursor_after", "definition_of", "position_of"]
+
+Definition = dict[str, Any]
+"""A tool as the protocol writes it."""
+
+
+class ToolList:
+    """Follows a registry. Looking a tool up costs nothing, however many change meanwhile.
+
+    Args:
+        registry: what to follow.
+        raw: gives the definition of a tool as its server wrote it, if it has one.
+    """
+
+    def __init__(self, registry: Registry, raw: Callable[[Tool], Mapping[str, Any] | None]) -> None:
+        self._registry = registry
+        self._raw = raw
+        self._tools: dict[str, Tool] = {}
+        self._names: list[str] | None = None
+        self.revision: int = 0
+        """Grows with every change."""
+        self._changing = threading.Lock()
+        with self._changing:
+            self.close: Callable[[], None] = registry.subscribe(self._take_in)
+            self._tools.update((tool.name, tool) for tool in registry.tools())
+
+    def find(self, name: object, sight: Sight) -> Tool:
+        """Return a tool that exists for a client.
+
+        Raises:
+            ToolNotFoundError: when there is none, with names of others that are like it.
+        """
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None or not sight.sees(tool):
+            others = (it.name for it in self.seen(sight))
+            raise ToolNotFoundError(name, nearest=nearest_names(name, others))
+        return tool
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as the protocol writes it, with all that its server said of it."""
+        return definition_of(tool, self._raw(tool))
+
+    def is_definition(self, tool: Tool) -> bool:
+        """Tell whether a tool is only described here, and nothing could run it."""
+        return self._registry.is_definition(tool.name)
+
+    def seen(self, sight: Sight) -> Iterable[Tool]:
+        """Return the tools that exist for a client, in the order of their names."""
+        tools = self._tools
+        every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
+        return every if sight.visible is None else filter(sight.visible, every)
+
+    def page(self, sight: Sight, cursor: object, size: int) -> tuple[list[Definition], str | None]:
+        """Return the definitions of one page, and the cursor of the next.
+
+        Raises:
+            RpcError: when it is no cursor of ours.
+        """
+        after = position_of(cursor)
+        names, tools = self._sorted(), self._tools
+        page: list[Definition] = []
+        last = ""
+        for index in range(bisect_right(names, after) if after else 0, len(names)):
+            tool = tools.get(names[index])
+            if tool is None or not sight.sees(tool):
+                continue
+            if len(page) == size:
+                return page, cursor_after(last)
+            page.append(self.definition(tool))
+            last = tool.name
+        return page, None
+
+    def _sorted(self) -> list[str]:
+        names = self._names
+        if names is None:
+            # With the lock: otherwise a change in between would be forgotten.
+            with self._changing:
+                names = self._names = sorted(self._tools)
+        return names
+
+    def _take_in(self, change: CatalogChange) -> None:
+        with self._changing:
+            self.revision += 1
+            for tool in change.removed:
+                self._tools.pop(tool.name, None)
+            for tool in (*change.added, *change.changed):
+                self._tools[tool.name] = tool
+            if change.added or change.removed:
+                self._names = None
+
+
+def definition_of(tool: Tool, raw: Mapping[str, Any] | None = None) -> Definition:
+    """Return a tool as the protocol writes it, with all that its server said of it."""
+    schema = tool.input_schema
+    if schema.get("type") != "object":
+        # What the protocol wants to see there, whatever the server left out.
+        schema = {**schema, "type": "object"}
+    if raw is not None:
+        return {**raw, "name": tool.name, "inputSchema": schema}
+    hints = tool.annotations
+    definition: Definition = {"name": tool.name}
+    if hints.title is not None:
+        definition["title"] = hints.title
+    definition["description"] = tool.description
+    definition["inputSchema"] = schema
+    if tool.output_schema is not None:
+        definition["outputSchema"] = tool.output_schema
+    said = {
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": hints.open_world,
+    }
+    said = {key: value for key, value in said.items() if value is not None}
+    if said:
+        definition["annotations"] = said
+    return definition
+
+
+def cursor_after(position: str) -> str:
+    """Return the cursor that goes on after a position."""
+    encoded = position.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
+
+
+def position_of(cursor: object) -> str:
+    """Return the position that a cursor stands for; empty at the beginning.
+
+    Raises:
+        RpcError: when it is no cursor of ours.
+    """
+    if cursor is None:
+        return ""
+    try:
+        text = str(cursor)
+        padded = text + "=" * (-len(text) % 4)
+        position = base64.b64decode(padded, altchars=b"-_", validate=True)
+        return position.decode("utf-8", "surrogatepass")
+    except ValueError:
+        raise RpcError(INVALID_PARAMS, "This is no cursor of ours; list from the start.") from None

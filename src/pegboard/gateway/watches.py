@@ -1,0 +1,82 @@
+"""Watches: the resources that clients want to hear of, and the servers that tell of them."""
+
+import logging
+from collections.abc import Iterable
+
+import anyio
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import PegboardError
+from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.listener import Listener
+from pegboard.gateway.own_tool import Visit
+from pegboard.gateway.resources import Resources
+from pegboard.hub import Hub
+
+__all__ = ["Watches"]
+
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+MOST = 1000
+"""So many resources one client may want to hear of."""
+
+
+class Watches:
+    """Subscribes to resources of one hub for its clients.
+
+    Args:
+        hub: whose servers tell.
+        seconds: how long a client waits until they have agreed.
+    """
+
+    def __init__(self, hub: Hub, *, seconds: float) -> None:
+        self._hub = hub
+        self._seconds = seconds
+
+    async def add(self, listener: Listener, uri: str, origin: tuple[str, str]) -> None:
+        """Have a listener told when a resource changes.
+
+        Raises:
+            RpcError: when it watches too many already.
+            UpstreamError: when its server cannot be asked, or does not agree.
+        """
+        if uri in listener.uris:
+            return
+        if len(listener.uris) >= MOST:
+            raise RpcError(INVALID_PARAMS, f"A client may watch {MOST} resources, and no more.")
+        listener.uris[uri] = origin
+        try:
+            await self._hub.server(origin[0]).subscribe(origin[1])
+        except BaseException:
+            listener.uris.pop(uri, None)
+            raise
+
+    async def add_all(
+        self, listener: Listener, uris: Iterable[str], resources: Resources, visit: Visit
+    ) -> None:
+        """Have a listener told of those that exist for it, and whose servers agree in time."""
+
+        async def add(uri: str) -> None:
+            try:
+                origin = await resources.usable(uri, visit)
+                if origin is not None:
+                    await self.add(listener, uri, origin)
+            except (RpcError, PegboardError) as error:
+                # What is not acknowledged is not promised.
+                logger.debug("not_watched: %s: %s", uri, error)
+
+        with anyio.move_on_after(self._seconds):
+            async with anyio.create_task_group() as group:
+                for uri in list(dict.fromkeys(uris))[:MOST]:
+                    group.start_soon(add, uri)
+
+    async def remove(self, listener: Listener, uris: Iterable[str]) -> None:
+        """Have a listener told no more of these."""
+        for uri in uris:
+            origin = listener.uris.pop(uri, None)
+            if origin is None:
+                continue
+            try:
+                await self._hub.server(origin[0]).unsubscribe(origin[1])
+            except PegboardError as error:
+                logger.debug("not_unsubscribed: %s: %s", uri, error)

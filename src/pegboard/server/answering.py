@@ -1,0 +1,58 @@
+"""Answering: what the wires need of a gateway."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pegboard.gateway.exchange import Channel, Client, Exchange, Face
+
+__all__ = ["Answering"]
+
+
+class Answering(Protocol):
+    """Answers requests of clients, whatever wire they come by; `Gateway` is the one there is."""
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Name and version, as clients are told."""
+        ...
+
+    def instructions_for(self, face: Face) -> str:
+        """Return what a model is told about this server."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls are taken."""
+        ...
+
+    def capabilities(self, client_version: str) -> dict[str, Any]:
+        """Return what a client of this protocol version is told that we can do."""
+        ...
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the raw result of a request.
+
+        Raises:
+            RpcError: what is answered instead.
+        """
+        ...
+
+    async def notified(self, exchange: Exchange) -> None:
+        """Take a notification of a client."""
+        ...
+
+    def connected(self, client: Client, channel: Channel) -> None:
+        """Hear that a session of the handshake era is up, and the way back to it."""
+        ...
+
+    def disconnected(self, session: str) -> None:
+        """Hear that a session is over."""
+        ...
+
+    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool as this client sees it, if it does."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse new calls, and wait so long for those under way."""
+        ...

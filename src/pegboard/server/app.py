@@ -1,0 +1,150 @@
+"""App: what is at which address; an ASGI application."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+from mcp_types import INVALID_REQUEST
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import Receive, Scope, Send
+
+from pegboard.gateway.exchange import RpcError, Surface
+from pegboard.policies import may_operate
+from pegboard.server.attendance import Attendance
+from pegboard.server.authentication import Reception
+from pegboard.server.browsers import admit_page
+from pegboard.server.front_desk import FrontDesk
+from pegboard.server.handshake_http import HandshakeHttp
+from pegboard.server.health import Health
+from pegboard.server.hosts import Hosts
+from pegboard.server.http_request import BodyTooLargeError, ClientGoneError, HttpRequest
+from pegboard.server.limits import Limits
+from pegboard.server.messages import internal_error
+from pegboard.server.metrics import CONTENT_TYPE
+from pegboard.server.modern_http import ModernHttp
+from pegboard.server.places import place_of
+from pegboard.server.sse_http import MESSAGES, SseHttp
+
+__all__ = ["App"]
+
+logger = logging.getLogger(__name__)
+
+
+class App:
+    """The whole HTTP face of a gateway: open it, then let an ASGI server serve it."""
+
+    def __init__(
+        self,
+        desk: FrontDesk,
+        *,
+        reception: Reception | None = None,
+        hosts: Hosts | None = None,
+        limits: Limits | None = None,
+        surface: Surface = "search",
+    ) -> None:
+        limits = Limits() if limits is None else limits
+        self._desk = desk
+        self._reception = Reception() if reception is None else reception
+        self._hosts = Hosts() if hosts is None else hosts
+        self._surface: Surface = surface
+        self._attendance = Attendance()
+        self._modern = ModernHttp(
+            desk, reception=self._reception, attendance=self._attendance, limits=limits
+        )
+        self._handshake = HandshakeHttp(desk, limits=limits)
+        self._sse = SseHttp(desk, limits=limits)
+        self.health = Health(desk)
+        """To be told when the process is to end."""
+        self._watch()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Self]:
+        """Serve for as long as this is open; then whatever still runs is cancelled."""
+        async with self._attendance.open(), self._handshake.open(), self._sse.open():
+            yield self
+
+    async def drain(self, seconds: float) -> None:
+        """Let no new calls begin, and wait so long for those under way."""
+        await self._desk.gateway.drain(seconds)
+
+    def end_streams(self) -> None:
+        """End whatever would not end by itself: open streams, and calls that took too long."""
+        self._attendance.cancel_all()
+        self._handshake.end_all()
+        self._sse.end_all()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"Nothing here speaks {scope['type']!r}.")
+        request = HttpRequest(scope, receive, send)
+        try:
+            await self._serve(request)
+        except ClientGoneError:
+            pass
+        except BodyTooLargeError:
+            # The connection stays open and the rest is thrown away: closing it now would reset it,
+            # and the client would never read why.
+            await request.refuse(413, RpcError(INVALID_REQUEST, "Request body too large"))
+        except Exception:
+            logger.exception("A request could not be served.")
+            if not request.is_answered:
+                await request.refuse(500, internal_error())
+
+    async def _serve(self, request: HttpRequest) -> None:
+        if await self.health.answer(request):
+            return
+        if not await admit_page(request, self._hosts) or await self._reception.describe(request):
+            return
+        path = request.scope["path"]
+        place = place_of(path, self._surface)
+        if place is None and path not in (MESSAGES, "/metrics"):
+            await request.refuse(404, RpcError(INVALID_REQUEST, "There is nothing at this address"))
+            return
+        if not await self._reception.admit(request):
+            return
+        if place is None:
+            await (self._sse.serve_message(request) if path == MESSAGES else self._measure(request))
+            return
+        request.face = place.face
+        if place.wire == "sse":
+            await self._sse.serve_stream(request)
+            return
+        version = request.headers.get("mcp-protocol-version")
+        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._handshake.serve(request)
+        else:
+            await self._modern.serve(request)
+
+    async def _measure(self, request: HttpRequest) -> None:
+        if not may_operate(request.principal):
+            said = RpcError(INVALID_REQUEST, "Metrics are for operators: the scope is `admin`.")
+            await request.refuse(403, said, headers=self._reception.wants_scope("admin"))
+            return
+        await request.answer(200, await self._desk.metrics.page(), kind=CONTENT_TYPE)
+
+    def _watch(self) -> None:
+        metrics = self._desk.metrics
+        metrics.watch(
+            "requests_running",
+            "Requests being answered.",
+            (),
+            lambda: {(): float(self._desk.running)},
+        )
+        metrics.watch(
+            "tasks",
+            "Tasks of the event loop.",
+            (),
+            lambda: {(): float(len(anyio.get_running_tasks()))},
+        )
+        metrics.watch(
+            "sessions",
+            "Sessions of the handshake era.",
+            ("wire",),
+            lambda: {
+                ("http",): float(self._handshake.sessions),
+                ("sse",): float(self._sse.sessions),
+            },
+        )

@@ -1,0 +1,89 @@
+"""Who sent a request; without an answer to that, nothing else is looked at."""
+
+from collections.abc import Callable
+
+from mcp_types import INVALID_REQUEST
+
+from pegboard.auth import (
+    Authenticator,
+    AuthSettings,
+    OpenDoor,
+    challenge,
+    credential_in,
+    metadata_path,
+    resource_metadata,
+    scope_challenge,
+)
+from pegboard.errors import AuthenticationFailedError
+from pegboard.gateway.exchange import RpcError
+from pegboard.model.principal import LOCAL, Scope
+from pegboard.server.http_request import Header, HttpRequest
+
+__all__ = ["Reception"]
+
+OnRefusal = Callable[[HttpRequest, AuthenticationFailedError], object]
+"""Told of everybody who was not let in."""
+
+_WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+class Reception:
+    """Asks everybody who they are, at every request."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator | None = None,
+        *,
+        settings: AuthSettings | None = None,
+        on_refusal: OnRefusal | None = None,
+    ) -> None:
+        self._authenticator = OpenDoor() if authenticator is None else authenticator
+        self._settings = AuthSettings() if settings is None else settings
+        self._is_open = isinstance(self._authenticator, OpenDoor)
+        self._on_refusal = on_refusal
+        self._metadata = resource_metadata(self._settings)
+        self._metadata_paths = {_WELL_KNOWN, metadata_path(self._settings)}
+
+    def wants_scope(self, scope: Scope) -> list[Header]:
+        """Return the headers of an answer to somebody who lacks a scope."""
+        words = scope_challenge(self._settings, scope)
+        return [(b"www-authenticate", words.encode("latin-1", "replace"))]
+
+    async def admit(self, request: HttpRequest) -> bool:
+        """Write down who sent a request; if nobody knows, answer it and return false."""
+        if self._is_open:
+            # Whatever they send besides: some programs always send something.
+            request.principal = LOCAL
+            return True
+        headers = request.headers
+        try:
+            if request.has_twice("authorization") or request.has_twice("x-api-key"):
+                # Whoever stands before us may have looked at another one than we would.
+                words = "Send one credential, and only once."
+                raise AuthenticationFailedError(words, reason="malformed")  # noqa: TRY301 - as below
+            credential = credential_in(headers.get("authorization"), headers.get("x-api-key"))
+            request.principal = await self._authenticator.authenticate(credential)
+        except AuthenticationFailedError as error:
+            if self._on_refusal is not None:
+                self._on_refusal(request, error)
+            await self._turn_away(request, error)
+            return False
+        return True
+
+    async def describe(self, request: HttpRequest) -> bool:
+        """Answer a question for our OAuth metadata; return false if it is none."""
+        if self._metadata is None or request.scope["path"] not in self._metadata_paths:
+            return False
+        # Anybody may know where tokens are to be had, pages in a browser included.
+        await request.answer_json(
+            200, self._metadata, headers=[(b"access-control-allow-origin", b"*")]
+        )
+        return True
+
+    async def _turn_away(self, request: HttpRequest, error: AuthenticationFailedError) -> None:
+        said = RpcError(INVALID_REQUEST, str(error), {"reason": error.reason})
+        if error.reason == "unavailable":
+            await request.refuse(503, said, headers=[(b"retry-after", b"5")])
+            return
+        words = challenge(self._settings, error).encode("latin-1", "replace")
+        await request.refuse(401, said, headers=[(b"www-authenticate", words)])

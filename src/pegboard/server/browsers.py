@@ -1,0 +1,53 @@
+"""Pages in a browser that talk to us: which may, and what their browser wants to hear."""
+
+from mcp_types import INVALID_REQUEST
+from starlette.types import Message
+
+from pegboard.gateway.exchange import RpcError
+from pegboard.server.hosts import Hosts
+from pegboard.server.http_request import HttpRequest
+
+__all__ = ["admit_page"]
+
+_PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+    (b"access-control-max-age", b"600"),
+]
+_EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after"
+
+
+async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
+    """Look where a request comes from and goes to; if it must not, answer it and return false."""
+    if not hosts.permits_host(request.headers.get("host", "")):
+        words = "Invalid Host header: this name is not known here; see `--allow-host`."
+        await request.refuse(421, RpcError(INVALID_REQUEST, words))
+        return False
+    origin = request.headers.get("origin")
+    if origin is None:
+        return True
+    if not hosts.permits_origin(origin):
+        words = "Invalid Origin header: pages from there are not admitted; see `--allow-origin`."
+        await request.refuse(403, RpcError(INVALID_REQUEST, words))
+        return False
+    _speak_to(request, origin.encode("latin-1"))
+    if request.method == "OPTIONS":
+        wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
+        await request.answer(204, headers=[*_PREFLIGHT, (b"access-control-allow-headers", wanted)])
+        return False
+    return True
+
+
+def _speak_to(request: HttpRequest, origin: bytes) -> None:
+    send = request.send
+    added = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", _EXPOSED),
+        (b"vary", b"origin"),
+    ]
+
+    async def send_to_page(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    request.send = send_to_page

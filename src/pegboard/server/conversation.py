@@ -1,0 +1,172 @@
+"""Conversation: one client of the handshake era, from ``initialize`` until it leaves."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.dispatcher import DispatchContext, Outbound
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from msgspec.structs import replace
+
+from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
+from pegboard.model.principal import Principal
+from pegboard.server.front_desk import FrontDesk
+
+__all__ = ["INLINE", "Conversation", "SessionChannel", "principal_in"]
+
+logger = logging.getLogger(__name__)
+
+INLINE = frozenset({"initialize"})
+"""What is answered before the next message is read."""
+
+SLOWEST_READER = 30.0
+"""A notification that a client does not take within so many seconds is dropped."""
+
+Context = DispatchContext[TransportContext]
+Params = Mapping[str, Any] | None
+
+
+class SessionChannel:
+    """The way back to a client of the handshake era: of one request, or of its whole session."""
+
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification, unless the client is gone or does not read."""
+        with anyio.move_on_after(SLOWEST_READER):
+            await self._outbound.notify(method, params)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request, and return what the client answers.
+
+        Raises:
+            RpcError: when it answers with an error, or cannot be asked.
+        """
+        try:
+            return await self._outbound.send_raw_request(method, params)
+        except MCPError as error:
+            said = error.error
+            raise RpcError(said.code, said.message, said.data) from error
+
+
+class Conversation:
+    """A session: the handshake, then each request to the gateway with what the client said."""
+
+    def __init__(self, desk: FrontDesk, *, session: str, principal: Principal, face: Face) -> None:
+        self._desk = desk
+        self.client = Client(
+            principal=principal,
+            era="legacy",
+            version=LATEST_HANDSHAKE_VERSION,
+            face=face,
+            session=session,
+        )
+        """Who it is, as far as it has said."""
+        self._outbound: Outbound | None = None
+        self._is_open = False
+        self._is_known = False
+
+    async def run(
+        self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]
+    ) -> None:
+        """Talk until the client leaves."""
+        dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=INLINE)
+        self.begin(dispatcher)
+        try:
+            await dispatcher.run(self.on_request, self.on_notify)
+        finally:
+            self.end()
+
+    def begin(self, outbound: Outbound) -> None:
+        """Learn how the client is reached outside of its requests."""
+        self._outbound = outbound
+
+    def end(self) -> None:
+        """Let the gateway forget the client."""
+        if self._is_known:
+            self._is_known = False
+            self._desk.gateway.disconnected(self.client.session)
+
+    async def on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
+        """Return the result of a request.
+
+        Raises:
+            MCPError: what is answered instead.
+        """
+        if method == "initialize":
+            return self._initialize(params or {})
+        if not self._is_open and method != "ping":
+            raise MCPError(INVALID_PARAMS, "The first request of a session is `initialize`.")
+        try:
+            return await self._desk.answer(self._exchange(context, method, params))
+        except RpcError as error:
+            raise MCPError(error.code, error.message, error.data) from error
+        except Exception as error:
+            logger.exception("A request could not be answered: %s.", method)
+            raise MCPError(INTERNAL_ERROR, "Internal server error") from error
+
+    async def on_notify(self, context: Context, method: str, params: Params) -> None:
+        """Take a notification."""
+        if not self._is_open:
+            return
+        if method == "notifications/initialized":
+            if not self._is_known and self._outbound is not None:
+                self._is_known = True
+                self._desk.gateway.connected(self.client, SessionChannel(self._outbound))
+            return
+        await self._desk.gateway.notified(self._exchange(context, method, params))
+
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        wanted, capabilities, info = (
+            params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo")
+        )
+        if not (
+            isinstance(wanted, str) and isinstance(capabilities, dict) and isinstance(info, dict)
+        ):
+            words = "`initialize` needs protocolVersion, capabilities and clientInfo."
+            raise MCPError(INVALID_PARAMS, words)
+        version = wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+        self.client = replace(
+            self.client,
+            version=version,
+            capabilities=cast("dict[str, Any]", capabilities),
+            info=cast("dict[str, Any]", info),
+        )
+        self._is_open = True
+        answer: dict[str, Any] = {
+            "protocolVersion": version,
+            "capabilities": self._desk.gateway.capabilities(version),
+            "serverInfo": dict(self._desk.gateway.info),
+        }
+        words = self._desk.gateway.instructions_for(self.client.face)
+        return {**answer, "instructions": words} if words else answer
+
+    def _exchange(self, context: Context, method: str, params: Params) -> Exchange:
+        client = self.client
+        principal = principal_in(context)
+        if principal is not None and principal is not client.principal:
+            # What is granted may have changed since the session was opened.
+            client = replace(client, principal=principal)
+        return Exchange(
+            id=context.request_id,
+            method=method,
+            params=params or {},
+            client=client,
+            channel=SessionChannel(context),
+        )
+
+
+def principal_in(context: Context) -> Principal | None:
+    """Return who sent the HTTP request by which a message came, if it came by one."""
+    metadata = context.message_metadata
+    if not isinstance(metadata, ServerMessageMetadata) or metadata.request_context is None:
+        return None
+    return metadata.request_context.scope.get("pegboard.principal")

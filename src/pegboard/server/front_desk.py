@@ -1,0 +1,105 @@
+"""FrontDesk: what happens around every request, whatever wire it came by."""
+
+import time
+from typing import Any
+
+import anyio
+
+from pegboard.auth import CallLimits
+from pegboard.errors import RateLimitedError
+from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.observe import Audit
+from pegboard.server.answering import Answering
+from pegboard.server.metrics import Metrics
+from pegboard.server.opening import Opening
+from pegboard.server.tracing import continued, trace_in
+
+__all__ = ["RATE_LIMITED", "FrontDesk"]
+
+RATE_LIMITED = -32011
+"""The code of the error that says: later."""
+
+_AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
+"""What can be answered while the servers are still starting."""
+_LIMITED = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+
+class FrontDesk:
+    """Lets callers to the gateway who keep within their limits, and counts them."""
+
+    def __init__(
+        self,
+        gateway: Answering,
+        *,
+        limits: CallLimits | None = None,
+        metrics: Metrics | None = None,
+        opening: Opening | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        self.gateway = gateway
+        """What answers."""
+        self._limits = CallLimits() if limits is None else limits
+        self.metrics = Metrics() if metrics is None else metrics
+        self._opening = opening
+        self._audit = audit
+        self.running = 0
+        """How many requests are being answered."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls are taken, and the servers were started."""
+        has_started = self._opening is None or self._opening.is_done
+        return has_started and self.gateway.is_ready
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the raw result of a request.
+
+        Raises:
+            RpcError: what is answered instead.
+        """
+        outcome = "error"
+        started = time.perf_counter()
+        self.running += 1
+        try:
+            result = await self._answer(exchange)
+        except anyio.get_cancelled_exc_class():
+            outcome = "cancelled"
+            raise
+        except RpcError as error:
+            outcome = "limited" if error.code == RATE_LIMITED else "error"
+            raise
+        else:
+            outcome = "ok"
+            return result
+        finally:
+            self.running -= 1
+            seconds = time.perf_counter() - started
+            self.metrics.note_request(exchange.method, outcome, seconds)
+
+    async def _answer(self, exchange: Exchange) -> dict[str, Any]:
+        if self._opening is not None and exchange.method not in _AT_ONCE:
+            await self._opening.wait()
+        if exchange.method in _LIMITED:
+            try:
+                admission = self._limits.admit(exchange.client.principal)
+            except RateLimitedError as error:
+                self._note_limit(exchange)
+                data = {"retryAfter": error.retry_after}
+                raise RpcError(RATE_LIMITED, str(error), data) from error
+            with admission:
+                return await self._traced(exchange)
+        return await self._traced(exchange)
+
+    def _note_limit(self, exchange: Exchange) -> None:
+        if self._audit is not None:
+            principal = exchange.client.principal
+            self._audit.note(
+                exchange.method, "refused", principal=principal, reason=RateLimitedError.code
+            )
+
+    async def _traced(self, exchange: Exchange) -> dict[str, Any]:
+        carrier = trace_in(exchange.params)
+        if carrier is None:
+            return await self.gateway.answer(exchange)
+        with continued(carrier, exchange.method):
+            return await self.gateway.answer(exchange)

@@ -1,0 +1,72 @@
+"""Hosts: which names and origins a request may come under, against DNS rebinding.
+
+A page of a foreign site can make a browser send requests to this machine, if the site's name is
+made to point here. Such a request says in ``Host`` the name of that site, and its own in
+``Origin``. An address in ``Host`` is no name, and cannot have been made to point anywhere.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+__all__ = ["Hosts", "is_loopback"]
+
+
+class Hosts:
+    """Decides by the headers ``Host`` and ``Origin`` alone."""
+
+    def __init__(
+        self, *, names: Iterable[str] = (), origins: Iterable[str] = (), any_name: bool = False
+    ) -> None:
+        self._names = frozenset(name.lower() for name in names)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._any_name = any_name
+        self.permits_host = lru_cache(256)(self._permits_host)
+        self.permits_origin = lru_cache(256)(self._permits_origin)
+
+    def _permits_host(self, host: str) -> bool:
+        """Tell whether a request under this ``Host`` is meant for us."""
+        if self._any_name:
+            return True
+        name = _name_in(host)
+        return name is not None and (_is_address(name) or name in self._names or _is_local(name))
+
+    def _permits_origin(self, origin: str) -> bool:
+        """Tell whether a page of this ``Origin`` may talk to us."""
+        if origin.lower() in self._origins or "*" in self._origins:
+            return True
+        try:
+            name = urlsplit(origin).hostname
+        except ValueError:
+            return False
+        return name is not None and (_is_local(name) or is_loopback(name))
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches a host."""
+    if _is_local(host):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_local(name: str) -> bool:
+    return name.lower().rstrip(".") == "localhost"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_in(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None

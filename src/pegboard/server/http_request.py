@@ -1,0 +1,132 @@
+"""HttpRequest: one request as it comes in, and how it is answered."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from pegboard.gateway.exchange import Face, RpcError
+from pegboard.model.principal import Principal
+from pegboard.server.messages import RequestId, encode, error_message
+
+__all__ = ["EVENT_STREAM", "BodyTooLargeError", "ClientGoneError", "Header", "HttpRequest"]
+
+Header = tuple[bytes, bytes]
+
+EVENT_STREAM: list[Header] = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+]
+"""The headers of an answer that comes piece by piece."""
+
+
+_NOBODY = Principal(subject="")
+"""Who sends a request as long as nobody has asked: somebody who may do nothing."""
+
+
+class BodyTooLargeError(Exception):
+    """A request brings along more than is taken."""
+
+
+class ClientGoneError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class HttpRequest:
+    """A request, the client it comes from, and what this client sees at this address."""
+
+    __slots__ = ("face", "headers", "is_answered", "principal", "receive", "scope", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.headers = {
+            name.decode("latin-1"): value.strip(b" \t").decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        """By name in small letters; of several with one name, the last."""
+        self.principal: Principal = _NOBODY
+        self.face = Face()
+        self.is_answered = False
+        """Whether an answer was begun, as far as it was sent from here."""
+
+    @property
+    def method(self) -> str:
+        """The verb of HTTP, in capitals."""
+        return self.scope["method"]
+
+    def has_twice(self, name: str) -> bool:
+        """Tell whether a header came more than once."""
+        if len(self.headers) == len(self.scope["headers"]):
+            return False
+        wanted = name.encode("latin-1")
+        return sum(it == wanted for it, _ in self.scope["headers"]) > 1
+
+    @property
+    def source(self) -> str:
+        """The address of whoever sent it, as far as this machine knows."""
+        client = self.scope.get("client")
+        return "" if client is None else str(client[0])
+
+    async def body(self, *, at_most: int) -> bytes:
+        """Return everything that was sent with it. The server looks after the time that takes.
+
+        Raises:
+            BodyTooLargeError: when that is more than so many bytes.
+            ClientGoneError: when the client went before it had sent all.
+        """
+        length = self.headers.get("content-length", "0")
+        if not (length.isdecimal() and int(length[:20]) <= at_most):
+            raise BodyTooLargeError
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise ClientGoneError
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > at_most:
+                raise BodyTooLargeError
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def answer(
+        self, status: int, body: bytes = b"", *, kind: bytes = b"", headers: Iterable[Header] = ()
+    ) -> None:
+        """Send a whole answer."""
+        self.is_answered = True
+        said = [(b"content-length", b"%d" % len(body)), *headers]
+        if kind:
+            said.append((b"content-type", kind))
+        await self.send({"type": "http.response.start", "status": status, "headers": said})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def answer_json(self, status: int, value: Any, *, headers: Iterable[Header] = ()) -> None:
+        """Send a value as JSON, or bytes that are JSON already."""
+        body = value if isinstance(value, bytes) else encode(value)
+        await self.answer(status, body, kind=b"application/json", headers=headers)
+
+    async def refuse(
+        self,
+        status: int,
+        error: RpcError,
+        *,
+        request_id: RequestId | None = None,
+        headers: Iterable[Header] = (),
+    ) -> None:
+        """Send a JSON-RPC error."""
+        await self.answer_json(status, error_message(request_id, error), headers=headers)
+
+    def replay(self, body: bytes) -> None:
+        """Let the body be read once more, by somebody who reads for themselves."""
+        first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        receive_more = self.receive
+
+        async def receive() -> Message:
+            return first.pop() if first else await receive_more()
+
+        self.receive = receive

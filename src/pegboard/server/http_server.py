@@ -1,0 +1,138 @@
+"""HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
+
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pegboard.errors import ConfigError
+from pegboard.server.limits import Limits
+
+__all__ = ["HttpServer", "listen_on"]
+
+_LOOK_EVERY = 1.0
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an application; whoever runs it decides when it ends."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits, end_within: int = 5) -> None:
+        protocol: Any = partial(_Connection, limits=limits)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                ws="none",
+                lifespan="off",
+                loop="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=limits.connections,
+                timeout_keep_alive=int(limits.keep_alive_seconds),
+                timeout_graceful_shutdown=end_within,
+            )
+        )
+        self._limits = limits
+        self._is_ending = anyio.Event()
+
+    def end(self, *, at_once: bool = False) -> None:
+        """Take no more connections, and let `serve` return when those that are open are done."""
+        self.should_exit = True
+        self.force_exit = self.force_exit or at_once
+        self._is_ending.set()
+
+    async def main_loop(self) -> None:
+        """Wait for the end, and set the clock of the header ``Date`` meanwhile."""
+        while not self.should_exit:
+            await self.on_tick(0)
+            with anyio.move_on_after(_LOOK_EVERY):
+                await self._is_ending.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals alone: uvicorn would send them again at the end."""
+        yield
+
+    async def close_slow_connections(self) -> None:
+        """Close, for as long as this runs, connections that do not finish what they began."""
+        while True:
+            await anyio.sleep(_LOOK_EVERY)
+            limit = anyio.current_time() - self._limits.request_seconds
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, _Connection) and connection.reading_since < limit:
+                    connection.transport.abort()
+
+
+def listen_on(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address; port 0 takes any that is free.
+
+    Raises:
+        ConfigError: when that is not possible.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _cannot_listen(host, port, error) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise _cannot_listen(host, port, error) from error
+    return listener
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"Cannot listen on {host}:{port}: {error.strerror or error}. "
+        "Choose another with `--host` and `--port`."
+    )
+
+
+class _Connection(HttpToolsProtocol):
+    """Bounds the headers, which the parser would collect for ever, and the time they take."""
+
+    def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._most = limits.headers
+        self._head: int | None = 0
+        """Bytes of the headers that are being read; ``None`` behind them."""
+        self.reading_since: float = self.loop.time()
+        """Since when a request is being read; later than anything if none is."""
+
+    def data_received(self, data: bytes) -> None:
+        before = self._head
+        super().data_received(data)
+        if before is not None and self._head is not None:
+            self._head += len(data)
+            if self._head > self._most and not self.transport.is_closing():
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        self.reading_since = self.loop.time()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.reading_since = float("inf")
+        super().on_message_complete()

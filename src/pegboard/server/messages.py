@@ -1,0 +1,135 @@
+"""JSON-RPC messages as bytes: read within limits, written as they are sent."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+import msgspec
+from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+
+from pegboard.gateway.exchange import RpcError
+
+__all__ = [
+    "MOST_LEVELS",
+    "PING",
+    "RequestId",
+    "as_event",
+    "closing_error",
+    "encode",
+    "error_message",
+    "internal_error",
+    "is_request",
+    "is_request_id",
+    "not_a_request",
+    "notification_message",
+    "read_json",
+    "result_message",
+]
+
+RequestId = str | int
+
+MOST_LEVELS = 200
+"""How deep a message may be nested."""
+
+PING = b": ping\r\n\r\n"
+"""What is sent on an event stream to keep it open; it says nothing."""
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_json(body: bytes) -> Any:
+    """Return what a body says.
+
+    Raises:
+        RpcError: when it is no JSON, or nested too deeply.
+    """
+    try:
+        value = _decode(body)
+    except (ValueError, RecursionError):  # msgspec's errors, and broken UTF-8, are ValueErrors
+        raise RpcError(PARSE_ERROR, "Parse error") from None
+    # Without so many brackets it cannot be that deep, and that is soon counted.
+    if body.count(b"{") + body.count(b"[") > MOST_LEVELS and not _is_shallow(value):
+        raise RpcError(PARSE_ERROR, f"Parse error: nested deeper than {MOST_LEVELS} levels")
+    return value
+
+
+def is_request_id(value: object) -> TypeGuard[RequestId]:
+    """Tell whether this can be the id of a request."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def is_request(message: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a message has the form of a request, or of a notification if it has no id."""
+    if not isinstance(message, dict):
+        return False
+    it: dict[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
+    return (
+        it.get("jsonrpc") == "2.0"
+        and isinstance(it.get("method"), str)
+        and ("id" not in it or is_request_id(it["id"]))
+        and isinstance(it.get("params"), dict | None)
+    )
+
+
+def not_a_request() -> RpcError:
+    """Return what is answered to JSON that is no single request or notification."""
+    words = "Body must be a single JSON-RPC request or notification object"
+    return RpcError(INVALID_REQUEST, words)
+
+
+def internal_error() -> RpcError:
+    """Return what a client is told of a mistake of ours; the log has the rest."""
+    return RpcError(INTERNAL_ERROR, "Internal server error")
+
+
+def closing_error() -> RpcError:
+    """Return what is answered to a request that is under way when the process ends."""
+    return RpcError(INTERNAL_ERROR, "The server is shutting down; please ask again")
+
+
+def result_message(request_id: RequestId | None, result: Mapping[str, Any]) -> bytes:
+    """Return the answer to a request."""
+    return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def error_message(request_id: RequestId | None, error: RpcError) -> bytes:
+    """Return the answer to a request that failed; without an id when it was not understood."""
+    said: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        said["data"] = error.data
+    return encode({"jsonrpc": "2.0", "id": request_id, "error": said})
+
+
+def notification_message(method: str, params: Mapping[str, Any]) -> bytes:
+    """Return a notification."""
+    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def as_event(message: bytes) -> bytes:
+    """Return a message as an event of an event stream."""
+    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
+
+
+def encode(value: object) -> bytes:
+    """Return a value as JSON on one line, whatever text is in it."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which JSON can say only as an escape.
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _is_shallow(value: object) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MOST_LEVELS):
+        level = [
+            child
+            for it in level
+            if isinstance(it, dict | list)
+            for child in (it.values() if isinstance(it, dict) else it)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return True
+    return False

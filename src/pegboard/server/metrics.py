@@ -1,0 +1,143 @@
+"""Metrics: what happened since the start, and how things are, for Prometheus."""
+
+import importlib
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import anyio.to_thread
+
+from pegboard.model import CallRecord
+
+__all__ = ["Gauge", "Metrics"]
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds: the upper ends of the parts of a histogram."""
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[str, ...]
+Gauge = Callable[[], Mapping[Labels, float]]
+"""Looked at whenever somebody asks: values by their labels."""
+
+_METHODS = frozenset({
+    "completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list",
+    "resources/list", "resources/read", "resources/subscribe", "resources/templates/list",
+    "resources/unsubscribe", "server/discover", "subscriptions/listen", "tools/call", "tools/list",
+})  # fmt: skip
+
+
+class Metrics:
+    """Counts by server and outcome, never by tool: there are thousands of those.
+
+    It counts in plain numbers; the library that writes them down is loaded when somebody asks.
+    """
+
+    def __init__(self) -> None:
+        self._requests: defaultdict[Labels, int] = defaultdict(int)
+        self._request_times: defaultdict[Labels, _Histogram] = defaultdict(_Histogram)
+        self._calls: defaultdict[Labels, int] = defaultdict(int)
+        self._call_times: defaultdict[Labels, _Histogram] = defaultdict(_Histogram)
+        self._refused: defaultdict[Labels, int] = defaultdict(int)
+        self._gauges: list[tuple[str, str, Labels, Gauge]] = []
+
+    def watch(self, name: str, words: str, labels: Labels, gauge: Gauge) -> None:
+        """Add a value that is looked at when somebody asks."""
+        self._gauges.append((name, words, labels, gauge))
+
+    def note_request(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a request of a client."""
+        method = method if method in _METHODS else "other"
+        self._requests[method, outcome] += 1
+        self._request_times[method,].add(seconds)
+
+    def note_call(self, record: CallRecord) -> None:
+        """Count a call of a tool; an observer for a registry."""
+        server = record.server or ""
+        self._calls[server, record.outcome] += 1
+        self._call_times[server,].add(record.duration)
+
+    def note_refusal(self, reason: str) -> None:
+        """Count somebody who was not let in."""
+        self._refused[reason,] += 1
+
+    async def page(self) -> bytes:
+        """Return everything in the text format of Prometheus."""
+        return await anyio.to_thread.run_sync(_write, self._families())
+
+    def _families(self) -> list["_Family"]:
+        """Return everything as it is now, for a thread to write down."""
+        refused = "Requests whose sender was not let in."
+        return [
+            _Family("requests", "Requests of clients.", ("method", "outcome"), {**self._requests}),
+            _Family("calls", "Calls of tools.", ("server", "outcome"), {**self._calls}),
+            _Family("authentication_refusals", refused, ("reason",), {**self._refused}),
+            _timed("request_seconds", "Time to answer a request.", "method", self._request_times),
+            _timed("call_seconds", "Time of a call of a tool.", "server", self._call_times),
+            *(
+                _Family(name, words, labels, gauge(), kind="gauge")
+                for name, words, labels, gauge in self._gauges
+            ),
+        ]
+
+
+class _Family(NamedTuple):
+    name: str
+    words: str
+    labels: Labels
+    values: Mapping[Labels, Any]
+    kind: Literal["counter", "gauge", "histogram"] = "counter"
+
+
+def _timed(name: str, words: str, label: str, values: "Mapping[Labels, _Histogram]") -> _Family:
+    parts = {key: (it.buckets(), it.total) for key, it in values.items()}
+    return _Family(name, words, (label,), parts, kind="histogram")
+
+
+def _write(families: list[_Family]) -> bytes:
+    # A third of a second to import, and only whoever asks needs it.
+    library: Any = importlib.import_module("prometheus_client")
+    registry = library.CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(families))
+    library.ProcessCollector(registry=registry)
+    library.GCCollector(registry=registry)
+    return library.generate_latest(registry)
+
+
+class _Collector:
+    def __init__(self, families: list[_Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Any]:
+        core: Any = importlib.import_module("prometheus_client.core")
+        kinds = {
+            "counter": core.CounterMetricFamily,
+            "gauge": core.GaugeMetricFamily,
+            "histogram": core.HistogramMetricFamily,
+        }
+        for it in self._families:
+            family = kinds[it.kind](f"pegboard_{it.name}", it.words, labels=it.labels)
+            for labels, value in it.values.items():
+                family.add_metric(labels, *(value if it.kind == "histogram" else (value,)))
+            yield family
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        count = 0
+        for bound, more in zip((*map(str, BOUNDS), "+Inf"), self.counts, strict=True):
+            count += more
+            found.append((bound, count))
+        return found

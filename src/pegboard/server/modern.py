@@ -1,0 +1,80 @@
+"""What the wires of the modern era have in common: each request brings everything along."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp.shared.inbound import InboundLadderRejection, InboundModernRoute
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    INVALID_PARAMS,
+    SERVER_INFO_META_KEY,
+)
+
+from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
+from pegboard.model.principal import Principal
+from pegboard.server.front_desk import FrontDesk
+from pegboard.server.messages import internal_error
+
+__all__ = ["answer_modern", "client_of", "refusal_of"]
+
+logger = logging.getLogger(__name__)
+
+
+def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) -> Client:
+    """Return who sent a request, by what it says of itself.
+
+    Raises:
+        RpcError: when it says that in a form that nobody understands.
+    """
+    capabilities, info = route.client_capabilities, route.client_info
+    for key, value in (
+        (CLIENT_CAPABILITIES_META_KEY, capabilities),
+        (CLIENT_INFO_META_KEY, info),
+    ):
+        if not isinstance(value, dict) and (
+            value is not None or key == CLIENT_CAPABILITIES_META_KEY
+        ):
+            raise RpcError(INVALID_PARAMS, f"params._meta: {key!r} must be an object")
+    return Client(
+        principal=principal,
+        era="modern",
+        version=route.protocol_version,
+        face=face,
+        capabilities=capabilities,
+        info=info or {},
+    )
+
+
+async def answer_modern(desk: FrontDesk, exchange: Exchange) -> dict[str, Any]:
+    """Return the result of a request, with what every result of this era carries.
+
+    Raises:
+        RpcError: what is answered instead; nothing else leaves this function.
+    """
+    try:
+        result = await desk.answer(exchange)
+    except RpcError:
+        raise
+    except Exception as error:
+        logger.exception("A request could not be answered: %s.", exchange.method)
+        raise internal_error() from error
+    return _complete(result, desk.gateway.info)
+
+
+def refusal_of(rejection: InboundLadderRejection) -> RpcError:
+    """Return what the SDK objects to as our error."""
+    return RpcError(rejection.code, rejection.message, rejection.data)
+
+
+def _complete(result: dict[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
+    meta = result.get("_meta")
+    is_whole = isinstance(meta, dict) and SERVER_INFO_META_KEY in cast("dict[str, Any]", meta)
+    if is_whole and "resultType" in result:
+        return result
+    whole = dict(result)  # the gateway may keep the one it gave
+    whole.setdefault("resultType", "complete")
+    if not is_whole:
+        whole["_meta"] = {**(meta or {}), SERVER_INFO_META_KEY: info}
+    return whole

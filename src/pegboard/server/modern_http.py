@@ -1,0 +1,171 @@
+"""The modern era over HTTP: one POST, one request, one answer."""
+
+import math
+from typing import Any, cast
+
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    MCP_PROTOCOL_VERSION_HEADER,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    unsupported_protocol_version_rejection,
+)
+from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
+
+from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.model.principal import Scope
+from pegboard.policies.access import METHODS, holds
+from pegboard.server.attendance import Attendance
+from pegboard.server.authentication import Reception
+from pegboard.server.front_desk import RATE_LIMITED, FrontDesk
+from pegboard.server.http_request import Header, HttpRequest
+from pegboard.server.limits import Limits
+from pegboard.server.media_types import accepts, is_json
+from pegboard.server.messages import (
+    RequestId,
+    closing_error,
+    error_message,
+    is_request,
+    not_a_request,
+    read_json,
+    result_message,
+)
+from pegboard.server.modern import answer_modern, client_of, refusal_of
+from pegboard.server.parameter_headers import ParameterHeaders
+from pegboard.server.response_stream import ResponseStream
+from pegboard.server.tracing import with_trace
+
+__all__ = ["ModernHttp"]
+
+_STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
+
+
+class ModernHttp:
+    """Answers requests of the modern era; nothing stays behind when one is answered."""
+
+    def __init__(
+        self, desk: FrontDesk, *, reception: Reception, attendance: Attendance, limits: Limits
+    ) -> None:
+        self._desk = desk
+        self._reception = reception
+        self._attendance = attendance
+        self._limits = limits
+        self._parameter_headers = ParameterHeaders(desk.gateway)
+
+    async def serve(self, request: HttpRequest) -> None:
+        """Answer a request.
+
+        Raises:
+            BodyTooLargeError: when its body is too large.
+            ClientGoneError: when its client did not wait.
+        """
+        if request.method != "POST":
+            await request.answer(405, headers=[(b"allow", b"POST")])
+            return
+        if not is_json(request.headers.get("content-type", "")):
+            await request.refuse(400, RpcError(INVALID_REQUEST, "Invalid Content-Type header"))
+            return
+        takes_json, takes_events = accepts(request.headers.get("accept", ""))
+        if not (takes_json and takes_events):
+            words = "Not Acceptable: Client must accept both application/json and text/event-stream"
+            await request.refuse(406, RpcError(INVALID_REQUEST, words))
+            return
+        body = await request.body(at_most=self._limits.body)
+        await self._serve_body(request, body)
+
+    async def _serve_body(self, request: HttpRequest, body: bytes) -> None:
+        request_id: RequestId | None = None
+        try:
+            message = read_json(body)
+            if not is_request(message):
+                raise not_a_request()
+            if "id" not in message:
+                await self._take_note(request)
+                return
+            request_id = message["id"]
+            stream = ResponseStream(request)
+            exchange = self._exchange(request, message, stream)
+        except RpcError as error:
+            await request.refuse(_status(error), error, request_id=request_id)
+            return
+        scope = _missing_scope(exchange)
+        if scope is None:
+            await self._run(request, stream, exchange)
+            return
+        said = RpcError(INVALID_REQUEST, f"This needs the scope {scope!r}, which you do not have.")
+        headers = self._reception.wants_scope(scope)
+        await request.refuse(403, said, request_id=request_id, headers=headers)
+
+    async def _take_note(self, request: HttpRequest) -> None:
+        # No notification of this era says anything to a server; clients send them all the same.
+        requested = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
+        rejection = unsupported_protocol_version_rejection(requested)
+        if rejection is not None:
+            raise refusal_of(rejection)
+        await request.answer(202)
+
+    def _exchange(
+        self, request: HttpRequest, message: dict[str, Any], stream: ResponseStream
+    ) -> Exchange:
+        headers = request.headers
+        if len(headers) != len(request.scope["headers"]):
+            self._refuse_duplicates(request)
+        route = classify_inbound_request(message, headers=headers)
+        if isinstance(route, InboundLadderRejection):
+            raise refusal_of(route)
+        client = client_of(route, principal=request.principal, face=request.face)
+        params = with_trace(message["params"], headers)
+        if message["method"] == "tools/call":
+            self._parameter_headers.check(params, headers, client=client)
+        return Exchange(
+            id=message["id"],
+            method=message["method"],
+            params=params,
+            client=client,
+            channel=stream,
+        )
+
+    def _refuse_duplicates(self, request: HttpRequest) -> None:
+        pairs = ((name.decode("latin-1"), "") for name, _ in request.scope["headers"])
+        name = find_duplicated_routing_header(pairs)
+        if name is not None:
+            raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
+
+    async def _run(self, request: HttpRequest, stream: ResponseStream, exchange: Exchange) -> None:
+        status, answer = 503, b""
+        headers: tuple[Header, ...] = ()
+        self._attendance.begin(stream, request)
+        try:
+            with stream.scope:
+                try:
+                    result = await answer_modern(self._desk, exchange)
+                    status, answer = 200, result_message(exchange.id, result)
+                except RpcError as error:
+                    status, answer = _status(error), error_message(exchange.id, error)
+                    headers = _headers(error)
+            if not stream.is_abandoned:
+                answer = answer or error_message(exchange.id, closing_error())
+                await stream.finish(status, answer, headers=headers)
+        finally:
+            self._attendance.end(stream)
+
+
+def _status(error: RpcError) -> int:
+    return _STATUSES.get(error.code, 200)
+
+
+def _missing_scope(exchange: Exchange) -> Scope | None:
+    """Return what to ask an authorization server for, so that the gateway would not refuse."""
+    named: object = exchange.params.get("name")
+    is_own = exchange.method == "tools/call" and isinstance(named, str) and named in METHODS
+    scope = METHODS.get(cast("str", named) if is_own else exchange.method)
+    return None if scope is None or holds(exchange.client.principal, scope) else scope
+
+
+def _headers(error: RpcError) -> tuple[Header, ...]:
+    match error.data:
+        case {"retryAfter": float() as seconds} if error.code == RATE_LIMITED:
+            return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
+        case _:
+            return ()

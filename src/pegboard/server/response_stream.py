@@ -1,0 +1,90 @@
+"""ResponseStream: the answer to one request of the modern era, as it becomes known."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Never
+
+import anyio
+from mcp_types import INVALID_REQUEST
+
+from pegboard.gateway.exchange import RpcError
+from pegboard.server.http_request import EVENT_STREAM, Header, HttpRequest
+from pegboard.server.messages import PING, as_event, notification_message
+
+__all__ = ["ResponseStream"]
+
+SLOWEST_READER = 60.0
+"""Whoever does not take an event for so many seconds is given up."""
+
+
+class ResponseStream:
+    """Sends a plain JSON answer, or an event stream once there is something to say before it.
+
+    It is the `Channel` of its request: notifications go where the answer goes.
+    """
+
+    __slots__ = ("_is_over", "_is_stream", "_lock", "_request", "is_abandoned", "scope")
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._is_stream = False
+        self._is_over = False
+        self._lock = anyio.Lock(fast_acquire=True)
+        self.scope = anyio.CancelScope()
+        """Of the work for this request."""
+        self.is_abandoned = False
+        """Whether nobody waits for the answer any more."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything was said."""
+        return self._is_over
+
+    def abandon(self) -> None:
+        """Stop the work, since nobody waits for its result."""
+        self._is_over = self.is_abandoned = True
+        self.scope.cancel()
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification ahead of the answer."""
+        await self._send_part(as_event(notification_message(method, params)))
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
+        """Refuse: in this era a server asks by its answer.
+
+        Raises:
+            RpcError: always.
+        """
+        del params
+        raise RpcError(INVALID_REQUEST, f"A client of this protocol version is not asked {method}.")
+
+    async def ping(self) -> None:
+        """Keep the line open while there is nothing to say."""
+        await self._send_part(PING)
+
+    async def finish(self, status: int, message: bytes, *, headers: Iterable[Header] = ()) -> None:
+        """Send the answer; status and headers count only if nothing was sent before."""
+        async with self._lock:
+            self._is_over = True
+            if self._is_stream:
+                await self._send(as_event(message), is_last=True)
+            else:
+                await self._request.answer_json(status, message, headers=headers)
+
+    async def _send_part(self, event: bytes) -> None:
+        async with self._lock:
+            if self._is_over:
+                return
+            with anyio.move_on_after(SLOWEST_READER) as patience:
+                if not self._is_stream:
+                    self._is_stream = self._request.is_answered = True
+                    await self._request.send(
+                        {"type": "http.response.start", "status": 200, "headers": EVENT_STREAM}
+                    )
+                await self._send(event, is_last=False)
+            if patience.cancelled_caught:
+                self.abandon()
+
+    async def _send(self, event: bytes, *, is_last: bool) -> None:
+        await self._request.send(
+            {"type": "http.response.body", "body": event, "more_body": not is_last}
+        )

@@ -1,0 +1,149 @@
+"""Run: the life of a process that serves."""
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
+from pegboard.errors import AuthenticationFailedError
+from pegboard.gateway import Face
+from pegboard.server.app import App
+from pegboard.server.authentication import Reception
+from pegboard.server.hosts import Hosts
+from pegboard.server.http_request import HttpRequest
+from pegboard.server.http_server import HttpServer, listen_on
+from pegboard.server.reloading import FileFollower, reload_hub
+from pegboard.server.serving import ServeOptions, Serving, open_serving
+from pegboard.server.signals import Ending, watch_signals
+from pegboard.server.stdio import serve_stdio
+from pegboard.server.stdio_wire import open_wire
+
+__all__ = ["OnUp", "run_http", "run_stdio"]
+
+logger = logging.getLogger(__name__)
+
+OnUp = Callable[[Serving, str], object]
+"""Told when everything is up: what is served, and at which address (none for stdio)."""
+
+
+async def run_http(options: ServeOptions, on_up: OnUp) -> None:
+    """Serve over HTTP until a signal says otherwise.
+
+    Raises:
+        ConfigError: when the configuration cannot be used, or would let in everybody.
+        StorageError: when the storage cannot be opened.
+    """
+    settings = await _auth_settings(options)
+    check_binding(settings, options.host)
+    listener = listen_on(options.host, options.port)
+    ending = Ending()
+    async with AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        serving = await stack.enter_async_context(open_serving(options))
+        authenticator = await stack.enter_async_context(
+            open_authenticator(settings, storage=options.storage)
+        )
+        metrics = serving.desk.metrics
+
+        def on_refusal(request: HttpRequest, error: AuthenticationFailedError) -> None:
+            metrics.note_refusal(error.reason)
+            serving.audit.note(
+                "authenticate", "refused", reason=error.reason, source=request.source
+            )
+
+        reception = Reception(authenticator, settings=settings, on_refusal=on_refusal)
+        app = App(
+            serving.desk,
+            reception=reception,
+            hosts=_hosts(options, settings),
+            limits=options.limits,
+            surface=options.surface,
+        )
+        server = HttpServer(app, limits=options.limits)
+        address = f"http://{_shown(options.host)}:{listener.getsockname()[1]}"
+        async with app.open(), anyio.create_task_group() as tasks:
+            tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, address))
+            tasks.start_soon(server.close_slow_connections)
+            tasks.start_soon(_end, ending, app, server, options)
+            await server.serve(sockets=[listener])
+            tasks.cancel_scope.cancel()
+    if serving.opening.error is not None:
+        raise serving.opening.error
+
+
+async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: OnUp) -> None:
+    """Serve the one client at the other end of two descriptors, until it leaves.
+
+    Raises:
+        ConfigError: when the configuration cannot be used.
+        StorageError: when the storage cannot be opened.
+    """
+    ending = Ending()
+    async with (
+        open_serving(options) as serving,
+        open_wire(*descriptors) as wire,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, ""))
+        tasks.start_soon(_cancel_at, ending.asked, tasks.cancel_scope)
+        await serve_stdio(serving.desk, wire, face=Face(surface=options.surface))
+        tasks.cancel_scope.cancel()
+    if serving.opening.error is not None:
+        raise serving.opening.error
+
+
+async def _live(
+    serving: Serving, ending: Ending, options: ServeOptions, on_up: Callable[[], object]
+) -> None:
+    """Start the servers, then follow the signals and the file."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch_signals, ending, partial(reload_hub, serving.hub))
+        follower = await anyio.to_thread.run_sync(FileFollower, options.config)
+        await serving.opening.run()
+        if serving.opening.error is not None:
+            ending.ask()
+            return
+        on_up()
+        await follower.follow(serving.hub)
+
+
+async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptions) -> None:
+    """Wait until the process is to end, then let go of everything in good order."""
+    await ending.asked.wait()
+    app.health.is_stopping = True
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
+        await anyio.sleep(options.notice_seconds)
+        await app.drain(options.drain_seconds)
+        tasks.cancel_scope.cancel()
+    app.end_streams()
+    server.end(at_once=ending.pressed.is_set())
+    await ending.pressed.wait()
+    server.end(at_once=True)
+
+
+async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def _auth_settings(options: ServeOptions) -> AuthSettings:
+    settings = await anyio.to_thread.run_sync(load_auth_settings, options.config)
+    return replace(settings, allow_open=True) if options.allow_anonymous else settings
+
+
+def _hosts(options: ServeOptions, settings: AuthSettings) -> Hosts:
+    # Where everybody has to say who they are, a page that was tricked here has nothing to say.
+    any_name = settings.required and not options.allow_hosts
+    return Hosts(
+        names=(*options.allow_hosts, options.host), origins=options.allow_origins, any_name=any_name
+    )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

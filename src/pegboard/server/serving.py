@@ -1,0 +1,130 @@
+"""Serving: everything that one process serves, put together and taken apart."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from pegboard.gateway import Gateway, Surface
+from pegboard.hub import Hub
+from pegboard.model.principal import OPERATOR
+from pegboard.observe import Audit
+from pegboard.server.front_desk import FrontDesk
+from pegboard.server.limits import Limits
+from pegboard.server.metrics import Metrics
+from pegboard.server.opening import Opening
+from pegboard.server.settings import GatewaySettings, load_gateway_settings
+from pegboard.storage import open_store
+
+__all__ = ["ServeOptions", "Serving", "open_serving"]
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is served, where, and to whom."""
+
+    config: str | Mapping[str, Any] | None = None
+    """The file with the servers, or what is in one; ``None`` to look for it."""
+    storage: str | None = None
+    """Where definitions, keys, usage and the audit are kept; ``None`` to keep nothing."""
+    audit_file: str | None = None
+    """A file to which the audit is written as lines of JSON, besides."""
+    host: str = "127.0.0.1"
+    port: int = 8765
+    surface: Surface = "search"
+    """What ``/mcp`` and standard input show."""
+    allow_hosts: tuple[str, ...] = ()
+    """Names under which this server is reached, besides addresses and ``localhost``."""
+    allow_origins: tuple[str, ...] = ()
+    """Pages in a browser that may talk to this server, besides local ones."""
+    allow_anonymous: bool = False
+    """Serve other machines although nobody has to say who they are."""
+    drain_seconds: float = 30.0
+    """How long calls under way have when the process is to end."""
+    notice_seconds: float = 0.0
+    """How long requests are still taken after readiness went false."""
+    limits: Limits = Limits()
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs in a process that serves."""
+
+    hub: Hub
+    gateway: Gateway
+    desk: FrontDesk
+    opening: Opening
+    audit: Audit
+
+
+@asynccontextmanager
+async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
+    """Put hub and gateway together; the hub is started by ``opening.run()``, and closed here.
+
+    Raises:
+        ConfigError: when the section ``gateway`` of the configuration cannot be used.
+        StorageError: when the storage cannot be opened.
+    """
+    settings = await anyio.to_thread.run_sync(load_gateway_settings, options.config)
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        audit = await stack.enter_async_context(_open_audit(options))
+
+        def watched(hub: Hub) -> Hub:
+            hub.registry.observe(metrics.note_call)
+            hub.registry.observe(audit)
+            return hub
+
+        hub = watched(Hub(options.config, storage=options.storage, relays_questions=True))
+        opening = Opening(hub)
+        stack.push_async_callback(hub.close)
+
+        def open_tenant(name: str) -> Hub | None:
+            tenants_hub = _hub_of(name, settings, options)
+            return None if tenants_hub is None else watched(tenants_hub)
+
+        gateway = await stack.enter_async_context(
+            Gateway(hub, settings.options, open_tenant=open_tenant)
+        )
+        desk = FrontDesk(gateway, metrics=metrics, opening=opening, audit=audit)
+        _watch(metrics, hub)
+        yield Serving(hub=hub, gateway=gateway, desk=desk, opening=opening, audit=audit)
+
+
+def _hub_of(name: str, settings: GatewaySettings, options: ServeOptions) -> Hub | None:
+    """Return the hub of a tenant: with the servers of its file, or with what it registers."""
+    config = settings.tenants.get(name)
+    if config is None and options.storage is None:
+        return None
+    source: str | Mapping[str, Any] = {"mcpServers": {}} if config is None else config
+    if options.storage is None:
+        return Hub(source, relays_questions=True)
+    return Hub(source, storage=options.storage, tenant=name, relays_questions=True)
+
+
+@asynccontextmanager
+async def _open_audit(options: ServeOptions) -> AsyncGenerator[Audit]:
+    store = None
+    if options.storage is not None:
+        opened = partial(open_store, options.storage, tenant=OPERATOR)
+        store = await anyio.to_thread.run_sync(opened)
+    audit = Audit(store, path=options.audit_file)
+    try:
+        yield audit
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(audit.close)
+            if store is not None:
+                await anyio.to_thread.run_sync(store.close)
+
+
+def _watch(metrics: Metrics, hub: Hub) -> None:
+    metrics.watch(
+        "servers",
+        "Servers by their state.",
+        ("server", "state"),
+        lambda: {(name, it.state): 1.0 for name, it in hub.servers.items()},
+    )
+    metrics.watch("tools", "Tools on the board.", (), lambda: {(): float(len(hub.registry))})

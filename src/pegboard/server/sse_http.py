@@ -1,0 +1,158 @@
+"""The oldest HTTP wire: an event stream for what we say, POSTs for what the client says."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Self
+from urllib.parse import parse_qs, quote
+from uuid import uuid4
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, jsonrpc_message_adapter
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from pegboard.gateway.exchange import RpcError
+from pegboard.server.conversation import Conversation
+from pegboard.server.front_desk import FrontDesk
+from pegboard.server.http_request import EVENT_STREAM, HttpRequest
+from pegboard.server.limits import Limits
+from pegboard.server.messages import PING, as_event, encode, not_a_request, read_json
+
+__all__ = ["MESSAGES", "SseHttp"]
+
+MESSAGES = "/messages"
+"""Where clients post to; each is told the address of its own session."""
+
+PING_EVERY = 15.0
+WAITING = 100
+"""So many messages of a client may wait; whoever sends more waits with them."""
+
+Owner = tuple[str, str]
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+class _Session(NamedTuple):
+    owner: Owner
+    incoming: Incoming
+    scope: anyio.CancelScope
+
+
+class SseHttp:
+    """Keeps one session for each open stream; it ends with the stream."""
+
+    def __init__(self, desk: FrontDesk, *, limits: Limits) -> None:
+        self._desk = desk
+        self._limits = limits
+        self._sessions: dict[str, _Session] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Self]:
+        """Take streams for as long as this is open; then all of them end."""
+        try:
+            yield self
+        finally:
+            self.end_all()
+
+    def end_all(self) -> None:
+        """End all sessions."""
+        for session in self._sessions.values():
+            session.scope.cancel()
+
+    @property
+    def sessions(self) -> int:
+        """How many there are."""
+        return len(self._sessions)
+
+    async def serve_stream(self, request: HttpRequest) -> None:
+        """Open a stream, and talk on it until the client closes it."""
+        if request.method != "GET":
+            await request.answer(405, headers=[(b"allow", b"GET")])
+            return
+        owner = _owner_of(request)
+        if not self._has_room(owner):
+            await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
+            return
+        name = uuid4().hex
+        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
+        outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+        conversation = Conversation(
+            self._desk, session=f"sse-{name}", principal=request.principal, face=request.face
+        )
+        with to_us, from_us, anyio.CancelScope() as scope:
+            self._sessions[name] = _Session(owner, to_us, scope)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_cancel_when_gone, request, scope)
+                    tasks.start_soon(_say_all, request, name, from_us)
+                    await conversation.run(incoming, outgoing)
+            finally:
+                del self._sessions[name]
+        if scope.cancelled_caught:
+            await request.send({"type": "http.response.body", "body": b""})
+
+    async def serve_message(self, request: HttpRequest) -> None:
+        """Take a message that belongs to an open stream.
+
+        Raises:
+            BodyTooLargeError: when its body is too large.
+            ClientGoneError: when its client did not wait.
+        """
+        if request.method != "POST":
+            await request.answer(405, headers=[(b"allow", b"POST")])
+            return
+        asked = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
+        session = self._sessions.get(asked[0])
+        if session is None or session.owner != _owner_of(request):
+            await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
+            return
+        body = await request.body(at_most=self._limits.body)
+        try:
+            message = jsonrpc_message_adapter.validate_python(read_json(body), by_name=False)
+        except ValidationError:
+            await request.refuse(400, not_a_request())
+            return
+        except RpcError as error:
+            await request.refuse(400, error)
+            return
+        request.scope["pegboard.principal"] = request.principal
+        metadata = ServerMessageMetadata(request_context=Request(request.scope))
+        try:
+            await session.incoming.send(SessionMessage(message, metadata=metadata))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
+            return
+        await request.answer(202, b"Accepted", kind=b"text/plain; charset=utf-8")
+
+    def _has_room(self, owner: Owner) -> bool:
+        limits, sessions = self._limits, self._sessions.values()
+        if len(sessions) >= limits.sessions:
+            return False
+        return sum(it.owner == owner for it in sessions) < limits.sessions_per_principal
+
+
+async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _say_all(
+    request: HttpRequest, name: str, from_us: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
+    endpoint = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n"
+    request.is_answered = True
+    await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
+    event = endpoint.encode()
+    while True:
+        await request.send({"type": "http.response.body", "body": event, "more_body": True})
+        event = PING
+        with anyio.move_on_after(PING_EVERY):
+            message = (await from_us.receive()).message
+            event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
+
+
+def _owner_of(request: HttpRequest) -> Owner:
+    return request.principal.tenant, request.principal.subject

@@ -1,0 +1,197 @@
+"""Both eras over standard input and output: the first request says which one it is."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Never
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from pegboard.gateway.exchange import Exchange, Face, RpcError
+from pegboard.model.principal import LOCAL
+from pegboard.server.conversation import INLINE, Context, Conversation, Params, SessionChannel
+from pegboard.server.front_desk import FrontDesk
+from pegboard.server.messages import encode, read_json
+from pegboard.server.modern import answer_modern, client_of, refusal_of
+from pegboard.server.stdio_wire import StdioWire
+
+__all__ = ["serve_stdio"]
+
+logger = logging.getLogger(__name__)
+
+GRACE = 2.0
+"""Seconds that requests under way have when the client closes its end."""
+
+_SESSION = "stdio"
+_NEVER_ENDS = "subscriptions/listen"
+
+
+async def serve_stdio(desk: FrontDesk, wire: StdioWire, *, face: Face | None = None) -> None:
+    """Answer the one client at the other end, until it closes its end."""
+    to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+    client = _Client(desk, Face() if face is None else face)
+    unanswered = _Unanswered()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, wire, to_us, unanswered)
+        tasks.start_soon(_write, wire, from_us, unanswered)
+        await client.run(incoming, outgoing)
+
+
+class _Client:
+    def __init__(self, desk: FrontDesk, face: Face) -> None:
+        self._desk = desk
+        self._face = face
+        self._is_modern: bool | None = None
+        self._conversation = Conversation(desk, session=_SESSION, principal=LOCAL, face=face)
+
+    async def run(
+        self,
+        read: MemoryObjectReceiveStream[SessionMessage | Exception],
+        write: MemoryObjectSendStream[SessionMessage],
+    ) -> None:
+        async def on_broken_line(error: Exception) -> None:
+            del error
+            said = ErrorData(code=PARSE_ERROR, message="Parse error")
+            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=said)))
+
+        dispatcher = JSONRPCDispatcher[TransportContext](
+            read, write, inline_methods=INLINE, on_stream_exception=on_broken_line
+        )
+        self._conversation.begin(dispatcher)
+        try:
+            await dispatcher.run(self._on_request, self._on_notify)
+        finally:
+            self._conversation.end()
+
+    async def _on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
+        is_modern = method != "initialize" and _is_enveloped(params)
+        if self._is_modern is None:
+            self._is_modern = is_modern
+        if self._is_modern:
+            return await self._answer_modern(context, method, params)
+        if is_modern:
+            raise MCPError(
+                INVALID_REQUEST,
+                "This connection was opened with the `initialize` handshake; requests of the "
+                "2026-07-28 protocol are not accepted on it.",
+            )
+        return await self._conversation.on_request(context, method, params)
+
+    async def _on_notify(self, context: Context, method: str, params: Params) -> None:
+        if self._is_modern is False:
+            await self._conversation.on_notify(context, method, params)
+
+    async def _answer_modern(self, context: Context, method: str, params: Params) -> dict[str, Any]:
+        if method == "initialize":
+            raise MCPError(
+                UNSUPPORTED_PROTOCOL_VERSION,
+                "This connection speaks the 2026-07-28 protocol, which has no handshake.",
+                {"supported": list(MODERN_PROTOCOL_VERSIONS)},
+            )
+        try:
+            route = classify_inbound_request({"method": method, "params": params})
+            if isinstance(route, InboundLadderRejection):
+                raise refusal_of(route)
+            exchange = Exchange(
+                id=context.request_id,
+                method=method,
+                params=params or {},
+                client=client_of(route, principal=LOCAL, face=self._face),
+                channel=_NotifyingChannel(context),
+            )
+            return await answer_modern(self._desk, exchange)
+        except RpcError as error:
+            raise MCPError(error.code, error.message, error.data) from error
+
+
+class _NotifyingChannel(SessionChannel):
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
+        raise RpcError(INVALID_REQUEST, f"A client of this protocol version is not asked {method}.")
+
+
+class _Unanswered:
+    """The requests whose answers the client may still wait for."""
+
+    def __init__(self) -> None:
+        self._ids: set[str | int] = set()
+        self._none_left = anyio.Event()
+
+    def add(self, message: object) -> None:
+        match message:
+            case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
+                self._ids.add(it)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
+                self._discard(it)
+            case _:
+                pass
+
+    def remove(self, message: object) -> None:
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._discard(message.id)
+
+    async def wait(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self._ids:
+                self._none_left = anyio.Event()
+                await self._none_left.wait()
+
+    def _discard(self, request_id: Any) -> None:
+        self._ids.discard(request_id)
+        if not self._ids:
+            self._none_left.set()
+
+
+async def _read(
+    wire: StdioWire,
+    to_us: MemoryObjectSendStream[SessionMessage | Exception],
+    unanswered: _Unanswered,
+) -> None:
+    with to_us:
+        async for line in wire.lines:
+            try:
+                message = jsonrpc_message_adapter.validate_python(read_json(line), by_name=False)
+            except (RpcError, ValidationError) as error:
+                if line.strip():
+                    await to_us.send(error)
+                continue
+            unanswered.add(message)
+            await to_us.send(SessionMessage(message))
+        await unanswered.wait(GRACE)
+
+
+async def _write(
+    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: _Unanswered
+) -> None:
+    with from_us:
+        async for it in from_us:
+            message = it.message.model_dump(by_alias=True, exclude_unset=True)
+            await wire.write(encode(message) + b"\n")
+            unanswered.remove(it.message)
+
+
+def _is_enveloped(params: Params) -> bool:
+    match params:
+        case {"_meta": {**meta}}:
+            return PROTOCOL_VERSION_META_KEY in meta
+        case _:
+            return False

@@ -1,0 +1,40 @@
+"""The trace of a caller goes on in ours, and with it to the servers."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from opentelemetry import context, propagate, trace
+
+__all__ = ["continued", "trace_in", "with_trace"]
+
+_FIELDS = ("traceparent", "tracestate", "baggage")
+
+
+def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Return where in which trace a request belongs, if it says so."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "traceparent" not in meta:
+        return None
+    said = cast("dict[str, Any]", meta)
+    return {key: said[key] for key in _FIELDS if isinstance(said.get(key), str)}
+
+
+def with_trace(params: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return params that say what the headers of a request say about its trace."""
+    if "traceparent" not in headers or trace_in(params) is not None:
+        return params
+    said = {key: headers[key] for key in _FIELDS if key in headers}
+    return {**params, "_meta": {**params["_meta"], **said}}
+
+
+@contextmanager
+def continued(carrier: Mapping[str, str], method: str) -> Generator[None]:
+    """Do something as a part of the caller's trace."""
+    mark = context.attach(propagate.extract(carrier))
+    try:
+        tracer = trace.get_tracer("pegboard")
+        with tracer.start_as_current_span(method, kind=trace.SpanKind.SERVER):
+            yield
+    finally:
+        context.detach(mark)

@@ -1,0 +1,34 @@
+"""The official conformance suite, from npm, run once against an address."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.process import TOOLS
+
+NODE = TOOLS / "node" / "bin" / "node"
+SUITE = TOOLS / "npm/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+_WHEN = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
+Failures = dict[str, list[str]]
+"""By scenario, what went wrong in it; nothing for those that were passed."""
+
+
+def run_suite(url: str, revision: str, folder: Path) -> Failures:
+    """Return what every scenario that was run found fault with."""
+    if not (NODE.exists() and SUITE.exists()):
+        pytest.skip("Node or the conformance suite is missing: run `make test`.")
+    command = [NODE, SUITE, "server", "--url", url, "--requirements", revision, "-o", folder]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=170, check=False)
+    found: Failures = {}
+    for checks in folder.glob("server-*/checks.json"):
+        name = _WHEN.sub("", checks.parent.name.removeprefix("server-"))
+        found[name] = [
+            f"{check['id']}: {check.get('errorMessage', '')}"
+            for check in json.loads(checks.read_text("utf-8"))
+            if check["status"] in {"FAILURE", "WARNING"}
+        ]
+    assert found, run.stderr
+    return found

@@ -1,0 +1,129 @@
+import json
+from typing import Any
+
+import pytest
+
+from pegboard.gateway import Gateway, RpcError
+from pegboard.gateway.line import Line
+from pegboard.upstream import Era
+from tests.gateway.clients import FULL, Caller, text_of
+from tests.gateway.servers import Stall, hub
+
+QUESTION = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "form",
+        "message": "Which colour?",
+        "requestedSchema": {"type": "object", "properties": {"word": {"type": "string"}}},
+    },
+}
+YES = {"action": "accept", "content": {"word": "blue"}}
+
+
+def modern_stall() -> Stall:
+    """A server of the modern era: it asks by its result."""
+    stall = Stall()
+
+    async def ask(context: Any, _: Any) -> dict[str, Any]:
+        given = context.params or {}
+        if given.get("requestState") != "round-1":
+            asked = {"resultType": "input_required", "inputRequests": {"colour": QUESTION}}
+            return {**asked, "requestState": "round-1"}
+        said = given["inputResponses"]["colour"]["content"]["word"]
+        return {"content": [{"type": "text", "text": said}]}
+
+    async def meta(context: Any, _: Any) -> dict[str, Any]:
+        sent = (context.params or {}).get("_meta")
+        return {"content": [{"type": "text", "text": json.dumps(sent)}]}
+
+    stall.tools = {"ask": ask, "meta": meta}
+    return stall
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+async def test_a_modern_server_asks_a_modern_client_through_the_gateway(is_full: bool) -> None:
+    async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL if is_full else None, elicitation={})
+        params: dict[str, Any] = {"name": "mcp_desk_ask", "arguments": {}}
+        if not is_full:
+            params = {"name": "call_tool", "arguments": {"name": "mcp_desk_ask"}}
+        asked = await caller.send("tools/call", **params)
+        assert asked["inputRequests"] == {"colour": QUESTION}
+        assert asked["requestState"] == "round-1"
+        more = {"inputResponses": {"colour": YES}, "requestState": "round-1"}
+        assert text_of(await caller.send("tools/call", **params, **more)) == "blue"
+
+
+async def test_for_a_client_of_the_handshake_era_the_gateway_drives_the_rounds() -> None:
+    async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", face=FULL, elicitation={}, answers=lambda *_: YES)
+        assert text_of(await caller.call("mcp_desk_ask")) == "blue"
+        [(method, params)] = caller.wire.asked
+        assert method == "elicitation/create"
+        assert params["message"] == "Which colour?"
+
+
+async def test_a_client_that_refuses_is_not_asked_again() -> None:
+    def refuse(*_: object) -> dict[str, Any]:
+        raise RpcError(-1, "The person said no.")
+
+    async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", face=FULL, elicitation={}, answers=refuse)
+        with pytest.raises(RpcError):
+            await caller.call("mcp_desk_ask")
+        assert len(caller.wire.asked) == 1
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_a_client_attaches_reaches_the_server_and_what_is_ours_does_not(
+    era: Era,
+) -> None:
+    async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, era, face=FULL, sampling={"tools": {}})
+        attached = {
+            "traceparent": "00-1-2-01",
+            "example.org/x": {"y": 1},
+            "progressToken": 5,
+            "io.modelcontextprotocol/clientInfo": {"name": "theirs", "version": "1"},
+        }
+        result = await caller.send("tools/call", name="mcp_desk_meta", arguments={}, _meta=attached)
+        got = json.loads(text_of(result))
+        assert got["traceparent"] == "00-1-2-01"
+        assert got["example.org/x"] == {"y": 1}
+        assert got.get("progressToken") != 5
+        assert got["io.modelcontextprotocol/clientInfo"]["name"] != "theirs"
+        assert got["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {"tools": {}}}
+
+
+async def test_a_state_that_nobody_here_made_goes_to_a_modern_server_only() -> None:
+    configs = (modern_stall().config("new"), Stall().config("old", protocol="legacy"))
+    async with hub(*configs) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL, elicitation={})
+        # As a gateway behind this one would have made it.
+        result = await caller.send("tools/call", name="mcp_new_ask", requestState="pb1.x.1.y")
+        assert result["resultType"] == "input_required"
+        with pytest.raises(RpcError):
+            await caller.send("tools/call", name="mcp_old_ask", requestState="pb1.x.1.y")
+
+
+async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None:
+    key = "io.modelcontextprotocol/logLevel"
+    cases: list[tuple[Era, str | None, dict[str, Any], list[str]]] = [
+        ("legacy", None, {}, ["debug", "error", "odd"]),
+        ("legacy", "warning", {}, ["error", "odd"]),
+        ("modern", None, {}, []),
+        ("modern", None, {key: "error"}, ["error", "odd"]),
+        ("modern", None, {key: "loud"}, []),
+        ("modern", None, {key: []}, []),
+    ]
+    async with hub() as it, Gateway(it) as gateway:
+        for era, level, meta, expected in cases:
+            caller = Caller(gateway, era)
+            line = Line(caller.exchange("tools/call", _meta=meta), level=level)
+            for grave in ("debug", "error", "odd"):
+                await line.log({"level": grave, "data": "x"})
+            assert [params["level"] for _, params in caller.wire.sent] == expected
+            line.exchange = None
+            await line.log({"level": "error"})
+            await line.progress(1, None, None)
+            assert len(caller.wire.sent) == len(expected)

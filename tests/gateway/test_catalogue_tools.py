@@ -1,0 +1,149 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import Registry
+from pegboard.gateway import Gateway
+from pegboard.model import Tool
+from pegboard.model.principal import Principal
+from tests.gateway.clients import Caller, text_of
+from tests.gateway.servers import bench, hub
+
+SCHEMA = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+
+
+@pytest.mark.covers("R-REG-26")
+async def test_a_definition_is_shown_whole() -> None:
+    registry = Registry()
+    tool = Tool(
+        name="cost",
+        description="Shows the cost. Of a day.",
+        input_schema=SCHEMA,
+        output_schema={"type": "object"},
+        category="billing",
+        tags=("aws",),
+    )
+    registry.register(tool)
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        shown = await Caller(gateway).call("get_tool_definition", tool_name="cost")
+        assert json.loads(text_of(shown)) == {
+            "name": "cost",
+            "description": "Shows the cost. Of a day.",
+            "inputSchema": SCHEMA,
+            "outputSchema": {"type": "object"},
+            "category": "billing",
+            "tags": ["aws"],
+        }
+        for name in ("coast", "", None, "x" * 10_000):
+            refused = await Caller(gateway).call("get_tool_definition", tool_name=name)
+            assert refused["isError"]
+
+
+@pytest.mark.covers("R-REG-27", "X-REG-3")
+async def test_tools_are_listed_by_category_and_all_lists_the_categories() -> None:
+    registry = Registry()
+    registry.register_many([Tool(name=f"paint_{it}", category="walls") for it in range(30)])
+    registry.register(Tool(name="loose"))
+    configs = bench("disk", read=str)
+    async with hub(configs, registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        every = await caller.call("list_tools_by_category", category="all")
+        assert every["structuredContent"]["categories"] == {"disk": 1, "other": 1, "walls": 30}
+        walls = await caller.call("list_tools_by_category", category="walls")
+        lines = text_of(walls).splitlines()
+        assert lines[0] == "paint_0()"
+        assert len(lines) == 21
+        assert "10 more" in lines[-1]
+        assert walls["structuredContent"]["total"] == 30
+        few = await caller.call("list_tools_by_category", category="walls", limit=2)
+        assert len(few["structuredContent"]["tools"]) == 2
+        disk = await caller.call("list_tools_by_category", category="disk")
+        assert disk["structuredContent"]["tools"] == ["mcp_disk_read"]
+        wrong = await caller.call("list_tools_by_category", category="wall")
+        assert wrong["isError"]
+        assert "walls" in text_of(wrong)
+
+
+@pytest.mark.covers("R-REG-28", "R-REG-29", "R-REG-6", "X-REG-6")
+async def test_what_is_registered_is_found_and_kept(tmp_path: Path) -> None:
+    place = tmp_path / "tools.json"
+    async with hub(storage=place) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        done = await caller.call(
+            "register_tool",
+            name="cost",
+            description="Shows the cost.",
+            category="billing",
+            tags=["aws"],
+        )
+        assert done["structuredContent"] == {"name": "cost"}
+        whole = {
+            "name": "bill",
+            "description": "Shows a bill.",
+            "input_schema": SCHEMA,
+            "mcp_server": "aws",
+            "use_frequency": 3,
+        }
+        assert "isError" not in await caller.call("register_tool", tool_def=whole)
+        found = await caller.call("search_tools", query="show a bill")
+        assert text_of(found).startswith("bill(day: string) — Shows a bill.")
+        again = await caller.call("register_tool", name="cost", description="Other.")
+        assert again["isError"]
+    async with hub(storage=place) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        listed = await caller.call("list_tools_by_category", category="all")
+        assert listed["structuredContent"]["categories"] == {"aws": 1, "billing": 1}
+        assert "isError" not in await caller.call("unregister_tool", tool_name="cost")
+        assert (await caller.call("unregister_tool", tool_name="cost"))["isError"]
+        assert "cost" not in it.registry
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"name": "x"},
+        {"name": "", "description": "d"},
+        {"name": " ", "description": "d"},
+        {"name": "x", "description": "d" * 1001},
+        {"name": "x", "description": "d", "input_schema": {"type": "no such type"}},
+        {"name": "x", "description": "d", "tags": "aws"},
+        {"name": "x\n", "description": "d"},
+        {"name": "search_tools", "description": "d"},
+        {"tool_def": {"name": "x"}},
+        {"tool_def": "x"},
+        {"name": "x", "description": "d", "surprise": 1},
+    ],
+)
+@pytest.mark.covers("R-REG-35", "X-REG-5")
+async def test_definitions_that_are_none_are_refused(arguments: dict[str, Any]) -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        refused = await Caller(gateway).call("register_tool", **arguments)
+        assert refused["isError"]
+        assert len(it.registry) == 0
+
+
+@pytest.mark.covers("R-REG-37")
+async def test_only_registered_definitions_can_be_taken_back_and_only_by_those_who_may() -> None:
+    registry = Registry()
+
+    @registry.register
+    def local() -> str:  # pyright: ignore[reportUnusedFunction]
+        return "here"
+
+    registrar = Principal(subject="w", scopes=frozenset({"register"}), tools=("mine_*",))
+    async with hub(bench("calc", echo=str), registry=registry) as it, Gateway(it) as gateway:
+        admin = Caller(gateway)
+        for name in ("local", "mcp_calc_echo"):
+            refused = await admin.call("unregister_tool", tool_name=name)
+            assert refused["isError"]
+            assert name in it.registry
+        caller = Caller(gateway, principal=registrar)
+        assert (await caller.call("register_tool", name="yours_x", description="d"))["isError"]
+        assert "isError" not in await caller.call("register_tool", name="mine_x", description="d")
+        await admin.call("register_tool", name="yours_x", description="d")
+        assert (await caller.call("unregister_tool", tool_name="yours_x"))["isError"]
+        assert "isError" not in await caller.call("unregister_tool", tool_name="mine_x")
+        assert "mine_x" not in it.registry

@@ -1,0 +1,190 @@
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
+from pegboard.model import Tool
+from pegboard.model.principal import Principal
+from tests.gateway.clients import FULL, Caller
+from tests.gateway.servers import Stall, hub
+from tests.upstream.board_servers import until
+
+TOOLS = "notifications/tools/list_changed"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+META = {"io.modelcontextprotocol/subscriptionId": 7}
+
+
+def listening(caller: Caller, **wanted: Any) -> Any:
+    async def listen() -> None:
+        await caller.send("subscriptions/listen", notifications=wanted)
+
+    return listen
+
+
+async def test_whoever_listens_is_told_of_what_it_asked_for_and_nothing_else() -> None:
+    stall = Stall()
+    async with hub(stall.config("a")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL)
+        async with anyio.create_task_group() as group:
+            group.start_soon(listening(caller, toolsListChanged=True, promptsListChanged=False))
+            first = await caller.wire.next(ACKNOWLEDGED)
+            assert first == {"notifications": {"toolsListChanged": True}, "_meta": META}
+            await stall.change()
+            # From a thread, as registrations come.
+            await anyio.to_thread.run_sync(it.registry.register, Tool(name="late"))
+            assert await caller.wire.next(TOOLS) == {"_meta": META}
+            assert caller.wire.sent == []
+            group.cancel_scope.cancel()
+
+
+async def test_sessions_of_the_handshake_era_are_told_without_asking() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        full, search = Caller(gateway, "legacy", face=FULL), Caller(gateway, "legacy", session="2")
+        for caller in (full, search):
+            gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        it.registry.register(Tool(name="late"))
+        assert await full.wire.next(TOOLS) == {}
+        await anyio.wait_all_tasks_blocked()
+        # What the search surface lists has not changed.
+        assert search.wire.sent == []
+        gateway.disconnected("s1")
+        await anyio.wait_all_tasks_blocked()
+        it.registry.unregister("late")
+        await anyio.wait_all_tasks_blocked()
+        assert full.wire.sent == []
+        gateway.disconnected("unknown")
+
+
+async def test_nobody_is_told_of_tools_that_do_not_exist_for_them() -> None:
+    somebody = Principal(subject="s", scopes=frozenset({"read"}), tools=("mine_*",))
+    async with hub() as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", face=FULL, principal=somebody)
+        gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        it.registry.register(Tool(name="yours"))
+        await anyio.wait_all_tasks_blocked()
+        assert caller.wire.sent == []
+        it.registry.register(Tool(name="mine_too"))
+        await caller.wire.next(TOOLS)
+
+
+async def test_pinned_tools_change_the_search_surface() -> None:
+    async with hub() as it, Gateway(it, GatewayOptions(pinned=("hot_*",))) as gateway:
+        caller = Caller(gateway, "legacy")
+        gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        it.registry.register(Tool(name="hot_one"))
+        await caller.wire.next(TOOLS)
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_resource_is_watched_for_a_client_of_either_era(protocol: str) -> None:
+    stall = Stall()
+    async with hub(stall.config("a", protocol=protocol)) as it, Gateway(it) as gateway:
+        modern, legacy = Caller(gateway), Caller(gateway, "legacy")
+        gateway.connected(legacy.client, legacy.wire)
+        await anyio.wait_all_tasks_blocked()
+        uri = "a+note://one"
+        async with anyio.create_task_group() as group:
+            wanted = [uri, "a+note://one", "nobody+x://y", 5]
+            group.start_soon(listening(modern, resourceSubscriptions=wanted))
+            granted = await modern.wire.next(ACKNOWLEDGED)
+            assert granted["notifications"] == {"resourceSubscriptions": [uri]}
+            assert await legacy.send("resources/subscribe", uri=uri) == {}
+            if protocol == "auto":
+                await stall.update("note://one")
+                updated = "notifications/resources/updated"
+                assert await modern.wire.next(updated) == {"uri": uri, "_meta": META}
+                assert await legacy.wire.next(updated) == {"uri": uri}
+            else:
+                assert stall.subscribed == ["note://one"]
+            await legacy.send("resources/unsubscribe", uri=uri)
+            await legacy.send("resources/unsubscribe", uri=uri)
+            group.cancel_scope.cancel()
+        await until(lambda: stall.subscribed == [], "nobody watches")
+        with pytest.raises(RpcError):
+            await legacy.send("resources/subscribe", uri="nobody+x://y")
+
+
+async def test_a_slow_client_is_told_once_of_what_happened_often() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", face=FULL)
+        gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        for number in range(100):
+            it.registry.register(Tool(name=f"tool{number}"))
+        await caller.wire.next(TOOLS)
+        await anyio.wait_all_tasks_blocked()
+        assert len(caller.wire.sent) <= 1
+
+
+async def test_draining_ends_requests_to_listen_with_their_result() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        results: list[dict[str, Any]] = []
+
+        async def listen() -> None:
+            results.append(await caller.send("subscriptions/listen", notifications={}))
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(listen)
+                await caller.wire.next(ACKNOWLEDGED)
+                await gateway.drain(5)
+        assert results[0]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
+        assert results[0]["resultType"] == "complete"
+
+
+async def test_so_many_may_listen_and_no_more() -> None:
+    async with hub() as it, Gateway(it, GatewayOptions(listeners=1)) as gateway:
+        caller = Caller(gateway)
+        async with anyio.create_task_group() as group:
+            group.start_soon(listening(caller))
+            await caller.wire.next(ACKNOWLEDGED)
+            with pytest.raises(RpcError):
+                await caller.send("subscriptions/listen", notifications={})
+            group.cancel_scope.cancel()
+        for nonsense in (None, 5, []):
+            with pytest.raises(RpcError) as caught:
+                await caller.send("subscriptions/listen", notifications=nonsense)
+            assert caught.value.code == -32602
+
+
+async def test_an_address_of_one_server_hears_of_that_server_only() -> None:
+    one, other = Stall(), Stall()
+    async with hub(one.config("a"), other.config("b")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", face=Face(group="a"))
+        gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        await other.change()
+        await one.change()
+        await caller.wire.next("notifications/prompts/list_changed")
+        await anyio.wait_all_tasks_blocked()
+        assert len(caller.wire.sent) <= 1
+
+
+async def test_nobody_speaks_for_the_session_of_another() -> None:
+    stall = Stall()
+    async with hub(stall.config("a", protocol="legacy")) as it, Gateway(it) as gateway:
+        owner = Caller(gateway, "legacy")
+        gateway.connected(owner.client, owner.wire)
+        await anyio.wait_all_tasks_blocked()
+        thief = Principal(subject="thief", scopes=frozenset({"call"}))
+        await Caller(gateway, "legacy", principal=thief).send(
+            "resources/subscribe", uri="a+note://one"
+        )
+        assert stall.subscribed == []
+
+
+async def test_a_session_that_comes_up_twice_is_told_once() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        first, second = (Caller(gateway, "legacy", face=FULL) for _ in range(2))
+        for caller in (first, second):
+            gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        it.registry.register(Tool(name="late"))
+        await second.wire.next(TOOLS)
+        assert first.wire.sent == []

@@ -1,0 +1,162 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import Registry
+from pegboard.gateway import Gateway
+from pegboard.model import Tool
+from pegboard.model.principal import Principal
+from pegboard.search import tokens_of
+from pegboard.upstream import Era
+from tests.gateway.clients import Caller, text_of
+from tests.gateway.servers import hub
+
+CATALOGS = Path(__file__).parents[1] / "data" / "catalogs"
+QUERIES = (
+    *("read a file", "create a pull request", "take a screenshot of the page", "query database"),
+    *("search the web", "add a comment to a jira issue", "format cells in a spreadsheet"),
+    *("list kubernetes pods", "convert time between zones", "git commit", "create a page"),
+)
+
+
+def board(*names: str) -> Registry:
+    registry = Registry()
+    registry.register_many(
+        [Tool(name=name, description=f"Does {name.replace('_', ' ')}.") for name in names]
+    )
+    return registry
+
+
+def real_tools() -> list[Tool]:
+    return [
+        Tool(
+            name=f"mcp_{path.stem}_{raw['name']}"[:64],
+            description=raw.get("description") or "",
+            input_schema=raw.get("inputSchema") or {},
+            server=path.stem,
+        )
+        for path in sorted(CATALOGS.glob("*.json"))
+        for raw in json.loads(path.read_text("utf-8"))
+    ]
+
+
+@pytest.mark.covers("R-REG-25", "R-REG-3")
+async def test_five_hits_over_real_catalogues_take_at_most_800_tokens() -> None:
+    registry = Registry()
+    registry.register_many(real_tools(), on_conflict="rename", on_error="report")
+    assert len(registry) > 300
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        for query in QUERIES:
+            for method in ("bm25", "hybrid"):
+                found = await caller.call("search_tools", query=query, search_method=method)
+                lines = text_of(found).splitlines()
+                assert 1 <= len(lines) <= 5
+                assert tokens_of(text_of(found)) <= 800, query
+                assert tokens_of(json.dumps(found["structuredContent"])) <= 1000, query
+
+
+@pytest.mark.covers("R-REG-25", "R-REG-29")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_parameters_and_defaults_are_those_of_the_document(era: Era) -> None:
+    registry = board(*(f"read_file_{number}" for number in range(9)))
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, era)
+        [definition] = [
+            tool
+            for tool in (await caller.send("tools/list"))["tools"]
+            if tool["name"] == "search_tools"
+        ]
+        properties = definition["inputSchema"]["properties"]
+        assert list(properties)[:3] == ["query", "search_method", "limit"]
+        assert properties["search_method"]["default"] == "bm25"
+        assert properties["limit"]["default"] == 5
+        found = await caller.call("search_tools", query="read file")
+        assert len(text_of(found).splitlines()) == 5
+        two = await caller.call("search_tools", query="read file", method="hybrid", limit=2)
+        assert len(two["structuredContent"]["tools"]) == 2
+        for method in ("regex", "bm25", "embedding", "hybrid"):
+            one = await caller.call(
+                "search_tools", query="read_file_3", search_method=method, limit=1
+            )
+            assert text_of(one).startswith("read_file_3() — Does read file 3. [")
+
+
+async def test_nothing_is_an_answer_and_says_where_to_look() -> None:
+    registry = Registry()
+    registry.register(Tool(name="paint", description="Paints a wall.", category="walls"))
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        found = await Caller(gateway).call("search_tools", query="quantum chromodynamics lattice")
+        assert found["structuredContent"]["tools"] == []
+        assert text_of(found).startswith("No tool here does that. Nearest: category: walls.")
+        assert "isError" not in found
+
+
+@pytest.mark.covers("R-REG-39")
+async def test_what_a_caller_may_not_know_is_neither_found_nor_hinted_at() -> None:
+    registry = Registry()
+    registry.register(Tool(name="open_vault", description="Opens the vault.", category="secret"))
+    registry.register(Tool(name="open_door", description="Opens the door.", category="house"))
+    somebody = Principal(subject="s", scopes=frozenset({"read"}), tools=("*_door",))
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, principal=somebody)
+        for query in ("open vault", "open_vault", "secret", "zzzz"):
+            for method in ("bm25", "hybrid", "regex"):
+                found = await caller.call("search_tools", query=query, search_method=method)
+                assert "vault" not in text_of(found)
+                assert "secret" not in text_of(found)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"query": ""},
+        {"query": "x" * 1001},
+        {"query": "x" * 1_000_000},
+        {"query": 5},
+        {"query": None},
+        {"query": "x", "limit": 0},
+        {"query": "x", "limit": 101},
+        {"query": "x", "limit": "5"},
+        {"query": "x", "search_method": "magic"},
+        {"query": "x", "method": "'; DROP TABLE tools"},
+        {"query": "x", "surprise": 1},
+        {"query": "(a+)+$\\1", "search_method": "regex"},
+        {"query": "   "},
+    ],
+)
+@pytest.mark.covers("R-REG-35", "R-REG-36")
+async def test_bad_arguments_are_told_what_is_wrong(arguments: dict[str, Any]) -> None:
+    async with hub(registry=board("echo")) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("search_tools", **arguments)
+        assert result["isError"]
+        assert text_of(result)
+
+
+async def test_an_expression_that_would_explode_is_answered_at_once() -> None:
+    async with hub(registry=board("a" * 200)) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("search_tools", query="(a+)+$b", search_method="regex")
+        assert "content" in result
+
+
+async def test_use_brings_a_tool_forward(tmp_path: Path) -> None:
+    def number(which: int) -> Any:
+        async def convert_units() -> int:
+            """Convert units."""
+            return which
+
+        convert_units.__name__ = f"convert_units_{which}"
+        return convert_units
+
+    for is_used in (False, True):
+        async with hub(storage=tmp_path / "tools.json") as it, Gateway(it) as gateway:
+            it.registry.register_many([number(which) for which in range(3)])
+            caller = Caller(gateway)
+            found = await caller.call("search_tools", query="convert units")
+            best = found["structuredContent"]["tools"][0]["name"]
+            assert (best == "convert_units_2") == is_used
+            for _ in range(30):
+                await caller.call("call_tool", name="convert_units_2")

@@ -1,0 +1,225 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard import Registry
+from pegboard.errors import HandleNotFoundError
+from pegboard.gateway import Gateway, GatewayOptions
+from pegboard.gateway.json_path import select
+from pegboard.gateway.shelf import Shelf
+from pegboard.model import Image, Text, Tool, ToolResult
+from pegboard.model.principal import Principal
+from pegboard.upstream import Era
+from tests.gateway.clients import FULL, Caller, text_of
+from tests.gateway.servers import bench, hub
+from tests.upstream.board_servers import Bench, memory
+
+TOOL = Tool(name="t")
+LONG = "\n".join(f"line {number}: äöü 漢字" for number in range(2000))
+ROWS = {"rows": [{"id": number, "name": f"row {number}"} for number in range(500)]}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def shelf_of(clock: Clock | None = None, *, each: int = 5, chars: int = 10_000) -> Shelf:
+    return Shelf(seconds=60, each=each, chars=chars, now=clock or Clock())
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def handle_in(result: dict[str, Any]) -> str:
+    return text_of(result).rpartition('handle="')[2].partition('"')[0]
+
+
+async def pages_of(caller: Caller, handle: str, **selection: Any) -> str:
+    """Read everything there is, page by page."""
+    whole = ""
+    while True:
+        result = await caller.call("read_result", handle=handle, offset=len(whole), **selection)
+        page, note = (block["text"] for block in result["content"])
+        whole += page
+        if "this is the end" in note or not page:
+            return whole
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_result_that_is_too_large_is_cut_and_can_be_read_to_its_end(era: Era) -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, era)
+        result = await caller.call("call_tool", name="mcp_calc_big")
+        preview, note = (block["text"] for block in result["content"])
+        assert preview == LONG[:5000]
+        assert note.startswith(f"[Cut: 5000 of {len(LONG)} characters are shown.")
+        assert await pages_of(caller, handle_in(result)) == LONG
+
+
+async def test_the_limit_is_that_of_the_server() -> None:
+    made = Bench(big=lambda _: "x" * 100)
+    async with hub(memory("calc", made, max_result_chars=10)) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("call_tool", name="mcp_calc_big")
+        assert result["content"][0]["text"] == "x" * 10
+
+
+async def test_on_the_full_surface_results_are_whole_unless_the_operator_says_otherwise() -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it:
+        async with Gateway(it) as gateway:
+            result = await Caller(gateway, face=FULL).call("mcp_calc_big")
+            assert text_of(result) == LONG
+        async with Gateway(it, GatewayOptions(shelves_on_full=True)) as gateway:
+            caller = Caller(gateway, face=FULL)
+            assert await caller.names() == ["read_result", "mcp_calc_big"]
+            result = await caller.call("mcp_calc_big")
+            assert await pages_of(caller, handle_in(result)) == LONG
+
+
+async def test_json_is_read_by_path_and_lines_by_words() -> None:
+    registry = Registry()
+
+    @registry.register
+    async def rows() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return ROWS
+
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        result = await caller.call("call_tool", name="rows")
+        assert "structuredContent" not in result
+        handle = handle_in(result)
+
+        async def read(**selection: Any) -> str:
+            return (await caller.call("read_result", handle=handle, **selection))["content"][0][
+                "text"
+            ]
+
+        assert await read(path="rows[3].name") == "row 3"
+        assert json.loads(await read(path="$.rows[-2:]")) == ROWS["rows"][-2:]
+        assert json.loads(await pages_of(caller, handle, path="$")) == ROWS
+        found = await read(path="rows[0:20]", grep="row 1[0-9]")
+        assert len(found.splitlines()) == 10
+        for wrong in ("rows[900]", "rows.name", "nothing", "rows[", "rows[0].id.x"):
+            refused = await caller.call("read_result", handle=handle, path=wrong)
+            assert refused["isError"]
+        assert (await caller.call("read_result", handle=handle, grep="("))["isError"]
+        beyond = await caller.call("read_result", handle=handle, offset=10**9)
+        assert "nothing at" in text_of(beyond)
+
+
+async def test_text_that_is_no_json_has_no_paths() -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
+        refused = await caller.call("read_result", handle=handle, path="a")
+        assert refused["isError"]
+        assert "no JSON" in text_of(refused)
+        found = await caller.call("read_result", handle=handle, grep="line 19{2}9:")
+        assert found["content"][0]["text"] == "2000: line 1999: äöü 漢字"
+
+
+async def test_images_pass_and_failures_stay_failures() -> None:
+    registry = Registry()
+
+    @registry.register
+    async def mixed() -> ToolResult:  # pyright: ignore[reportUnusedFunction]
+        picture = Image(data="A" * 100_000, mime_type="image/png")
+        return ToolResult(content=(Text(text=LONG), picture), is_error=True)
+
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("call_tool", name="mixed")
+        assert result["isError"]
+        assert [block["type"] for block in result["content"]] == ["text", "text", "image"]
+
+
+@pytest.mark.covers("R-REG-39")
+async def test_a_handle_is_good_for_its_caller_only() -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
+        handle = handle_in(await Caller(gateway).call("call_tool", name="mcp_calc_big"))
+        other = Principal(subject="other", scopes=frozenset({"call"}))
+        refused = await Caller(gateway, principal=other).call("read_result", handle=handle)
+        made_up = await Caller(gateway).call("read_result", handle="r_nothing")
+        assert refused["isError"]
+        assert text_of(refused).partition(":")[2] == text_of(made_up).partition(":")[2]
+
+
+def test_structured_content_that_says_more_than_the_text_is_kept_beside_it() -> None:
+    shelf = shelf_of(chars=100_000)
+    result = {**said("done"), "structuredContent": ROWS}
+    short = shelf.shortened(result, owner="o", tool=TOOL, limit=100)
+    assert "structuredContent" not in short
+    assert short["content"][0]["text"] == "done"
+    kept = shelf.find(handle_in(short), owner="o")
+    assert (kept.text, kept.data()) == ("done", ROWS)
+
+
+def test_the_same_said_twice_counts_once() -> None:
+    data = {"a": "x" * 60}
+    result = {**said(json.dumps(data)), "structuredContent": data}
+    assert shelf_of().shortened(result, owner="o", tool=TOOL, limit=100) is result
+
+
+def test_results_expire_and_the_oldest_make_room() -> None:
+    clock = Clock()
+    shelf = shelf_of(clock, each=2, chars=1000)
+
+    def keep(owner: str, size: int = 300) -> str:
+        return handle_in(shelf.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+
+    first, second, third = keep("a"), keep("a"), keep("a")
+    with pytest.raises(HandleNotFoundError):
+        shelf.find(first, owner="a")
+    fourth = keep("b", 600)
+    with pytest.raises(HandleNotFoundError):
+        shelf.find(second, owner="a")
+    assert shelf.find(third, owner="a").size == 300
+    assert shelf.find(fourth, owner="b").size == 600
+    clock.now = 61
+    for handle, owner in ((third, "a"), (fourth, "b")):
+        with pytest.raises(HandleNotFoundError):
+            shelf.find(handle, owner=owner)
+    assert len(shelf) == 0
+    result = shelf.shortened(said("x" * 5000), owner="a", tool=TOOL, limit=10)
+    assert "too large to be kept" in text_of(result)
+
+
+@given(
+    texts=st.lists(st.text(max_size=50), max_size=5),
+    limit=st.integers(1, 60),
+    page=st.integers(1, 40),
+)
+def test_pages_put_together_are_the_whole(texts: list[str], limit: int, page: int) -> None:
+    shelf = shelf_of(chars=100_000)
+    blocks = [{"type": "text", "text": text} for text in texts]
+    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=limit)
+    whole = "\n".join(texts)
+    if len(whole) <= limit:
+        assert result == {"content": blocks}
+        return
+    kept = shelf.find(handle_in(result), owner="o").text
+    assert "".join(kept[start : start + page] for start in range(0, len(kept), page)) == whole
+    assert result["content"][0]["text"] == whole[:limit]
+
+
+KEYS = st.text(st.characters(exclude_characters="\"'.[]$", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.recursive(st.integers(), lambda it: st.dictionaries(KEYS, it) | st.lists(it)))
+def test_every_part_of_a_value_has_a_path(value: Any) -> None:
+    def walk(part: Any, path: str) -> None:
+        assert select(value, path) == part
+        if isinstance(part, dict):
+            for key, inner in part.items():  # pyright: ignore[reportUnknownVariableType]
+                walk(inner, f'{path}["{key}"]')
+        elif isinstance(part, list):
+            for index, inner in enumerate(part):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                walk(inner, f"{path}[{index}]")
+
+    walk(value, "$")

@@ -1,0 +1,144 @@
+import msgspec
+import pytest
+
+from pegboard import Registry
+from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
+from pegboard.model import Tool
+from pegboard.model.principal import Principal
+from pegboard.upstream import Era
+from tests.gateway.clients import FULL, Caller
+from tests.gateway.servers import bench, hub
+from tests.upstream.board_servers import Bench, memory, until
+
+SIX = [
+    *("search_tools", "get_tool_definition", "list_tools_by_category"),
+    *("register_tool", "unregister_tool", "call_tool", "read_result"),
+]
+
+
+def echo(arguments: dict[str, object]) -> str:
+    return str(arguments)
+
+
+@pytest.mark.covers("R-REG-1")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_search_surface_is_the_same_whatever_the_catalogue(era: Era) -> None:
+    lists: list[bytes] = []
+    for tools in ({}, {f"tool{number}": echo for number in range(300)}):
+        async with hub(bench("many", **tools)) as it, Gateway(it) as gateway:
+            caller = Caller(gateway, era)
+            assert await caller.names() == SIX
+            lists.append(msgspec.json.encode(await caller.send("tools/list")))
+    assert lists[0] == lists[1]
+
+
+@pytest.mark.covers("R-REG-37", "R-REG-38")
+async def test_what_a_credential_may_not_use_is_not_listed_for_it() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        reader = Caller(gateway, principal=Principal(subject="r", scopes=frozenset({"read"})))
+        assert await reader.names() == SIX[:3]
+        with pytest.raises(RpcError) as caught:
+            await reader.call("register_tool", name="x", description="x")
+        assert caught.value.code == -32602
+        nobody = Caller(gateway, principal=Principal(subject="n"))
+        assert await nobody.names() == []
+
+
+async def test_the_full_surface_has_every_tool_in_pages_in_the_order_of_names() -> None:
+    tools = {f"tool{number:03}": echo for number in range(250)}
+    async with hub(bench("many", **tools)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL)
+        first = await caller.send("tools/list")
+        assert len(first["tools"]) == 200
+        assert await caller.names() == [f"mcp_many_{name}" for name in tools]
+        for bad in ("?", 5, {}, "é", "A"):
+            with pytest.raises(RpcError) as caught:
+                await caller.send("tools/list", cursor=bad)
+            assert caught.value.code == -32602
+
+
+async def test_pages_survive_tools_that_come_and_go_between_them() -> None:
+    registry = Registry()
+    registry.register_many([Tool(name=f"tool{number}") for number in range(10, 20)])
+    async with hub(registry=registry) as it, Gateway(it, GatewayOptions(page_size=3)) as gateway:
+        caller = Caller(gateway, face=FULL)
+        page = await caller.send("tools/list")
+        registry.unregister("tool12")
+        registry.register(Tool(name="aaa"))
+        rest = await caller.send("tools/list", cursor=page["nextCursor"])
+        assert [tool["name"] for tool in rest["tools"]] == ["tool13", "tool14", "tool15"]
+
+
+async def test_the_list_is_the_same_byte_for_byte_after_a_restart_and_without_the_servers() -> None:
+    lists: list[bytes] = []
+    for order in (("a", "b"), ("b", "a")):
+        configs = [bench(name, one=echo, two=echo) for name in order]
+        async with hub(*configs) as it, Gateway(it) as gateway:
+            caller = Caller(gateway, "legacy", face=FULL)
+            lists.append(msgspec.json.encode(await caller.send("tools/list")))
+            await it.server("a").stop()
+            lists.append(msgspec.json.encode(await caller.send("tools/list")))
+    assert len(set(lists)) == 1
+
+
+async def test_pinned_tools_are_listed_beside_those_that_search() -> None:
+    options = GatewayOptions(pinned=("*_echo",))
+    async with hub(bench("calc", echo=echo, other=echo)) as it, Gateway(it, options) as gateway:
+        caller = Caller(gateway)
+        assert await caller.names() == [*SIX, "mcp_calc_echo"]
+        assert (await caller.call("mcp_calc_echo", a=1))["content"][0]["text"] == "{'a': 1}"
+
+
+async def test_an_address_narrows_everything_to_a_server_a_tag_or_a_profile() -> None:
+    configs = (
+        memory("git", Bench(log=echo), tags=("code",)),
+        memory("disk", Bench(read=echo, write=echo)),
+    )
+    profile = Profile(servers=("disk",), tools=("*_read",))
+    options = GatewayOptions(profiles={"readers": profile})
+    async with hub(*configs) as it, Gateway(it, options) as gateway:
+        for group, names in {
+            "git": ["mcp_git_log"],
+            "code": ["mcp_git_log"],
+            "disk": ["mcp_disk_read", "mcp_disk_write"],
+            "readers": ["mcp_disk_read"],
+        }.items():
+            assert await Caller(gateway, face=Face(surface="full", group=group)).names() == names
+        narrow = Caller(gateway, face=Face(group="readers"))
+        refused = await narrow.call("call_tool", name="mcp_disk_write", arguments={})
+        assert refused["isError"]
+        found = await narrow.call("search_tools", query="git log")
+        assert found["structuredContent"]["tools"] == []
+        with pytest.raises(RpcError) as caught:
+            await Caller(gateway, face=Face(group="nobody")).names()
+        assert caught.value.code == -32602
+
+
+async def test_definitions_keep_all_that_a_server_said_of_its_tools() -> None:
+    async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
+        [tool] = (await Caller(gateway, face=FULL).send("tools/list"))["tools"]
+        assert tool == {
+            "name": "mcp_calc_echo",
+            "description": "Does echo.",
+            "inputSchema": {"type": "object"},
+        }
+
+
+async def test_schemas_of_listed_tools_are_known_for_headers() -> None:
+    async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
+        full = Caller(gateway, face=FULL).client
+        assert gateway.input_schema(full, "mcp_calc_echo") == {"type": "object"}
+        assert gateway.input_schema(full, "nothing") is None
+        assert gateway.input_schema(full, "search_tools") is None
+        own = gateway.input_schema(Caller(gateway).client, "search_tools")
+        assert own is not None
+        assert "query" in own["properties"]
+
+
+async def test_new_tools_are_listed_at_once_and_from_any_thread() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL)
+        assert await caller.names() == []
+        it.registry.register(Tool(name="late"))
+        await until(lambda: "late" in it.registry)
+        assert await caller.names() == ["late"]

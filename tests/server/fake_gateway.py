@@ -1,0 +1,113 @@
+"""A gateway with two tools that needs no hub: what the wires are tested with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+
+from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
+
+
+class FakeGateway:
+    """Answers as a gateway does; notes what it heard."""
+
+    info: Mapping[str, Any] = {"name": "fake", "version": "1"}
+
+    def __init__(self) -> None:
+        self.is_ready = True
+        self.heard: list[Exchange] = []
+        self.sessions: dict[str, tuple[Client, Channel]] = {}
+        self.gone: list[str] = []
+        self.waiting = anyio.Event()
+        self.cancelled = anyio.Event()
+        self.release = anyio.Event()
+        self.left = anyio.Event()
+        self.schemas: dict[str, dict[str, Any]] = {}
+
+    def instructions_for(self, face: Face) -> str:
+        return f"Call echo on the {face.surface} surface."
+
+    def capabilities(self, client_version: str) -> dict[str, Any]:
+        return {"tools": {"listChanged": True}, "logging": {}}
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        self.heard.append(exchange)
+        match exchange.method:
+            case "ping" if exchange.client.era == "legacy":
+                return {}
+            case "server/discover":
+                return {
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": self.capabilities(""),
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                }
+            case "tools/list":
+                tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo",)]
+                modern = {"ttlMs": 0, "cacheScope": "private"}
+                return {"tools": tools} | (modern if exchange.client.era == "modern" else {})
+            case "tools/call":
+                return await self._call(exchange)
+            case "subscriptions/listen":
+                await exchange.channel.notify("notifications/subscriptions/acknowledged", {})
+                await self._hang()
+            case _:
+                pass
+        raise RpcError(METHOD_NOT_FOUND, "Method not found", exchange.method)
+
+    async def _call(self, exchange: Exchange) -> dict[str, Any]:
+        arguments = exchange.params.get("arguments") or {}
+        match exchange.params.get("name"):
+            case "echo":
+                return _text(arguments.get("text", ""))
+            case "count":
+                token = exchange.params["_meta"]["progressToken"]
+                for done in range(3):
+                    params = {"progressToken": token, "progress": done}
+                    await exchange.channel.notify("notifications/progress", params)
+                return _text("counted")
+            case "ask":
+                answer = await exchange.channel.ask(
+                    "elicitation/create",
+                    {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}},
+                )
+                return _text(answer["action"])
+            case "hang":
+                await self._hang()
+                return _text("released")
+            case "break":
+                raise RuntimeError("a mistake of ours")
+            case "late":
+                await self.release.wait()
+                return _text("late")
+            case _:
+                raise RpcError(INVALID_PARAMS, "Unknown tool")
+
+    async def _hang(self) -> None:
+        self.waiting.set()
+        try:
+            await self.release.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled.set()
+            raise
+
+    async def notified(self, exchange: Exchange) -> None:
+        self.heard.append(exchange)
+
+    def connected(self, client: Client, channel: Channel) -> None:
+        self.sessions[client.session] = client, channel
+
+    def disconnected(self, session: str) -> None:
+        self.gone.append(session)
+        self.left.set()
+
+    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
+        return self.schemas.get(tool)
+
+    async def drain(self, seconds: float) -> None:
+        self.is_ready = False
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}

@@ -1,0 +1,211 @@
+"""The handshake era over HTTP: sessions, on a real socket."""
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
+
+from pegboard.model.principal import LOCAL, Principal
+from pegboard.server import App, FrontDesk, Limits, Reception
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import TAKES_BOTH, served, served_fake
+
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+
+async def open_session(client: httpx2.AsyncClient, url: str, **headers: str) -> str:
+    answer = await client.post(url, json=INITIALIZE, headers={**TAKES_BOTH, **headers})
+    assert answer.status_code == 200
+    return answer.headers["mcp-session-id"]
+
+
+async def test_a_client_of_the_sdk_lists_calls_and_hears_of_progress() -> None:
+    heard: list[float] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
+
+    async with served_fake() as (_, url), Client(f"{url}/mcp", mode="legacy") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
+        await client.call_tool("count", {}, progress_callback=on_progress)
+        assert heard == [0, 1, 2]
+
+
+async def test_a_client_is_asked_in_mid_call_and_answers() -> None:
+    async def agree(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={})
+
+    async with (
+        served_fake() as (_, url),
+        Client(f"{url}/mcp", mode="legacy", elicitation_callback=agree) as client,
+    ):
+        result = await client.call_tool("ask", {})
+        assert result.content[0].model_dump()["text"] == "accept"
+
+
+async def test_the_handshake_tells_what_the_gateway_says_of_itself() -> None:
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        answer = await client.post(f"{url}/mcp-full", json=INITIALIZE, headers=TAKES_BOTH)
+        said = answer.text.split("data: ", 1)[1]
+        assert '"protocolVersion":"2025-06-18"' in said
+        assert '"listChanged":true' in said
+        assert "Call echo on the full surface." in said
+        session = answer.headers["mcp-session-id"]
+        await client.post(f"{url}/mcp-full", json=PING, headers=_of(session))
+        heard = gateway.heard[-1].client
+        assert (heard.era, heard.version, heard.session) == ("legacy", "2025-06-18", session)
+        assert heard.capabilities == {"roots": {}}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"protocolVersion": 1}, {"protocolVersion": "2025-06-18", "capabilities": []}, [1], None],
+)
+async def test_a_handshake_without_its_parts_opens_no_session(params: Any) -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        body = {**INITIALIZE, "params": params}
+        answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+        assert "error" in answer.text
+
+
+async def test_an_unknown_version_is_answered_with_the_latest_we_know() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        params = {**INITIALIZE["params"], "protocolVersion": "1999-01-01"}
+        body = {**INITIALIZE, "params": params}
+        answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+        assert '"protocolVersion":"2025-11-25"' in answer.text
+
+
+async def test_requests_without_a_session_are_refused_and_leave_none() -> None:
+    app = App(FrontDesk(FakeGateway()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        for body in (PING, {"jsonrpc": "2.0", "method": "notifications/initialized"}):
+            answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+            assert answer.status_code == 400
+        page = (await client.get(f"{url}/metrics")).text
+        assert 'pegboard_sessions{wire="http"} 0.0' in page
+
+
+async def test_pushes_reach_the_client_on_its_own_stream() -> None:
+    received = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            received.set()
+
+    async with (
+        served_fake() as (gateway, url),
+        Client(f"{url}/mcp", mode="legacy", message_handler=on_message) as client,
+    ):
+        await client.list_tools()
+        (session,) = gateway.sessions
+        with anyio.fail_after(5):
+            while not received.is_set():
+                # The client opens its stream a moment after the handshake.
+                await gateway.sessions[session][1].notify("notifications/tools/list_changed", {})
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_the_gateway_hears_when_a_session_ends() -> None:
+    async with served_fake() as (gateway, url):
+        async with Client(f"{url}/mcp", mode="legacy") as client:
+            await client.list_tools()
+            (session,) = gateway.sessions
+        with anyio.fail_after(5):
+            await gateway.left.wait()
+        assert gateway.gone == [session]
+
+
+async def test_a_session_that_nobody_uses_ends_by_itself() -> None:
+    limits = Limits(session_idle_seconds=0.05)
+    async with served_fake(limits=limits) as (gateway, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await client.post(f"{url}/mcp", json=done, headers=_of(session))
+        with anyio.fail_after(5):
+            await gateway.left.wait()
+        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert answer.status_code == 404
+
+
+async def test_a_cancelled_call_is_cancelled_in_the_gateway() -> None:
+    async with (
+        served_fake() as (gateway, url),
+        httpx2.AsyncClient() as http,
+        streamable_http_client(f"{url}/mcp", http_client=http) as (read, write),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.call_tool, "hang", {})
+                await gateway.waiting.wait()
+                tasks.cancel_scope.cancel()
+            await gateway.cancelled.wait()
+
+
+class ByName:
+    """Lets everybody in under the name they give."""
+
+    async def authenticate(self, credential: str | None) -> Principal:
+        return Principal(subject=credential or "nobody", scopes=LOCAL.scopes)
+
+
+async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
+    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
+        session = await open_session(client, f"{url}/mcp", **ann)
+
+        async def ping(path: str = "/mcp", **headers: str) -> httpx2.Response:
+            return await client.post(f"{url}{path}", json=PING, headers={**_of(session), **headers})
+
+        assert (await ping(**ann)).status_code == 200
+        foreign = await ping(**bob)
+        assert foreign.status_code == 404
+        assert (await ping("/mcp-full", **ann)).status_code == 404
+        nobodys = await client.post(f"{url}/mcp", json=PING, headers={**_of("x" * 32), **bob})
+        assert nobodys.text == foreign.text
+        gone = await client.delete(f"{url}/mcp", headers={"mcp-session-id": session, **bob})
+        assert gone.status_code == 404
+        assert (await ping(**ann)).status_code == 200
+
+
+async def test_there_are_only_so_many_sessions() -> None:
+    async with served_fake(limits=Limits(sessions=2)) as (_, url), httpx2.AsyncClient() as client:
+        first = await open_session(client, f"{url}/mcp")
+        await open_session(client, f"{url}/mcp")
+        refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=TAKES_BOTH)
+        assert refused.status_code == 503
+        await client.delete(f"{url}/mcp", headers={"mcp-session-id": first})
+        await open_session(client, f"{url}/mcp")
+
+
+async def test_one_caller_has_only_so_many_sessions() -> None:
+    limits = Limits(sessions_per_principal=1)
+    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()), limits=limits)
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        await open_session(client, f"{url}/mcp", **{"x-api-key": "ann"})
+        headers = {**TAKES_BOTH, "x-api-key": "ann"}
+        refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=headers)
+        assert refused.status_code == 503
+        await open_session(client, f"{url}/mcp", **{"x-api-key": "bob"})
+
+
+def _of(session: str) -> dict[str, str]:
+    return {**TAKES_BOTH, "mcp-session-id": session}

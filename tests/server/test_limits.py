@@ -1,0 +1,139 @@
+"""How much of the process one client may take, on a real socket."""
+
+from collections.abc import AsyncGenerator
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+
+from pegboard.errors import ConfigError
+from pegboard.server import App, FrontDesk, Limits
+from pegboard.server.http_server import HttpServer, listen_on
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
+
+CALL = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
+
+
+async def speak(url: str, *parts: bytes) -> bytes:
+    """Send bytes, and return everything that comes back until the other side closes."""
+    parts_of_url = urlsplit(url)
+    host, port = str(parts_of_url.hostname), int(parts_of_url.port or 0)
+    received = b""
+    with anyio.fail_after(10):
+        async with await anyio.connect_tcp(host, port) as stream:
+            try:
+                for part in parts:
+                    await stream.send(part)
+                while True:
+                    received += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return received
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/messages"])
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+async def test_a_body_that_is_too_large_is_refused(path: str, version: str) -> None:
+    limits = Limits(body=1000)
+    app = App(FrontDesk(FakeGateway()), limits=limits)
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        headers = {**TAKES_BOTH, "mcp-protocol-version": version}
+
+        async def chunks() -> AsyncGenerator[bytes]:
+            for _ in range(20):
+                yield b" " * 100
+
+        whole = await client.post(url + path, content=b" " * 1001, headers=headers)
+        pieces = await client.post(url + path, content=chunks(), headers=headers)
+        # What belongs to no session is not even read.
+        expected = 404 if path == "/messages" else 413
+        assert (whole.status_code, pieces.status_code) == (expected, expected)
+        assert (await post(f"{url}/mcp", CALL)).status_code == 200
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "99999999999999999999999", "a"])
+async def test_a_length_that_is_none_is_refused(length: str) -> None:
+    async with served(App(FrontDesk(FakeGateway()))) as url:
+        head = f"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in modern_headers(CALL).items())
+        answer = await speak(url, (head + lines + "\r\n").encode())
+        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
+
+
+async def test_headers_that_never_end_are_cut_off() -> None:
+    limits = Limits(headers=10_000)
+    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+        begun = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
+        answer = await speak(url, begun, *[b"a" * 5000] * 5)
+        assert answer.startswith(b"HTTP/1.1 431") or answer == b""
+        async with httpx2.AsyncClient() as client:
+            assert (await client.get(f"{url}/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"POST /mcp HT",
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n",
+        b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"accept: */*\r\nmcp-protocol-version: 2026-07-28\r\ncontent-length: 10\r\n\r\n{",
+    ],
+)
+async def test_whoever_does_not_finish_a_request_is_cut_off(begun: bytes) -> None:
+    limits = Limits(request_seconds=0.05)
+    async with served(App(FrontDesk(FakeGateway()), limits=limits), limits) as url:
+        assert await speak(url, begun) == b""
+
+
+async def test_a_request_under_way_is_not_taken_for_an_unfinished_one() -> None:
+    limits = Limits(request_seconds=0.05)
+    gateway = FakeGateway()
+    async with served(App(FrontDesk(gateway), limits=limits), limits) as url:
+        answers: list[int] = []
+
+        async def call() -> None:
+            body = modern_request("tools/call", {"name": "hang"})
+            answers.append((await post(f"{url}/mcp", body)).status_code)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await gateway.waiting.wait()
+                assert await speak(url, b"GET") == b""  # so long that the other would be cut off
+                gateway.release.set()
+        assert answers == [200]
+
+
+async def test_more_connections_than_permitted_are_told_so() -> None:
+    limits = Limits(connections=2)
+    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+        parts = urlsplit(url)
+        async with await anyio.connect_tcp(str(parts.hostname), int(parts.port or 0)):
+            with anyio.fail_after(5):
+                while True:
+                    async with httpx2.AsyncClient() as client:
+                        if (await client.get(f"{url}/healthz")).status_code == 503:
+                            break
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    listener = listen_on("127.0.0.1", 0)
+    listener.listen()
+    port = listener.getsockname()[1]
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{port}"):
+        listen_on("127.0.0.1", port)
+    listener.close()
+
+
+def test_a_host_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigError, match="no such host"):
+        listen_on("no such host", 0)
+
+
+async def test_the_server_leaves_the_signals_alone() -> None:
+    server = HttpServer(App(FrontDesk(FakeGateway())), limits=Limits())
+    with server.capture_signals():
+        pass
+    assert not server.should_exit

@@ -1,0 +1,64 @@
+"""JSON-RPC messages as bytes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard.gateway import RpcError
+from pegboard.server.messages import MOST_LEVELS, as_event, encode, read_json, result_message
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@given(VALUES)
+def test_what_is_written_can_be_read(value: Any) -> None:
+    try:
+        text = encode(value)
+    except RecursionError:
+        return
+    assert json.loads(text) == value
+
+
+@given(VALUES)
+def test_what_is_written_is_one_line(value: Any) -> None:
+    line = as_event(result_message(1, {"value": value}))
+    assert line.count(b"\n") == 3
+    assert line.endswith(b"\r\n\r\n")
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":[' * (levels // 2) + b"1" + b"]}" * (levels // 2)
+
+
+def test_as_deep_as_permitted_is_read() -> None:
+    assert isinstance(read_json(nested(MOST_LEVELS)), dict)
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS + 2, 5000, 1_000_000])
+def test_deeper_is_refused(levels: int) -> None:
+    with pytest.raises(RpcError) as caught:
+        read_json(nested(levels))
+    assert caught.value.code == -32700
+
+
+def test_many_brackets_side_by_side_are_no_depth() -> None:
+    assert len(read_json(b"[" + b"[]," * 5000 + b"[]]")) == 5001
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
+    assert encode({"a": "\ud800"}) == b'{"a":"\\ud800"}'
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"NaN", b'"\xff"', b'"\\ud800"', b"\xef\xbb\xbf{}", b"1 2", b"9" * 5000]
+)
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(RpcError) as caught:
+        read_json(body)
+    assert caught.value.code == -32700

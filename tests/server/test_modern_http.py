@@ -1,0 +1,157 @@
+"""The modern era over HTTP, on a real socket."""
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+
+from pegboard.server.attendance import Attendance
+from tests.server.serving import modern_headers, modern_request, post, served_fake
+
+
+async def test_a_client_of_the_sdk_lists_and_calls() -> None:
+    async with served_fake() as (_, url), Client(f"{url}/mcp", mode="2026-07-28") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
+        result = await client.call_tool("echo", {"text": "Grüße 🌍"})
+        assert result.content[0].model_dump()["text"] == "Grüße 🌍"
+
+
+async def test_a_quick_answer_is_plain_json_with_everything_a_result_needs() -> None:
+    async with served_fake() as (gateway, url):
+        body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
+        answer = await post(f"{url}/mcp", body)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {
+                "content": [{"type": "text", "text": "a"}],
+                "resultType": "complete",
+                "_meta": {"io.modelcontextprotocol/serverInfo": gateway.info},
+            },
+        }
+
+
+async def test_the_gateway_hears_everything_that_was_sent_and_who_sent_it() -> None:
+    async with served_fake() as (gateway, url):
+        body = modern_request("tools/call", {"name": "echo", "unknown": [1]}, traceparent="00-x")
+        await post(f"{url}/mcp-full/things", body)
+        (heard,) = gateway.heard
+        assert heard.params == body["params"]
+        assert (heard.id, heard.method) == (1, "tools/call")
+        client = heard.client
+        assert (client.era, client.version, client.session) == ("modern", "2026-07-28", "")
+        assert (client.face.surface, client.face.group) == ("full", "things")
+        assert client.info == {"name": "test", "version": "1"}
+
+
+async def test_notifications_turn_the_answer_into_a_stream() -> None:
+    async with served_fake() as (_, url):
+        body = modern_request("tools/call", {"name": "count"}, progressToken="t")
+        answer = await post(f"{url}/mcp", body)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+        assert len(events) == 4
+        assert '"progress":2' in events[2]
+        assert '"counted"' in events[3]
+
+
+async def test_a_client_that_goes_cancels_its_request() -> None:
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        body = modern_request("tools/call", {"name": "hang"})
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: _post_for_ever(client, f"{url}/mcp", body))
+                await gateway.waiting.wait()
+                tasks.cancel_scope.cancel()
+            await gateway.cancelled.wait()
+
+
+async def test_a_stream_that_is_closed_cancels_its_request() -> None:
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        body = modern_request("subscriptions/listen")
+        headers = modern_headers(body)
+        with anyio.fail_after(5):
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as answer:
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                await gateway.waiting.wait()
+            await gateway.cancelled.wait()
+
+
+async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = Attendance(after=0.01, ping_every=0.02)
+    monkeypatch.setattr("pegboard.server.app.Attendance", lambda: hasty)
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        body = modern_request("tools/call", {"name": "hang"})
+        headers = modern_headers(body)
+        with anyio.fail_after(5):
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as answer:
+                lines = answer.aiter_lines()
+                assert await anext(lines) == ": ping"
+                gateway.release.set()
+                rest = [line async for line in lines if line.startswith("data: ")]
+        assert len(rest) == 1
+        assert "released" in rest[0]
+
+
+async def test_a_mistake_of_ours_is_an_internal_error_without_details(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served_fake() as (_, url):
+        answer = await post(f"{url}/mcp", modern_request("tools/call", {"name": "break"}))
+        assert answer.status_code == 200
+        error = {"code": -32603, "message": "Internal server error"}
+        assert answer.json() == {"jsonrpc": "2.0", "id": 1, "error": error}
+        assert "a mistake of ours" in caplog.text
+
+
+async def test_two_requests_with_one_id_do_not_disturb_each_other() -> None:
+    async with served_fake() as (gateway, url):
+        answers: list[str] = []
+
+        async def call(name: str) -> None:
+            body = modern_request("tools/call", {"name": name, "arguments": {"text": name}})
+            answers.append((await post(f"{url}/mcp", body)).text)
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, "hang")
+                await gateway.waiting.wait()
+                await call("echo")
+                gateway.release.set()
+        assert "echo" in answers[0]
+        assert "released" in answers[1]
+
+
+async def test_arguments_in_headers_must_say_the_same_as_the_body() -> None:
+    async with served_fake() as (gateway, url):
+        region = {"type": "string", "x-mcp-header": "Region"}
+        gateway.schemas["echo"] = {"type": "object", "properties": {"region": region}}
+        body = modern_request("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
+        good = await post(f"{url}/mcp", body, **{"mcp-param-region": "eu"})
+        wrong = await post(f"{url}/mcp", body, **{"mcp-param-region": "us"})
+        missing = await post(f"{url}/mcp", body)
+        assert (good.status_code, wrong.status_code, missing.status_code) == (200, 400, 400)
+        assert wrong.json()["error"]["code"] == -32020
+        assert len(gateway.heard) == 1
+
+
+async def test_requests_under_way_are_answered_when_the_process_ends() -> None:
+    answers: list[httpx2.Response] = []
+    body = modern_request("tools/call", {"name": "hang"})
+
+    async def call(url: str) -> None:
+        answers.append(await post(url, body))
+
+    async with anyio.create_task_group() as tasks, served_fake() as (gateway, url):
+        tasks.start_soon(call, f"{url}/mcp")
+        with anyio.fail_after(5):
+            await gateway.waiting.wait()
+    assert answers[0].status_code == 503
+    assert answers[0].json()["error"]["code"] == -32603
+
+
+async def _post_for_ever(client: httpx2.AsyncClient, url: str, body: dict[str, Any]) -> None:
+    await client.post(url, json=body, headers=modern_headers(body), timeout=None)

@@ -1,0 +1,254 @@
+"""The life of `pegboard serve`, from its start to its last signal; real processes, real signals."""
+
+import json
+import shutil
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.server.processes import Served, interrupt, is_gone, servers, serving, write
+
+SCRIPT = Path(__file__).with_name("slow_server.py")
+
+
+def script_in(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return Path(shutil.copy(SCRIPT, folder / "server.py"))
+
+
+async def pid_in(folder: Path) -> int:
+    return int(await anyio.Path(folder / "pid").read_text(encoding="utf-8"))
+
+
+async def call(served: Served, name: str, arguments: dict[str, Any], mode: str) -> str:
+    async with Client(f"{served.url}/mcp-full", mode=mode) as client:
+        # Else the client lists them after the call, and by then nobody may be there.
+        await client.list_tools()
+        result = await client.call_tool(name, arguments)
+        return result.content[0].model_dump()["text"]
+
+
+async def appears(path: Path) -> None:
+    with anyio.fail_after(15):
+        while not await anyio.Path(path).exists():  # noqa: ASYNC110 - another process makes it
+            await anyio.sleep(0.02)
+
+
+async def test_it_says_what_it_serves_and_where(tmp_path: Path) -> None:
+    config = servers(slow=script_in(tmp_path / "a"))
+    config["mcpServers"]["missing"] = {"command": "no-such-server"}
+    async with serving(tmp_path, config=config) as served:
+        await served.hears("For the file of your client")
+        assert "serves 2 tools of 2 servers" in served.said
+        assert "no-such-server" in served.said
+        async with httpx2.AsyncClient() as client:
+            assert (await client.get(f"{served.url}/readyz")).status_code == 200
+        interrupt(served)
+        await served.rest()
+        assert served.process.returncode == 0
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_call_under_way_is_finished_before_the_process_ends(
+    tmp_path: Path, mode: str
+) -> None:
+    home = tmp_path / "a"
+    config = servers(slow=script_in(home))
+    async with serving(tmp_path, config=config) as served:
+        await served.hears("For the file of your client")
+        child = await pid_in(home)
+        answers: list[str] = []
+
+        async def ask() -> None:
+            answers.append(await call(served, "mcp_slow_wait_for", {"name": "it"}, mode))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await appears(home / "it.waiting")
+            interrupt(served)
+            async with httpx2.AsyncClient() as client:
+                with anyio.fail_after(10):
+                    while (await client.get(f"{served.url}/readyz")).status_code != 503:
+                        pass
+                assert (await client.get(f"{served.url}/healthz")).status_code == 200
+            (home / "it").touch()
+        assert answers == ["it is there"]
+        await served.rest()
+        assert served.process.returncode == 0
+        await is_gone(child)
+
+
+async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    home = tmp_path / "a"
+    config = servers(slow=script_in(home))
+    async with serving(tmp_path, "--drain", "600", config=config) as served:
+        await served.hears("For the file of your client")
+        child = await pid_in(home)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_call_in_vain, served)
+            await appears(home / "never.waiting")
+            interrupt(served, signal.SIGINT)
+            interrupt(served, signal.SIGTERM)
+            await served.rest()
+            tasks.cancel_scope.cancel()
+        await is_gone(child)
+
+
+async def test_a_limit_ends_calls_that_never_end(tmp_path: Path) -> None:
+    home = tmp_path / "a"
+    config = servers(slow=script_in(home))
+    async with serving(tmp_path, "--drain", "0.2", config=config) as served:
+        await served.hears("For the file of your client")
+        child = await pid_in(home)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_call_in_vain, served)
+            await appears(home / "never.waiting")
+            interrupt(served)
+            await served.rest()
+            tasks.cancel_scope.cancel()
+        await is_gone(child)
+
+
+async def test_a_gateway_that_is_killed_leaves_no_child(tmp_path: Path) -> None:
+    home = tmp_path / "a"
+    async with serving(tmp_path, config=servers(slow=script_in(home))) as served:
+        await served.hears("For the file of your client")
+        child = await pid_in(home)
+        interrupt(served, signal.SIGKILL)
+        await is_gone(child)
+
+
+@pytest.mark.parametrize("by_signal", [True, False])
+async def test_a_changed_file_changes_the_servers_and_disturbs_no_call(
+    tmp_path: Path, by_signal: bool
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    config = servers(slow=script_in(first), gone=script_in(tmp_path / "c"))
+    async with serving(tmp_path, "--verbose", config=config) as served:
+        await served.hears("For the file of your client")
+        left = await pid_in(tmp_path / "c")
+        answers: list[str] = []
+
+        async def ask() -> None:
+            arguments = {"name": "it"}
+            answers.append(await call(served, "mcp_slow_wait_for", arguments, "2026-07-28"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await appears(first / "it.waiting")
+            write(tmp_path / "mcp.json", servers(slow=first / "server.py", new=script_in(second)))
+            if by_signal:
+                interrupt(served, signal.SIGHUP)
+            await served.hears("The configuration was read again: 2 servers")
+            await is_gone(left)
+            assert await call(served, "mcp_new_echo", {"text": "hi"}, "legacy") == "hi"
+            (first / "it").touch()
+        assert answers == ["it is there"]
+
+
+async def test_a_file_that_is_broken_changes_nothing(tmp_path: Path) -> None:
+    config = servers(slow=script_in(tmp_path / "a"))
+    async with serving(tmp_path, "--verbose", config=config) as served:
+        await served.hears("For the file of your client")
+        (tmp_path / "mcp.json").write_text("{", encoding="utf-8")
+        await served.hears("The configuration stays as it is")
+        assert await call(served, "mcp_slow_echo", {"text": "hi"}, "2026-07-28") == "hi"
+
+
+async def test_a_file_that_cannot_be_used_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text("{", encoding="utf-8")
+    async with serving(tmp_path, "--config", "mcp.json") as served:
+        assert "error: " in await served.rest()
+        assert served.process.returncode == 1
+
+
+async def test_other_machines_are_not_served_anonymously(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--host", "0.0.0.0", config=servers()) as served:
+        said = await served.rest()
+        assert "PEGBOARD_AUTH=keys" in said
+        assert served.process.returncode == 1
+
+
+async def test_other_machines_are_served_anonymously_if_somebody_insists(tmp_path: Path) -> None:
+    options = ("--host", "0.0.0.0", "--allow-anonymous")
+    async with serving(tmp_path, *options, config=servers()) as served:
+        await served.hears("For the file of your client")
+
+
+async def test_without_a_configuration_it_says_so_and_offers_a_demo(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.hears("pegboard serve --demo")
+        await served.hears("For the file of your client")
+
+
+async def test_the_demo_answers(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--demo") as served:
+        await served.hears("For the file of your client")
+        arguments = {"name": "mcp_numbers_calculate", "arguments": {"expression": "6 * 7"}}
+        async with Client(f"{served.url}/mcp") as client:
+            result = await client.call_tool("call_tool", arguments)
+            assert result.content[0].model_dump()["text"] == "42.0"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_over_stdio_a_client_calls_and_leaves_no_process_behind(
+    tmp_path: Path, mode: str
+) -> None:
+    home = tmp_path / "a"
+    write(tmp_path / "mcp.json", servers(slow=script_in(home)))
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "pegboard.cli.main", "serve", "--stdio", "--surface", "full"],
+        env={"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PEGBOARD_CONFIG": "mcp.json"},
+        cwd=tmp_path,
+    )
+    async with Client(command, mode=mode) as client:
+        assert [it.name for it in (await client.list_tools()).tools] == [
+            "mcp_slow_echo",
+            "mcp_slow_wait_for",
+        ]
+        result = await client.call_tool("mcp_slow_echo", {"text": "hi"})
+        assert result.content[0].model_dump()["text"] == "hi"
+        child = await pid_in(home)
+    await is_gone(child)
+
+
+async def test_the_end_of_stdin_ends_the_process_and_stdout_has_only_the_protocol(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "a"
+    async with serving(tmp_path, "--stdio", config=servers(slow=script_in(home))) as served:
+        await served.hears("standard input and output")
+        child = await pid_in(home)
+        stdin, stdout = served.process.stdin, served.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        await stdin.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\nnonsense\n')
+        await stdin.aclose()
+        await served.rest()
+        lines = b"".join([part async for part in stdout]).decode().splitlines()
+        assert [json.loads(line)["id"] for line in lines] == [1, None]
+        assert served.process.returncode == 0
+        await is_gone(child)
+
+
+async def test_over_stdio_a_signal_ends_it_although_the_client_neither_writes_nor_reads(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, "--stdio", config=servers()) as served:
+        await served.hears("standard input and output")
+        interrupt(served)
+        await served.rest()
+        assert served.process.returncode == 0
+
+
+async def _call_in_vain(served: Served) -> None:
+    with suppress(Exception):  # the process ends meanwhile, and the client breaks
+        await call(served, "mcp_slow_wait_for", {"name": "never"}, "2026-07-28")

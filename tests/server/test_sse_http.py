@@ -1,0 +1,62 @@
+"""The oldest HTTP wire, on a real socket."""
+
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp_types import ElicitResult
+
+from pegboard.server import App, FrontDesk, Reception
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import TAKES_BOTH, served, served_fake
+from tests.server.test_handshake_http import PING, ByName
+
+
+async def test_a_client_of_the_sdk_lists_calls_and_is_asked() -> None:
+    async def agree(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="decline")
+
+    async with (
+        served_fake() as (gateway, url),
+        Client(sse_client(f"{url}/sse"), mode="legacy", elicitation_callback=agree) as client,
+    ):
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
+        result = await client.call_tool("ask", {})
+        assert result.content[0].model_dump()["text"] == "decline"
+        assert len(gateway.sessions) == 1
+
+
+async def test_the_session_ends_with_the_stream() -> None:
+    async with served_fake() as (gateway, url):
+        async with Client(sse_client(f"{url}/sse-full/a"), mode="legacy") as client:
+            await client.list_tools()
+        with anyio.fail_after(5):
+            await gateway.left.wait()
+        assert gateway.heard[0].client.face.group == "a"
+        assert gateway.heard[0].client.face.surface == "full"
+
+
+async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
+    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        ann = {"x-api-key": "ann"}
+        async with client.stream("GET", f"{url}/sse", headers=ann) as stream:
+            lines = stream.aiter_lines()
+            while not (line := await anext(lines)).startswith("data: "):
+                pass
+            address = url + line.removeprefix("data: ")
+            headers = {**TAKES_BOTH, "x-api-key": "bob"}
+            foreign = await client.post(address, json=PING, headers=headers)
+            assert foreign.status_code == 404
+            own = await client.post(address, json=PING, headers={**TAKES_BOTH, **ann})
+            assert own.status_code == 202
+
+
+async def test_messages_without_a_stream_go_nowhere() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        for address in ("/messages", "/messages?session_id=x", "/messages?session_id=" + "0" * 32):
+            answer = await client.post(url + address, json=PING, headers=TAKES_BOTH)
+            assert answer.status_code in (400, 404)
+        assert (await client.post(f"{url}/sse", json=PING)).status_code == 405

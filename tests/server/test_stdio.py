@@ -1,0 +1,181 @@
+"""Both eras over standard input and output; the pipes are real."""
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import pytest
+
+from pegboard.server import FrontDesk, open_wire, serve_stdio
+from pegboard.server.stdio_wire import LONGEST_LINE, StdioWire
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import modern_request
+from tests.server.test_handshake_http import INITIALIZE, PING
+
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+class Peer:
+    """The client at the other end."""
+
+    def __init__(self, wire: StdioWire, target: int) -> None:
+        self._wire = wire
+        self._target = target
+
+    async def says(self, message: Any) -> None:
+        await self._wire.write(message if isinstance(message, bytes) else encoded(message))
+
+    async def hears(self) -> Any:
+        with anyio.fail_after(5):
+            return json.loads(await self._wire.lines.receive())
+
+    async def asks(self, message: Any) -> Any:
+        await self.says(message)
+        return await self.hears()
+
+    def hangs_up(self) -> None:
+        os.close(self._target)
+
+
+def encoded(message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+@asynccontextmanager
+async def talking() -> AsyncGenerator[tuple[FakeGateway, Peer]]:
+    """Give a gateway that is served over pipes, and the client at their other ends."""
+    gateway = FakeGateway()
+    (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+    try:
+        async with (
+            open_wire(our_input, our_output) as our_wire,
+            open_wire(their_input, their_output) as their_wire,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(serve_stdio, FrontDesk(gateway), our_wire)
+            yield gateway, Peer(their_wire, their_output)
+            tasks.cancel_scope.cancel()
+    finally:
+        for descriptor in (our_output, their_output):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+async def test_a_handshake_opens_the_older_era() -> None:
+    async with talking() as (gateway, peer):
+        answer = await peer.asks(INITIALIZE)
+        assert answer["result"]["protocolVersion"] == "2025-06-18"
+        await peer.says(INITIALIZED)
+        assert (await peer.asks(PING))["result"] == {}
+        assert gateway.heard[0].client.era == "legacy"
+        assert list(gateway.sessions) == ["stdio"]
+
+
+async def test_an_envelope_opens_the_modern_era() -> None:
+    async with talking() as (gateway, peer):
+        body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
+        answer = await peer.asks(body)
+        assert answer["result"]["resultType"] == "complete"
+        assert answer["result"]["content"] == [{"type": "text", "text": "a"}]
+        assert gateway.heard[0].client.era == "modern"
+
+
+async def test_the_eras_do_not_mix() -> None:
+    async with talking() as (_, peer):
+        await peer.asks(INITIALIZE)
+        assert (await peer.asks(modern_request("tools/list")))["error"]["code"] == -32600
+    async with talking() as (_, peer):
+        await peer.asks(modern_request("tools/list"))
+        assert (await peer.asks(INITIALIZE))["error"]["code"] == -32022
+        assert (await peer.asks(PING))["error"]["code"] == -32602
+
+
+async def test_progress_comes_before_the_answer() -> None:
+    async with talking() as (_, peer):
+        await peer.says(modern_request("tools/call", {"name": "count"}, progressToken=7))
+        heard = [await peer.hears() for _ in range(4)]
+        assert [it.get("method") for it in heard] == ["notifications/progress"] * 3 + [None]
+
+
+async def test_a_modern_client_is_not_asked() -> None:
+    async with talking() as (_, peer):
+        answer = await peer.asks(modern_request("tools/call", {"name": "ask"}))
+        assert answer["error"]["code"] == -32600
+
+
+async def test_an_older_client_is_asked() -> None:
+    async with talking() as (_, peer):
+        await peer.asks(INITIALIZE)
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "ask"}}
+        question = await peer.asks(call)
+        assert question["method"] == "elicitation/create"
+        reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}
+        assert (await peer.asks(reply))["result"]["content"][0]["text"] == "accept"
+
+
+@pytest.mark.parametrize("line", [b"garbage\n", b"[1]\n", b'{"jsonrpc": "2.0"}\n', b"\xff\xfe\n"])
+async def test_a_line_that_is_no_message_is_an_error_and_no_end(line: bytes) -> None:
+    async with talking() as (_, peer):
+        error = await peer.asks(line)
+        assert (error["id"], error["error"]["code"]) == (None, -32700)
+        assert "result" in await peer.asks(INITIALIZE)
+
+
+async def test_empty_lines_say_nothing() -> None:
+    async with talking() as (_, peer):
+        await peer.says(b"\n  \r\n\n")
+        assert "result" in await peer.asks(INITIALIZE)
+
+
+async def test_a_line_that_never_ends_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LONGEST_LINE > 4 * 1024 * 1024
+    monkeypatch.setattr("pegboard.server.stdio_wire.LONGEST_LINE", 1000)
+    async with talking() as (_, peer):
+        for _ in range(10):
+            await peer.says(b"x" * 1000)
+        assert (await peer.asks(b"x\n"))["error"]["code"] == -32700
+        assert "result" in await peer.asks(INITIALIZE)
+
+
+async def test_the_end_of_the_input_is_the_end_of_the_session() -> None:
+    async with talking() as (gateway, peer):
+        await peer.asks(INITIALIZE)
+        await peer.says(INITIALIZED)
+        await peer.asks(PING)
+        peer.hangs_up()
+        with anyio.fail_after(5):
+            await gateway.left.wait()
+
+
+async def test_requests_under_way_at_the_end_of_the_input_are_answered() -> None:
+    async with talking() as (gateway, peer):
+        await peer.says(modern_request("tools/call", {"name": "hang"}))
+        with anyio.fail_after(5):
+            await gateway.waiting.wait()
+            peer.hangs_up()
+            gateway.release.set()
+        assert "result" in await peer.hears()
+
+
+async def test_a_cancelled_request_is_cancelled() -> None:
+    async with talking() as (gateway, peer):
+        await peer.says(modern_request("tools/call", {"name": "hang"}))
+        with anyio.fail_after(5):
+            await gateway.waiting.wait()
+            params = {"requestId": 1}
+            cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+            await peer.says(cancel)
+            await gateway.cancelled.wait()
+
+
+async def test_a_mistake_of_ours_is_an_internal_error_without_details() -> None:
+    async with talking() as (_, peer):
+        error = (await peer.asks(modern_request("tools/call", {"name": "break"})))["error"]
+        assert error == {"code": -32603, "message": "Internal server error"}
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "break"}}
+    async with talking() as (_, peer):
+        await peer.asks(INITIALIZE)
+        assert (await peer.asks(call))["error"]["message"] == "Internal server error"

@@ -1,0 +1,56 @@
+"""The trace of a caller goes on in ours."""
+
+from typing import Any
+
+import httpx2
+from opentelemetry import trace
+
+from pegboard.gateway import Exchange
+from pegboard.server import App, FrontDesk
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import modern_headers, modern_request, served
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+CALL = modern_request("tools/call", {"name": "echo"})
+
+
+class Tracing(FakeGateway):
+    """Notes in which trace it was asked."""
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        context = trace.get_current_span().get_span_context()
+        self.trace = format(context.trace_id, "032x")
+        return await super().answer(exchange)
+
+
+async def traced(body: dict[str, Any], **headers: str) -> Tracing:
+    gateway = Tracing()
+    async with served(App(FrontDesk(gateway))) as url, httpx2.AsyncClient() as client:
+        answer = await client.post(
+            f"{url}/mcp", json=body, headers={**modern_headers(body), **headers}
+        )
+        assert answer.status_code == 200
+    return gateway
+
+
+async def test_a_trace_in_the_request_is_continued() -> None:
+    body = modern_request("tools/call", {"name": "echo"}, traceparent=PARENT)
+    assert (await traced(body)).trace == TRACE
+
+
+async def test_a_trace_in_the_headers_is_continued_and_passed_on() -> None:
+    gateway = await traced(CALL, traceparent=PARENT, tracestate="a=b")
+    assert gateway.trace == TRACE
+    meta = gateway.heard[0].params["_meta"]
+    assert (meta["traceparent"], meta["tracestate"]) == (PARENT, "a=b")
+
+
+async def test_without_a_trace_there_is_none() -> None:
+    assert (await traced(CALL)).trace == "0" * 32
+
+
+async def test_a_trace_that_is_none_does_no_harm() -> None:
+    for nonsense in ("x", 7, None, ["a"]):
+        body = modern_request("tools/call", {"name": "echo"}, traceparent=nonsense)
+        assert (await traced(body)).trace == "0" * 32
