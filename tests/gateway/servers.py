@@ -33,6 +33,7 @@ class Stall:
         self.prompts = ["greet"]
         self.is_broken = False
         self.is_stuck = False
+        self.go_on = anyio.Event()
         self.lists = 0
         self.asks = 1
         self.tools: dict[str, Handler] = {"ask": self._ask}
@@ -73,7 +74,7 @@ class Stall:
         if self.is_broken:
             raise RuntimeError("broken")
         if self.is_stuck:
-            await anyio.sleep_forever()
+            await self.go_on.wait()
 
     async def _list_tools(self, _: Any, __: Any) -> dict[str, Any]:
         schema = {"type": "object"}

@@ -118,6 +118,21 @@ async def test_a_server_that_hangs_is_waited_for_once_and_not_long() -> None:
         assert stuck.lists == 1
 
 
+async def test_a_list_that_comes_late_is_shown_and_the_clients_are_told() -> None:
+    slow = Stall()
+    slow.is_stuck = True
+    async with (
+        hub(slow.config("a")) as it,
+        Gateway(it, GatewayOptions(list_seconds=0.05)) as gateway,
+    ):
+        caller = Caller(gateway, "legacy")
+        gateway.connected(caller.client, caller.wire)
+        assert await uris_of(caller) == OWN
+        slow.go_on.set()
+        await caller.wire.next("notifications/resources/list_changed")
+        assert len(await uris_of(caller)) == 4
+
+
 async def test_a_server_that_is_down_is_remembered() -> None:
     stall = Stall()
     async with hub(stall.config("a")) as it, Gateway(it) as gateway:
