@@ -35,7 +35,7 @@ def main() -> None:
     _log.info("counting the words of %s texts", len(lessons.texts))
     bags = WordBags(vocabulary.words)
     rows = distil(lessons, bags.of(lessons.texts), vocabulary)
-    small = SmallRows(vocabulary, rows)
+    small = SmallRows(vocabulary, rows, alone=lessons.words)
     examples = {it.name: read_examples(it, bags, small.values) for it in corpus.sets}
     chance = np.random.default_rng(3)
     texts = chance.choice(corpus.debian.summaries, _SUMMARIES, replace=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pegboard.search.directions import main_directions
 from pegboard.search.word_table import write_table
 from training.neighbours import find_neighbours
 from training.query_model import QueryModel
@@ -28,11 +29,14 @@ class SmallRows:
 
     Args:
         vocabulary: the word of each row.
-        rows: what they mean.
+        rows: what they mean in texts.
+        alone: what they mean by themselves. There 支付 is nearer to *pay* than where texts, which
+            are in one language each, have moved both.
     """
 
-    def __init__(self, vocabulary: Vocabulary, rows: np.ndarray) -> None:
+    def __init__(self, vocabulary: Vocabulary, rows: np.ndarray, *, alone: np.ndarray) -> None:
         self.vocabulary = vocabulary
+        self._alone = alone
         steps = np.maximum(np.abs(rows).max(1), np.finfo(np.float32).tiny) / _LARGEST
         self._steps = steps.astype(np.float32)
         self._numbers = np.round(rows / self._steps[:, None]).astype(np.int8)
@@ -44,7 +48,7 @@ class SmallRows:
 
     @cached_property
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray]:
-        return find_neighbours(self.values, len(self.vocabulary.english))
+        return find_neighbours(self._alone, len(self.vocabulary.english))
 
     def write(self, path: Path, model: QueryModel, *, vectors: np.ndarray, notice: str) -> None:
         """Write the table.
@@ -57,13 +61,15 @@ class SmallRows:
         """
         nearest, closeness = self._neighbours
         gain = model.gain.astype(np.float32)
+        centroids = unit(find_centroids(vectors)).astype(np.float32)
         parts = {
             "vectors": self._numbers,
             "weights": self._steps,
             "query_weights": self._steps * gain,
             "importance": np.linalg.norm(self.values, axis=1).astype(np.float32) * gain,
             "turn": model.turn.astype(np.float32),
-            "centroids": unit(find_centroids(vectors)).astype(np.float32),
+            "centroids": centroids,
+            "directions": main_directions(centroids),
             "neighbours": nearest,
             "closeness": closeness,
         }
