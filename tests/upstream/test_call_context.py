@@ -153,7 +153,7 @@ async def test_what_the_hub_itself_asks_of_a_server_is_nobodys_call() -> None:
                 group.start_soon(hub.server("talk").refresh)
             asking = Questions(elicitation=list_meanwhile)
             result = await call(hub, "ask", questions=asking, client="one")
-        assert json.loads(result.text()) == OSLO
+            assert json.loads(result.text()) == OSLO
         assert listed.is_set()
 
 

@@ -20,9 +20,9 @@ from pegboard.upstream.asking import Asking
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.calls import CallInFlight, CallsInFlight, reaches
 from pegboard.upstream.connection import Changed, Greeting, Negotiated, OnChanged
+from pegboard.upstream.exchanges import NotDirectError
 from pegboard.upstream.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.http.direct import NotDirectError
 from pegboard.upstream.questions import Questions
 from pegboard.upstream.shortcut import Shortcut
 from pegboard.upstream.translate import error_of
@@ -289,9 +289,10 @@ class SdkSession:
             meta = data["params"]["_meta"]
             meta[types.CLIENT_CAPABILITIES_META_KEY] = self._asking.capabilities(call)
         dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
-        if self._shortcut is not None and call is not None and self._shortcut.leads_to(method):
+        shortcut = self._shortcut
+        if shortcut is not None and call is not None and shortcut.leads_to(method, call.context):
             try:
-                return await self._shortcut.request(data, options, call)
+                return await shortcut.request(data, options, call)
             except NotDirectError:
                 logger.debug("long_way: %s to server %r", method, self._config.name)
         if not isinstance(dispatcher, DirectDispatcher):

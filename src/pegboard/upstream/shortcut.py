@@ -11,9 +11,15 @@ from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
 from opentelemetry.trace import ProxyTracerProvider, SpanKind, get_tracer_provider
 
+from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.calls import LAST_NOTES, CallInFlight
 from pegboard.upstream.connection import Era
-from pegboard.upstream.http.direct import Direct, NotDirectError, OnMessage, ResumableError
+from pegboard.upstream.exchanges import (
+    NotDirectError,
+    OnMessage,
+    ResumableError,
+    SingleExchanges,
+)
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions
@@ -30,16 +36,17 @@ _SECONDS_FOR_GOODBYE = 5.0
 class Shortcut:
     """Sends the requests of a session that are single exchanges."""
 
-    def __init__(self, direct: Direct, session: ClientSession, era: Era) -> None:
+    def __init__(self, direct: SingleExchanges, session: ClientSession, era: Era) -> None:
         self._direct = direct
         self._session = session
         self._dispatcher: Any = session._dispatcher  # pyright: ignore[reportPrivateUsage]
         self._era = era
 
-    @staticmethod
-    def leads_to(method: str) -> bool:
-        """Tell whether requests of a method may be sent this way."""
-        return method in _SINGLE
+    def leads_to(self, method: str, context: CallContext) -> bool:
+        """Tell whether a request may be sent this way."""
+        if method not in _SINGLE:
+            return False
+        return self._direct.hears or (context.on_progress is None and context.on_log is None)
 
     def close(self) -> None:
         """End what is under way."""
@@ -80,8 +87,8 @@ class Shortcut:
         except ResumableError as ended:
             return await self._resume(ended, headers, hear)
         except anyio.get_cancelled_exc_class():
-            # In the modern era the end of the connection says it.
-            if self._era == "legacy":
+            # Over HTTP in the modern era the end of the connection says it.
+            if self._era == "legacy" or not self._direct.is_ended_by_closing:
                 with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
                     told = {"requestId": number, "reason": "caller cancelled"}
                     await self._dispatcher.notify("notifications/cancelled", told)

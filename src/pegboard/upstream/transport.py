@@ -9,9 +9,11 @@ import msgspec
 from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
+from pegboard.upstream.exchanges import SingleExchanges
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
-from pegboard.upstream.http.direct import Direct, direct_to
+from pegboard.upstream.http.direct import direct_to
 from pegboard.upstream.log_secrets import hide_secrets_of
+from pegboard.upstream.stdio.exchanges import PipeExchanges
 from pegboard.upstream.stdio.transport import stdio_transport
 
 __all__ = ["OpenTransport", "open_transport"]
@@ -24,7 +26,7 @@ class OpenTransport(msgspec.Struct, frozen=True):
     keeps_session: Callable[[], bool] = lambda: True
     set_headers: Callable[[Mapping[str, str]], None] | None = None
     """Sends other headers from now on; ``None`` where there are no headers."""
-    direct: Direct | None = None
+    direct: SingleExchanges | None = None
     """The short way for single requests, where there is one."""
 
 
@@ -37,7 +39,8 @@ def open_transport(
         case "memory":
             return OpenTransport(config.server)
         case "stdio":
-            return OpenTransport(_stdio(config, on_lost))
+            exchanges = PipeExchanges()
+            return OpenTransport(_stdio(config, on_lost, exchanges), direct=exchanges)
         case "websocket":
             # Only few need it, and it needs an extra.
             from pegboard.upstream.websocket import websocket_transport  # noqa: PLC0415
@@ -70,7 +73,7 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
     return pool.logins[key]
 
 
-def _stdio(config: ServerConfig, on_lost: Callable[[str], None]) -> Any:
+def _stdio(config: ServerConfig, on_lost: Callable[[str], None], exchanges: PipeExchanges) -> Any:
     if sys.platform == "win32":
         # The SDK knows job objects; our process groups and guardian are POSIX.
         return StdioServerParameters(
@@ -79,4 +82,4 @@ def _stdio(config: ServerConfig, on_lost: Callable[[str], None]) -> Any:
             env=dict(config.env),
             cwd=config.cwd,
         )
-    return stdio_transport(config, on_lost=on_lost)
+    return stdio_transport(config, on_lost=on_lost, exchanges=exchanges)

@@ -5,61 +5,32 @@ what the exchange itself does. Where nothing is needed that only it can do, this
 what is sent, what comes back and what may go wrong is the same.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 from urllib.request import getproxies
 
 import anyio
 import httpx2
 import msgspec
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, JSONRPCError, JSONRPCResponse
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.depths import MOST_LEVELS
+from pegboard.upstream.answers import message_in, result_in
+from pegboard.upstream.exchanges import NotDirectError, OnMessage, ResumableError
 from pegboard.upstream.failures import UNREADABLE, Failure, failure_of_answer
 from pegboard.upstream.http.client import LARGEST_ANSWER, HttpPool, UpstreamHttpClient
 from pegboard.upstream.http.connections import proxy_for
 from pegboard.upstream.http.events import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.wire import TooLargeError, WireAnswer, WireError
 from pegboard.upstream.http.wire_pool import WireClient
-from pegboard.upstream.messages import read_message
 
-__all__ = ["Direct", "NotDirectError", "OnMessage", "ResumableError", "direct_to"]
-
-OnMessage: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
-"""Receives what a server says, or asks, before it answers."""
+__all__ = ["Direct", "direct_to"]
 
 _LARGEST_ERROR = 64 * 1024
 _SECONDS_FOR_ERROR = 5.0
 
 
-class NotDirectError(Exception):
-    """This request has to go the long way; nothing was done for it yet."""
-
-
-class ResumableError(Exception):
-    """The stream with the answer ended too soon, and the server lets one ask for the rest."""
-
-    def __init__(self, last_event: str, retry: int | None) -> None:
-        super().__init__(last_event)
-        self.last_event = last_event
-        self.retry = retry
-
-
-class _Error(msgspec.Struct):
-    code: int
-    message: str
-    data: Any = None
-
-
-class _Answer(msgspec.Struct):
-    method: str | None = None
-    result: dict[str, Any] | None = None
-    error: _Error | None = None
-
-
-_answers = msgspec.json.Decoder(_Answer)
 _requests = msgspec.json.Encoder()
 
 
@@ -75,6 +46,9 @@ def direct_to(config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool) 
 
 class Direct:
     """Sends requests of one session, each as one exchange."""
+
+    hears: bool = True
+    is_ended_by_closing: bool = True
 
     def __init__(self, config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool) -> None:
         self._client = client
@@ -188,7 +162,7 @@ class Direct:
             raise MCPError(INVALID_REQUEST, f"Unexpected content type: {answer.kind}")
         if answer.headers.get("content-encoding", "identity") != "identity":
             body = self._unpacked(answer, body)
-        result = _result_in(body)
+        result = result_in(body)
         if result is None:
             raise self._failed(UNREADABLE)
         return result
@@ -233,10 +207,10 @@ class Direct:
                 raise _ended(last) or closed
 
     async def _heard(self, data: bytes, on_message: OnMessage) -> dict[str, Any] | None:
-        result = _result_in(data)
+        result = result_in(data)
         if result is not None:
             return result
-        message = _message_in(data)
+        message = message_in(data)
         if message is None:
             raise self._failed(UNREADABLE)
         await on_message(message)
@@ -263,7 +237,7 @@ class Direct:
         if failure is not None:
             return self._failed(failure)
         try:
-            _result_in(said)
+            result_in(said)
         except MCPError as error:
             return error
         return self._failed(UNREADABLE)
@@ -277,58 +251,6 @@ class Direct:
     def _failed(self, failure: Failure) -> MCPError:
         error = failure.redacted(self._client.redactor()).error
         return MCPError(error.code, error.message, error.data)
-
-
-def _result_in(body: bytes) -> dict[str, Any] | None:
-    """Return the result in an answer; ``None`` if it is no answer.
-
-    Raises:
-        MCPError: when the answer is an error.
-    """
-    try:
-        said = _answers.decode(body)
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return _result_with_care(body)
-    if said.method is not None:
-        return None
-    if said.error is not None:
-        raise MCPError(said.error.code, said.error.message, said.error.data)
-    if said.result is None:
-        return _result_with_care(body)
-    if body.count(b"{") + body.count(b"[") > MOST_LEVELS and _is_too_deep(said.result):
-        raise MCPError(UNREADABLE.error.code, UNREADABLE.message, UNREADABLE.error.data)
-    return said.result
-
-
-def _result_with_care(body: bytes) -> dict[str, Any] | None:
-    match read_message(body):
-        case JSONRPCResponse(result=result):
-            return result
-        case JSONRPCError(error=error):
-            raise MCPError(error.code, error.message, error.data)
-        case _:
-            return None
-
-
-def _is_too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(MOST_LEVELS):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _message_in(data: bytes) -> dict[str, Any] | None:
-    message = read_message(data)
-    if message is None:
-        return None
-    return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
 
 
 def _ended(last: Event) -> ResumableError | None:

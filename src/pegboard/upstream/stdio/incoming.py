@@ -12,6 +12,7 @@ from mcp.shared.message import SessionMessage
 
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.messages import read_message
+from pegboard.upstream.stdio.exchanges import PipeExchanges
 from pegboard.upstream.stdio.lines import Lines, LineTooLongError
 
 __all__ = ["Incoming"]
@@ -34,10 +35,12 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         *,
         lose: Callable[[str | None], None],
         max_line_bytes: int,
+        exchanges: PipeExchanges | None = None,
     ) -> None:
         self._config = config
         self._pipe = pipe
         self._lose = lose
+        self._exchanges = exchanges or PipeExchanges()
         self._limit = max_line_bytes
         self._lines = Lines(limit=max_line_bytes)
         self._messages: deque[SessionMessage | Exception] = deque()
@@ -79,12 +82,14 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
     def end(self) -> None:
         """Let the stream end once the messages that are here already have been taken."""
         self._over.set()
+        self._exchanges.close()
         self._wake()
 
     async def aclose(self) -> None:
         """Take no more messages."""
         # No await: a session that ends and closes in one step leaves no gap for a request.
         self._closed = True
+        self._exchanges.close()
         self._messages.clear()
 
     async def _wait(self) -> None:
@@ -129,13 +134,17 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         self._lose(reason)
 
     def _take(self, line: bytes) -> None:
+        if self._exchanges.take(line):
+            self._speaks_mcp = True
+            return
         message = read_message(line)
         if message is None:
             if line and not line.isspace():
                 self._take_bad(line)
             return
         self._speaks_mcp = True
-        self._messages.append(SessionMessage(message))
+        if not self._exchanges.take_message(message):
+            self._messages.append(SessionMessage(message))
 
     def _take_bad(self, line: bytes) -> None:
         self._bad_lines += 1

@@ -51,6 +51,16 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         if request is None or not self._incoming.answer(_not_sent(request)):
             raise anyio.BrokenResourceError
 
+    async def write(self, line: bytes) -> ErrorData | None:
+        """Write a request that is a line already; return why it certainly was not sent.
+
+        Raises:
+            anyio.ClosedResourceError: when this stream was closed.
+        """
+        if self._closed:
+            raise anyio.ClosedResourceError
+        return None if await self._sent(line) else NOT_SENT
+
     def end(self) -> None:
         """Let nobody wait any longer for the server to read."""
         if not self._pipe.closed:

@@ -8,6 +8,7 @@ import anyio
 from mcp.client._transport import TransportStreams
 
 from pegboard.config.servers import ServerConfig
+from pegboard.upstream.stdio.exchanges import PipeExchanges
 from pegboard.upstream.stdio.incoming import Incoming
 from pegboard.upstream.stdio.outgoing import NOT_SENT, Outgoing
 from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
@@ -26,12 +27,14 @@ async def stdio_transport(
     config: ServerConfig,
     *,
     on_lost: Callable[[str], None],
+    exchanges: PipeExchanges | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     grace: float = GRACE,
 ) -> AsyncGenerator[TransportStreams]:
     """Start the server and give the two streams that `mcp.Client` wants; leaving stops it.
 
-    ``on_lost`` is told once, in words, when the server goes away by itself.
+    ``on_lost`` is told once, in words, when the server goes away by itself. ``exchanges`` sends
+    requests past the two streams.
 
     Raises:
         ServerUnavailableError: when the server cannot be started.
@@ -39,11 +42,17 @@ async def stdio_transport(
     async with spawn(config, grace=grace) as process, background() as tasks:
         loss = _Loss(process)
         incoming = Incoming(
-            config, process.stdout, lose=loss.declare, max_line_bytes=max_line_bytes
+            config,
+            process.stdout,
+            lose=loss.declare,
+            max_line_bytes=max_line_bytes,
+            exchanges=exchanges,
         )
         outgoing = Outgoing(
             process.stdin, incoming=incoming, gone=process.exited, lose=loss.declare
         )
+        if exchanges is not None:
+            exchanges.open(outgoing.write)
 
         async def tell_when_lost() -> None:
             reason = await loss.reason(incoming)
