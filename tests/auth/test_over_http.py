@@ -75,10 +75,10 @@ class Nothing:
         pass
 
 
-async def names_seen(url: str, mode: Any, **options: Any) -> list[str]:
+async def names_seen(url: str, mode: Any, *, at: str = "/mcp", **options: Any) -> list[str]:
     """List the tools with the client of the SDK."""
     async with httpx2.AsyncClient(timeout=30, **options) as http:
-        transport = streamable_http_client(f"{url}/mcp", http_client=http)
+        transport = streamable_http_client(f"{url}{at}", http_client=http)
         async with Client(transport, mode=mode) as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
@@ -103,15 +103,29 @@ async def test_a_client_finds_the_issuer_and_logs_in_by_itself(
     assert "register_tool" not in names
 
 
+def make_key(path: Path, grant: KeyGrant) -> str:
+    with open_store(path, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        return keys.create(grant).secret
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_key_chooses_the_surface_where_the_address_does_not(
+    tmp_path: Path, mode: str
+) -> None:
+    path = tmp_path / "pegboard.db"
+    secret = await run_sync(make_key, path, KeyGrant(surface="full"))
+    headers = {"X-API-Key": secret}
+    async with served(AuthSettings(keys=True), path) as url:
+        assert await names_seen(url, mode, headers=headers) == ["idea"]
+        assert "search_tools" in await names_seen(url, mode, at="/mcp-search", headers=headers)
+
+
+@pytest.mark.covers("X-REG-7")
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_client_shows_a_key(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "pegboard.db"
 
-    def make_key() -> str:
-        with open_store(path, tenant=OPERATOR) as store, ApiKeys(store) as keys:
-            return keys.create(KeyGrant(scopes=("read",))).secret
-
-    secret = await run_sync(make_key)
+    secret = await run_sync(make_key, path, KeyGrant(scopes=("read",)))
     async with served(AuthSettings(keys=True), path) as url:
         for headers in ({"Authorization": f"Bearer {secret}"}, {"X-API-Key": secret}):
             names = await names_seen(url, mode, headers=headers)

@@ -47,6 +47,7 @@ REQUIRED = {
     "X-REG-4": "hot, warm and cold; idle tools cool down",
     "X-REG-5": "limits of what is given",
     "X-REG-6": "a name that is taken, or unknown, is an error",
+    "X-REG-7": "API keys with permissions, scope and expiry, by command and by both headers",
     "X-REG-9": "embedding is loaded late, on any device, and can be unloaded",
     "X-REG-10": "register_searcher, get_searcher, rebuild_indexes, statistics, categories, clear",
     "X-REG-11": "save_many, exists, count, get, clear, validate; from JSON to SQLite and back",
@@ -58,7 +59,6 @@ COMING: dict[str, str] = {}
 
 LEFT_OUT: dict[str, str] = {
     "X-REG-1": "unregister_tool is there; search_hot_tools is not: search_tools prefers used tools",
-    "X-REG-7": "keys have our own form (`pb_…`) and scopes; the headers are the same",
     "X-REG-8": "`pegboard serve` has options of its own",
     "X-REG-12": "no tools are made up at the first start; `--demo` serves real ones",
 }

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 import msgspec
 
 from pegboard.model import Usage
-from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Principal, Scope
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Principal, Scope, Surface
 from pegboard.storage import check_key
 
 __all__ = [
@@ -46,6 +46,8 @@ class KeyGrant(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ("*",)
     expires: float | None = None
     """Seconds since the epoch; ``None`` for a key that is good until it is revoked."""
+    surface: Surface | None = None
+    """What its holder sees where the address does not say it."""
     calls_per_minute: int | None = None
     concurrent_calls: int | None = None
 
@@ -146,6 +148,7 @@ class StoredKey(ApiKey, frozen=True, kw_only=True):
             servers=self.servers,
             tools=self.tools,
             expires=min(ends, default=None),
+            surface=self.surface,
             calls_per_minute=self.calls_per_minute,
             concurrent_calls=self.concurrent_calls,
         )

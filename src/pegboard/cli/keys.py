@@ -14,7 +14,7 @@ import msgspec
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant
 from pegboard.cli.moments import duration, moment, shown
 from pegboard.errors import PegboardError
-from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
 from pegboard.storage import open_store
 
@@ -63,6 +63,11 @@ def _add_create(verbs: "Commands") -> None:
     parser.add_argument(
         "--expires", type=moment, metavar="WHEN", help="90d from now, or 2027-01-31 (never)"
     )
+    parser.add_argument(
+        "--surface",
+        choices=get_args(Surface),
+        help="what it sees at /mcp (as the server was started)",
+    )
     parser.add_argument("--calls-per-minute", type=int, metavar="N")
     parser.add_argument("--concurrent-calls", type=int, metavar="N")
 
@@ -97,6 +102,7 @@ def _create(options: argparse.Namespace) -> int:
         servers=tuple(options.server or ["*"]),
         tools=tuple(options.tool or ["*"]),
         expires=options.expires,
+        surface=options.surface,
         calls_per_minute=options.calls_per_minute,
         concurrent_calls=options.concurrent_calls,
     )

@@ -16,6 +16,8 @@ from pegboard.storage import default_url
 
 __all__ = ["run"]
 
+INTERRUPTED = 130
+
 
 def run(options: argparse.Namespace) -> int:
     """Serve until somebody ends it."""
@@ -25,11 +27,14 @@ def run(options: argparse.Namespace) -> int:
         format="%(levelname)s %(name)s: %(message)s",
     )
     serve = _options_of(options)
-    if options.stdio:
-        with claim_stdio() as descriptors:
-            anyio.run(run_stdio, serve, descriptors, partial(_tell, options))
-    else:
-        anyio.run(run_http, serve, partial(_tell, options))
+    try:
+        if options.stdio:
+            with claim_stdio() as descriptors:
+                anyio.run(run_stdio, serve, descriptors, partial(_tell, options))
+        else:
+            anyio.run(run_http, serve, partial(_tell, options))
+    except KeyboardInterrupt:  # before anybody listens to signals, or after
+        return INTERRUPTED
     return 0
 
 

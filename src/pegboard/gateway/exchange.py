@@ -1,17 +1,14 @@
 """Exchange: one request of a client, and the ways back to it, whatever wire it came by."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from pegboard.model.principal import Principal
+from pegboard.model.principal import Principal, Surface
 from pegboard.upstream import Era
 
 __all__ = ["Channel", "Client", "Exchange", "Face", "RpcError", "Surface"]
-
-Surface = Literal["search", "full"]
-"""``search`` shows a handful of small tools that find and call the others, ``full`` all of them."""
 
 
 class Face(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,10 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "OPERATOR", "Principal", "Scope"]
+__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "OPERATOR", "Principal", "Scope", "Surface"]
+
+Surface = Literal["search", "full"]
+"""``search`` shows a handful of small tools that find and call the others, ``full`` all of them."""
 
 Scope = Literal["read", "call", "register", "admin"]
 """What may be done: find and describe; call, and find; register; all that, and what is others'."""
@@ -28,6 +31,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Glob patterns of the names of tools, as they are shown here."""
     expires: float | None = None
     """Seconds since the epoch after which nothing is granted any more."""
+    surface: Surface | None = None
+    """What they see where the address does not say it; ``None``: what everybody sees."""
     calls_per_minute: int | None = None
     concurrent_calls: int | None = None
 

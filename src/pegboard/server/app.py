@@ -49,12 +49,12 @@ class App:
         self._reception = Reception() if reception is None else reception
         self._hosts = Hosts() if hosts is None else hosts
         self._surface: Surface = surface
-        self._attendance = Attendance()
+        self._attendance = Attendance(self._reception.still_admits)
         self._modern = ModernHttp(
             desk, reception=self._reception, attendance=self._attendance, limits=limits
         )
         self._handshake = HandshakeHttp(desk, limits=limits)
-        self._sse = SseHttp(desk, limits=limits)
+        self._sse = SseHttp(desk, reception=self._reception, limits=limits)
         self.health = Health(desk)
         """To be told when the process is to end."""
         self._watch()
@@ -108,6 +108,10 @@ class App:
         if place is None:
             await (self._sse.serve_message(request) if path == MESSAGES else self._measure(request))
             return
+        chosen = request.principal.surface
+        if chosen is not None:
+            # The address has the last word: only where it says nothing, the key's is shown.
+            place = place_of(path, chosen) or place
         request.face = place.face
         if place.wire == "sse":
             await self._sse.serve_stream(request)

@@ -1,0 +1,122 @@
+"""`pegboard keys`."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pegboard.auth import ApiKeys
+from pegboard.cli.main import main
+from pegboard.model.principal import OPERATOR
+from pegboard.observe import Audit
+from pegboard.storage import open_store
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(params=["keys.db", "keys.json"])
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    return str(tmp_path / request.param)
+
+
+@pytest.fixture
+def run(store: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    def running(*words: str) -> tuple[int, str, str]:
+        code = main(["keys", *words, "--store", store])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return running
+
+
+async def test_a_key_is_made_used_listed_rotated_and_revoked(run: Run, store: str) -> None:
+    code, secret, told = run("create", "--name", "ci", "--tenant", "team", "--scope", "read")
+    assert (code, told.count("shown this once")) == (0, 1)
+    assert re.fullmatch(r"pb_[a-z0-9]{12}_[0-9a-f]{64}\n", secret)
+    with open_store(store, tenant=OPERATOR) as opened, ApiKeys(opened) as keys:
+        who = await keys.authenticate(secret.strip())
+    assert (who.tenant, who.scopes) == ("team", {"read"})
+    key = secret.split("_")[1]
+
+    code, listed, _ = run("list")
+    assert code == 0
+    assert key in listed
+    assert "valid" in listed
+    assert secret.strip() not in listed
+
+    code, rotated, _ = run("rotate", key, "--overlap", "1h")
+    assert rotated.startswith(f"pb_{key}_")
+    assert rotated != secret
+    assert run("revoke", key) == (0, f"Revoked: {key}\n", "")
+    assert "revoked" in run("list")[1]
+    with open_store(store, tenant=OPERATOR) as opened:
+        acts = [(it.action, it.target) for it in Audit(opened).records()]
+    assert acts == [("keys.revoke", key), ("keys.rotate", key), ("keys.create", key)]
+
+
+def test_everything_can_be_said_and_comes_back_as_json(run: Run) -> None:
+    words = "create --json --name x --scope call --scope register --scope call --server git* "
+    words += "--server mail --tool git_* --expires 90d --calls-per-minute 60 --concurrent-calls 4"
+    code, out, told = run(*words.split())
+    made = json.loads(out)
+    assert (code, told) == (0, "")
+    secret = made.pop("secret")
+    assert 89 * 86_400 < made["expires"] - time.time() <= 90 * 86_400
+    [listed] = map(json.loads, run("list", "--json", "--tenant", "default")[1].splitlines())
+    assert listed == made
+    assert made["scopes"] == ["call", "register"]
+    assert made["servers"] == ["git*", "mail"]
+    assert (made["calls_per_minute"], made["concurrent_calls"]) == (60, 4)
+    assert secret not in json.dumps(listed)
+    assert run("list", "--json", "--tenant", "other")[1] == ""
+    assert json.loads(run("rotate", listed["id"], "--json")[1])["secret"] != secret
+    assert json.loads(run("revoke", listed["id"], "--json")[1])["revoked"] is not None
+
+
+def test_where_there_are_no_keys_it_says_how_to_make_one(run: Run) -> None:
+    code, out, told = run("list")
+    assert (code, out) == (0, "")
+    assert "pegboard keys create" in told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create", "--tenant", "pegboard"],
+        ["create", "--tenant", ""],
+        ["create", "--expires", "2020-01-01"],
+        ["create", "--calls-per-minute", "0"],
+        ["create", "--name", "a\nb"],
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line(run: Run, words: list[str]) -> None:
+    code, out, told = run(*words)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: .*\.\n", told)
+
+
+@pytest.mark.parametrize("verb", ["revoke", "rotate"])
+def test_a_key_that_there_is_not_is_said_plainly(run: Run, verb: str) -> None:
+    code, out, told = run(verb, "nobody")
+    assert (code, out) == (1, "")
+    assert "No API key has the id 'nobody'" in told
+
+
+@pytest.mark.parametrize(
+    "words", [["create", "--scope", "write"], ["create", "--expires", "soon"], ["rotate"], []]
+)
+def test_a_misused_command_explains_itself(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["keys", *words])
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2100-01-31", 4_105_036_800), ("2100-01-31T12:00:00+02:00", 4_105_072_800)],
+)
+def test_a_date_is_a_moment_too(run: Run, text: str, expected: int) -> None:
+    assert json.loads(run("create", "--json", "--expires", text)[1])["expires"] == expected
