@@ -72,3 +72,11 @@ def test_the_original_can_change_without_the_copy() -> None:
     frozen = freeze(original)
     original["a"].append(2)
     assert frozen == FrozenDict({"a": FrozenList([1])})
+
+
+def test_schemas_that_say_only_a_type_are_shared() -> None:
+    first, second = freeze({"type": "string"}), freeze({"type": "string"})
+    assert first is second
+    assert first == {"type": "string"}
+    assert freeze({"type": ["string", "null"]}) == {"type": ["string", "null"]}
+    assert freeze({"type": "odd"}) == {"type": "odd"}

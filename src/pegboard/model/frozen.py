@@ -64,6 +64,11 @@ for _method in (*_CHANGES_OF_BOTH, *_CHANGES_OF_LISTS):
     setattr(FrozenList, _method, _refuse)
 
 
+# By far the most frequent schema of a parameter: thousands of tools share these few.
+_ONLY_A_TYPE: dict[object, FrozenDict] = {
+    name: FrozenDict({"type": name})
+    for name in ("string", "integer", "number", "boolean", "object", "array", "null")
+}
 _FINAL = frozenset({str, int, float, bool, type(None), FrozenDict, FrozenList})
 
 
@@ -74,8 +79,7 @@ def freeze(value: object) -> Any:
     if kind in _FINAL:
         return value
     if kind is dict:
-        plain = cast("dict[str, object]", value)
-        return FrozenDict({key: freeze(item) for key, item in plain.items()})
+        return _frozen_dict(cast("dict[str, object]", value))
     if isinstance(value, FrozenDict | FrozenList):
         return value
     if isinstance(value, Mapping):
@@ -84,3 +88,9 @@ def freeze(value: object) -> Any:
     if isinstance(value, list | tuple):
         return FrozenList([freeze(item) for item in cast("list[object]", value)])
     return value
+
+
+def _frozen_dict(value: dict[str, object]) -> FrozenDict:
+    if len(value) == 1 and isinstance(name := value.get("type"), str) and name in _ONLY_A_TYPE:
+        return _ONLY_A_TYPE[name]
+    return FrozenDict({key: freeze(item) for key, item in value.items()})
