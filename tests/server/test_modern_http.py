@@ -1,5 +1,6 @@
 """The modern era over HTTP, on a real socket."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -7,8 +8,14 @@ import httpx2
 import pytest
 from mcp import Client
 
+from pegboard.errors import AuthenticationFailedError
+from pegboard.model.principal import LOCAL, Principal
+from pegboard.server import App, FrontDesk, Reception
 from pegboard.server.attendance import Attendance
-from tests.server.serving import modern_headers, modern_request, post, served_fake
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import modern_headers, modern_request, post, served, served_fake
+
+hasty = partial(Attendance, after=0.01, ping_every=0.02)
 
 
 async def test_a_client_of_the_sdk_lists_and_calls() -> None:
@@ -81,8 +88,7 @@ async def test_a_stream_that_is_closed_cancels_its_request() -> None:
 
 
 async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasty = Attendance(after=0.01, ping_every=0.02)
-    monkeypatch.setattr("pegboard.server.app.Attendance", lambda: hasty)
+    monkeypatch.setattr("pegboard.server.app.Attendance", hasty)
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
         body = modern_request("tools/call", {"name": "hang"})
         headers = modern_headers(body)
@@ -94,6 +100,24 @@ async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> 
                 rest = [line async for line in lines if line.startswith("data: ")]
         assert len(rest) == 1
         assert "released" in rest[0]
+
+
+async def test_whoever_is_not_let_in_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fickle:
+        async def authenticate(self, credential: str | None) -> Principal:
+            if gateway.waiting.is_set():
+                raise AuthenticationFailedError("Not any more.", reason="revoked")
+            return LOCAL
+
+    monkeypatch.setattr("pegboard.server.app.Attendance", hasty)
+    gateway = FakeGateway()
+    app = App(FrontDesk(gateway), reception=Reception(Fickle()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        body = modern_request("subscriptions/listen")
+        headers = modern_headers(body)
+        with anyio.fail_after(5):
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers):
+                await gateway.cancelled.wait()
 
 
 async def test_a_mistake_of_ours_is_an_internal_error_without_details(

@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import pytest
+from blockbuster import BlockBuster
 
-from pegboard.server import FrontDesk, open_wire, serve_stdio
-from pegboard.server.stdio_wire import LONGEST_LINE, StdioWire
+from pegboard.server import FrontDesk, StdioWire, serve_stdio
+from pegboard.server.stdio_wire import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
 from tests.server.test_handshake_http import INITIALIZE, PING
@@ -18,19 +19,29 @@ from tests.server.test_handshake_http import INITIALIZE, PING
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
+@pytest.fixture(autouse=True)
+def waits_before_it_reads(no_blocking_calls: BlockBuster) -> None:
+    """Reading what is there, and writing what has room, blocks nobody."""
+    for name in ("os.read", "os.write"):
+        detector = no_blocking_calls.functions[name]
+        for function in ("_chunks", "write"):
+            detector.can_block_in("pegboard/server/stdio_wire.py", function)
+
+
 class Peer:
     """The client at the other end."""
 
-    def __init__(self, wire: StdioWire, target: int) -> None:
-        self._wire = wire
+    def __init__(self, lines: AsyncGenerator[bytes], target: int) -> None:
+        self._lines = lines
         self._target = target
+        self._wire = StdioWire(target, target)
 
     async def says(self, message: Any) -> None:
         await self._wire.write(message if isinstance(message, bytes) else encoded(message))
 
     async def hears(self) -> Any:
         with anyio.fail_after(5):
-            return json.loads(await self._wire.lines.receive())
+            return json.loads(await anext(self._lines))
 
     async def asks(self, message: Any) -> Any:
         await self.says(message)
@@ -51,12 +62,11 @@ async def talking() -> AsyncGenerator[tuple[FakeGateway, Peer]]:
     (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
     try:
         async with (
-            open_wire(our_input, our_output) as our_wire,
-            open_wire(their_input, their_output) as their_wire,
             anyio.create_task_group() as tasks,
+            aclosing(StdioWire(their_input, their_output).lines()) as lines,
         ):
-            tasks.start_soon(serve_stdio, FrontDesk(gateway), our_wire)
-            yield gateway, Peer(their_wire, their_output)
+            tasks.start_soon(serve_stdio, FrontDesk(gateway), StdioWire(our_input, our_output))
+            yield gateway, Peer(lines, their_output)
             tasks.cancel_scope.cancel()
     finally:
         for descriptor in (our_output, their_output):

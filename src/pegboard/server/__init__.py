@@ -9,7 +9,7 @@ from pegboard.server.metrics import Metrics
 from pegboard.server.run import OnUp, run_http, run_stdio
 from pegboard.server.serving import ServeOptions, Serving, open_serving
 from pegboard.server.stdio import serve_stdio
-from pegboard.server.stdio_wire import claim_stdio, open_wire
+from pegboard.server.stdio_wire import StdioWire, claim_stdio
 
 __all__ = [
     "App",
@@ -21,9 +21,9 @@ __all__ = [
     "Reception",
     "ServeOptions",
     "Serving",
+    "StdioWire",
     "claim_stdio",
     "open_serving",
-    "open_wire",
     "run_http",
     "run_stdio",
     "serve_stdio",

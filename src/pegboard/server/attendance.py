@@ -1,6 +1,6 @@
 """Attendance: looks after requests that take long."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -16,11 +16,20 @@ __all__ = ["Attendance"]
 class Attendance:
     """Notices when a client goes before it is answered, and keeps its line open until then.
 
+    A client whose credential is taken back meanwhile is let go, too.
+
     Only requests that are not answered at once get a task of their own for that: most are, and
     for them a task would be half of the work.
     """
 
-    def __init__(self, *, after: float = 0.1, ping_every: float = 15.0) -> None:
+    def __init__(
+        self,
+        still_admits: Callable[[HttpRequest], Awaitable[bool]],
+        *,
+        after: float = 0.1,
+        ping_every: float = 15.0,
+    ) -> None:
+        self._still_admits = still_admits
         self._after = after
         self._ping_every = ping_every
         self._new: dict[ResponseStream, tuple[float, HttpRequest]] = {}
@@ -88,4 +97,6 @@ class Attendance:
                 if not stream.is_over:
                     stream.abandon()
                 return
+            if not await self._still_admits(request):
+                stream.abandon()
             await stream.ping()

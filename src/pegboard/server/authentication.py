@@ -70,6 +70,18 @@ class Reception:
             return False
         return True
 
+    async def still_admits(self, request: HttpRequest) -> bool:
+        """Tell whether whoever sent a request that still runs would be let in now."""
+        if self._is_open:
+            return True
+        headers = request.headers
+        try:
+            credential = credential_in(headers.get("authorization"), headers.get("x-api-key"))
+            now = await self._authenticator.authenticate(credential)
+        except AuthenticationFailedError as error:
+            return error.reason == "unavailable"
+        return (now.tenant, now.subject) == (request.principal.tenant, request.principal.subject)
+
     async def describe(self, request: HttpRequest) -> bool:
         """Answer a question for our OAuth metadata; return false if it is none."""
         if self._metadata is None or request.scope["path"] not in self._metadata_paths:

@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 __all__ = ["Hosts", "is_loopback"]
 
 
+LONGEST_NAME = 300
+
+
 class Hosts:
     """Decides by the headers ``Host`` and ``Origin`` alone."""
 
@@ -22,17 +25,17 @@ class Hosts:
         self._names = frozenset(name.lower() for name in names)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._any_name = any_name
-        self.permits_host = lru_cache(256)(self._permits_host)
-        self.permits_origin = lru_cache(256)(self._permits_origin)
+        self._knows_host = lru_cache(256)(self._look_at_host)
 
-    def _permits_host(self, host: str) -> bool:
+    def permits_host(self, host: str) -> bool:
         """Tell whether a request under this ``Host`` is meant for us."""
-        if self._any_name:
-            return True
+        return self._any_name or (len(host) <= LONGEST_NAME and self._knows_host(host))
+
+    def _look_at_host(self, host: str) -> bool:
         name = _name_in(host)
         return name is not None and (_is_address(name) or name in self._names or _is_local(name))
 
-    def _permits_origin(self, origin: str) -> bool:
+    def permits_origin(self, origin: str) -> bool:
         """Tell whether a page of this ``Origin`` may talk to us."""
         if origin.lower() in self._origins or "*" in self._origins:
             return True

@@ -142,7 +142,9 @@ class ModernHttp:
                     result = await answer_modern(self._desk, exchange)
                     status, answer = 200, result_message(exchange.id, result)
                 except RpcError as error:
-                    status, answer = _status(error), error_message(exchange.id, error)
+                    # Whoever stands before us may send it elsewhere while we are ending.
+                    status = _status(error) if self._desk.gateway.is_ready else 503
+                    answer = error_message(exchange.id, error)
                     headers = _headers(error)
             if not stream.is_abandoned:
                 answer = answer or error_message(exchange.id, closing_error())

@@ -10,7 +10,7 @@ __all__ = ["Place", "Wire", "place_of"]
 Wire = Literal["mcp", "sse"]
 """``mcp`` is streamable HTTP of both eras, ``sse`` the older HTTP with an event stream."""
 
-LONGEST_GROUP = 200
+LONGEST_PATH = 200
 
 _ENDPOINTS: dict[str, tuple[Wire, Surface | None]] = {
     "mcp": ("mcp", None),
@@ -29,15 +29,19 @@ class Place(NamedTuple):
     face: Face
 
 
-@lru_cache(1024)
 def place_of(path: str, default: Surface) -> Place | None:
     """Return what is at a path: ``/mcp``, ``/mcp-full``, ``/mcp/<group>``, …; ``None``: nothing.
 
     ``/mcp`` and ``/sse`` show the default surface; a group is a server, a tag or a profile.
     """
+    return _find(path, default) if len(path) <= LONGEST_PATH else None
+
+
+@lru_cache(1024)
+def _find(path: str, default: Surface) -> Place | None:
     endpoint, _, group = path.removeprefix("/").partition("/")
     group = group.removesuffix("/")
-    if endpoint not in _ENDPOINTS or "/" in group or len(group) > LONGEST_GROUP:
+    if endpoint not in _ENDPOINTS or "/" in group:
         return None
     wire, surface = _ENDPOINTS[endpoint]
     return Place(wire, Face(surface=surface or default, group=group or None))

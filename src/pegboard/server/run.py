@@ -21,7 +21,7 @@ from pegboard.server.reloading import FileFollower, reload_hub
 from pegboard.server.serving import ServeOptions, Serving, open_serving
 from pegboard.server.signals import Ending, watch_signals
 from pegboard.server.stdio import serve_stdio
-from pegboard.server.stdio_wire import open_wire
+from pegboard.server.stdio_wire import StdioWire
 
 __all__ = ["OnUp", "run_http", "run_stdio"]
 
@@ -84,11 +84,8 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
         StorageError: when the storage cannot be opened.
     """
     ending = Ending()
-    async with (
-        open_serving(options) as serving,
-        open_wire(*descriptors) as wire,
-        anyio.create_task_group() as tasks,
-    ):
+    wire = StdioWire(*descriptors)
+    async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, ""))
         tasks.start_soon(_cancel_at, ending.asked, tasks.cancel_scope)
         await serve_stdio(serving.desk, wire, face=Face(surface=options.surface))

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from pegboard.gateway.exchange import RpcError
+from pegboard.server.authentication import Reception
 from pegboard.server.conversation import Conversation
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.http_request import EVENT_STREAM, HttpRequest
@@ -42,8 +43,9 @@ class _Session(NamedTuple):
 class SseHttp:
     """Keeps one session for each open stream; it ends with the stream."""
 
-    def __init__(self, desk: FrontDesk, *, limits: Limits) -> None:
+    def __init__(self, desk: FrontDesk, *, reception: Reception, limits: Limits) -> None:
         self._desk = desk
+        self._reception = reception
         self._limits = limits
         self._sessions: dict[str, _Session] = {}
 
@@ -85,7 +87,7 @@ class SseHttp:
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_cancel_when_gone, request, scope)
-                    tasks.start_soon(_say_all, request, name, from_us)
+                    tasks.start_soon(self._say_all, request, name, from_us)
                     await conversation.run(incoming, outgoing)
             finally:
                 del self._sessions[name]
@@ -125,6 +127,26 @@ class SseHttp:
             return
         await request.answer(202, b"Accepted", kind=b"text/plain; charset=utf-8")
 
+    async def _say_all(
+        self,
+        request: HttpRequest,
+        name: str,
+        from_us: MemoryObjectReceiveStream[SessionMessage],
+    ) -> None:
+        address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
+        endpoint = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n"
+        request.is_answered = True
+        await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
+        event = endpoint.encode()
+        while True:
+            await request.send({"type": "http.response.body", "body": event, "more_body": True})
+            event = PING
+            with anyio.move_on_after(PING_EVERY) as pause:
+                message = (await from_us.receive()).message
+                event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
+            if pause.cancelled_caught and not await self._reception.still_admits(request):
+                self._sessions[name].scope.cancel()
+
     def _has_room(self, owner: Owner) -> bool:
         limits, sessions = self._limits, self._sessions.values()
         if len(sessions) >= limits.sessions:
@@ -136,22 +158,6 @@ async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> N
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-async def _say_all(
-    request: HttpRequest, name: str, from_us: MemoryObjectReceiveStream[SessionMessage]
-) -> None:
-    address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
-    endpoint = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n"
-    request.is_answered = True
-    await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
-    event = endpoint.encode()
-    while True:
-        await request.send({"type": "http.response.body", "body": event, "more_body": True})
-        event = PING
-        with anyio.move_on_after(PING_EVERY):
-            message = (await from_us.receive()).message
-            event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
 
 
 def _owner_of(request: HttpRequest) -> Owner:

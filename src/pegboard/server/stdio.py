@@ -167,7 +167,7 @@ async def _read(
     unanswered: _Unanswered,
 ) -> None:
     with to_us:
-        async for line in wire.lines:
+        async for line in wire.lines():
             try:
                 message = jsonrpc_message_adapter.validate_python(read_json(line), by_name=False)
             except (RpcError, ValidationError) as error:

@@ -1,23 +1,20 @@
 """StdioWire: the standard input and output of this process as a wire for messages.
 
 Nothing else may be written to standard output meanwhile, nor read from standard input: both names
-are pointed elsewhere. The threads are daemons, because one that waits for a client which neither
-writes nor reads must not keep the process from ending.
+are pointed elsewhere. Nothing here blocks: a client which neither writes nor reads must not keep
+the process from ending.
 """
 
 import os
-import threading
-from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from queue import SimpleQueue
-from typing import NamedTuple
+import select
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import contextmanager, suppress
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
-from anyio.streams.memory import MemoryObjectReceiveStream
+import anyio.to_thread
 
-__all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio", "open_wire"]
+__all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio"]
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes; of a longer line only the mark below is passed on, which is no message."""
@@ -27,25 +24,62 @@ _CHUNK = 256 * 1024
 
 
 class StdioWire:
-    """Lines that come in, and lines that go out."""
+    """Lines that come in by one descriptor, and lines that go out by another."""
 
-    def __init__(
-        self, lines: MemoryObjectReceiveStream[bytes], outgoing: "SimpleQueue[_Line | None]"
-    ) -> None:
-        self.lines = lines
-        """What the client says, until it closes its end."""
-        self._outgoing = outgoing
+    def __init__(self, source: int, target: int) -> None:
+        self._source = source
+        self._target = target
+        self._outlet = select.poll()
+        self._outlet.register(target, select.POLLOUT)
+        self._writing = anyio.Lock(fast_acquire=True)
+
+    async def lines(self) -> AsyncGenerator[bytes]:
+        """Give what the client says, line by line, until it closes its end."""
+        kept = bytearray()
+        is_too_long = False
+        async for chunk in self._chunks():
+            *ended, rest = chunk.split(b"\n")
+            for part in ended:
+                kept += part
+                yield _TOO_LONG if is_too_long else bytes(kept)
+                kept.clear()
+                is_too_long = False
+            kept += rest
+            if len(kept) > LONGEST_LINE:
+                is_too_long = True
+                kept.clear()
+        if kept:
+            yield bytes(kept)
 
     async def write(self, line: bytes) -> None:
-        """Send a line, and return when the client's end has taken it, or is closed."""
-        taken = anyio.Event()
-        self._outgoing.put(_Line(line, taken))
-        await taken.wait()
+        """Send a line; when nobody reads any more, the end of the input will say so."""
+        with suppress(OSError):
+            async with self._writing:
+                rest = memoryview(line)
+                while rest:
+                    await self._until_writable()
+                    # What can be written to takes so much without making us wait.
+                    rest = rest[os.write(self._target, rest[: select.PIPE_BUF]) :]
 
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                await anyio.wait_readable(self._source)
+                chunk = os.read(self._source, _CHUNK)
+            except PermissionError:  # an ordinary file, which is never waited for
+                chunk = await anyio.to_thread.run_sync(os.read, self._source, _CHUNK)
+            except OSError:
+                return
+            if not chunk:
+                return
+            yield chunk
 
-class _Line(NamedTuple):
-    content: bytes
-    taken: anyio.Event
+    async def _until_writable(self) -> None:
+        try:
+            if not self._outlet.poll(0):
+                await anyio.wait_writable(self._target)
+        except PermissionError:  # an ordinary file, which is never waited for
+            await anyio.lowlevel.checkpoint()
 
 
 @contextmanager
@@ -66,66 +100,3 @@ def claim_stdio() -> Generator[tuple[int, int]]:
         with suppress(OSError):
             os.dup2(own_input, 0)
             os.dup2(own_output, 1)
-
-
-@asynccontextmanager
-async def open_wire(source: int, target: int) -> AsyncGenerator[StdioWire]:
-    """Read lines from one descriptor and write lines to another."""
-    token = anyio.lowlevel.current_token()
-    send, receive = anyio.create_memory_object_stream[bytes](0)
-    outgoing: SimpleQueue[_Line | None] = SimpleQueue()
-
-    def read() -> None:
-        with suppress(anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            for line in _lines(source):
-                anyio.from_thread.run(send.send, line, token=token)
-        with suppress(anyio.RunFinishedError):
-            anyio.from_thread.run_sync(send.close, token=token)
-
-    def write() -> None:
-        while (line := outgoing.get()) is not None:
-            _write_all(target, line.content)
-            with suppress(anyio.RunFinishedError):
-                anyio.from_thread.run_sync(line.taken.set, token=token)
-
-    for work in (read, write):
-        threading.Thread(target=work, name=f"pegboard-stdio-{work.__name__}", daemon=True).start()
-    try:
-        with receive:
-            yield StdioWire(receive, outgoing)
-    finally:
-        outgoing.put(None)
-
-
-def _lines(source: int) -> Iterator[bytes]:
-    kept = bytearray()
-    is_too_long = False
-    while chunk := _read_some(source):
-        *ended, rest = chunk.split(b"\n")
-        for part in ended:
-            kept += part
-            yield _TOO_LONG if is_too_long else bytes(kept)
-            kept.clear()
-            is_too_long = False
-        kept += rest
-        if len(kept) > LONGEST_LINE:
-            is_too_long = True
-            kept.clear()
-    if kept:
-        yield bytes(kept)
-
-
-def _read_some(source: int) -> bytes:
-    try:
-        return os.read(source, _CHUNK)
-    except OSError:
-        return b""
-
-
-def _write_all(target: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        try:
-            view = view[os.write(target, view) :]
-        except OSError:  # nobody reads any more; the end of the input says the rest
-            return

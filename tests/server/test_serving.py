@@ -1,0 +1,102 @@
+"""Hub, gateway and audit put together, as one process serves them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from pegboard.errors import ConfigError
+from pegboard.gateway import Client, Exchange, Face, RpcError
+from pegboard.model.principal import ALL_SCOPES, OPERATOR, Principal
+from pegboard.observe import Audit
+from pegboard.server import ServeOptions, Serving, open_serving
+from pegboard.storage import open_store
+
+
+class Deaf:
+    """A client that hears nothing."""
+
+    async def notify(self, method: str, params: Any) -> None:
+        pass
+
+    async def ask(self, method: str, params: Any) -> dict[str, Any]:
+        raise RpcError(-32601, "Nobody answers.")
+
+
+def answer() -> int:
+    """Tell the answer."""
+    return 42
+
+
+async def call(serving: Serving, tenant: str, tool: str, **arguments: Any) -> Any:
+    principal = Principal(tenant=tenant, subject="ann", scopes=ALL_SCOPES)
+    client = Client(principal=principal, era="modern", version="2026-07-28", face=Face())
+    params = {"name": tool, "arguments": arguments}
+    exchange = Exchange(method="tools/call", params=params, client=client, channel=Deaf())
+    return await serving.desk.answer(exchange)
+
+
+async def test_tenants_register_side_by_side_and_see_nothing_of_each_other(tmp_path: Path) -> None:
+    options = ServeOptions(config={"mcpServers": {}}, storage=str(tmp_path / "a.db"))
+    async with open_serving(options) as serving:
+        await serving.opening.run()
+        given = {"name": "sow_seeds", "description": "Sow seeds in a garden."}
+        await call(serving, "garden", "register_tool", **given)
+        here = await call(serving, "garden", "search_tools", query="sow seeds")
+        there = await call(serving, "kitchen", "search_tools", query="sow seeds")
+        assert "sow_seeds" in json.dumps(here)
+        assert "sow_seeds" not in json.dumps(there)
+
+
+async def test_without_a_store_there_are_no_other_tenants() -> None:
+    async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
+        await serving.opening.run()
+        with pytest.raises(RpcError, match="tenant"):
+            await call(serving, "garden", "search_tools", query="x")
+
+
+async def test_calls_are_in_the_audit_with_who_made_them(tmp_path: Path) -> None:
+    path, lines = tmp_path / "a.db", tmp_path / "audit.jsonl"
+    options = ServeOptions(config={"mcpServers": {}}, storage=str(path), audit_file=str(lines))
+    async with open_serving(options) as serving:
+        await serving.opening.run()
+        serving.hub.registry.register(answer)
+        await call(serving, "default", "call_tool", name="answer")
+
+    def read() -> list[Any]:
+        with open_store(path, tenant=OPERATOR) as store:
+            return Audit(store).records()
+
+    (record,) = [it for it in await anyio.to_thread.run_sync(read) if it.target == "answer"]
+    assert (record.subject, record.outcome) == ("ann", "done")
+    assert '"answer"' in await anyio.Path(lines).read_text(encoding="utf-8")
+
+
+async def test_requests_wait_for_servers_that_are_starting() -> None:
+    async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
+        assert not serving.desk.is_ready
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, serving, "default", "search_tools")
+            await anyio.lowlevel.checkpoint()
+            await serving.opening.run()
+        assert serving.desk.is_ready
+
+
+async def test_a_section_that_cannot_be_used_opens_nothing() -> None:
+    with pytest.raises(ConfigError):
+        async with open_serving(ServeOptions(config={"gateway": {"nonsense": 1}})):
+            pass
+
+
+async def test_a_hub_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text("nonsense", encoding="utf-8")
+    async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
+        broken = serving.opening.__class__(serving.hub.__class__(str(path)))
+        await broken.run()
+        assert not broken.is_done
+        with pytest.raises(ConfigError):
+            await broken.finished()

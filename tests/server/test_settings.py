@@ -1,0 +1,38 @@
+"""What the configuration file says about the gateway itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.errors import ConfigError
+from pegboard.gateway import GatewayOptions, Profile
+from pegboard.server.settings import GatewaySettings, load_gateway_settings
+
+
+def test_without_a_section_everything_is_as_usual() -> None:
+    assert load_gateway_settings({"mcpServers": {}}) == GatewaySettings()
+
+
+def test_options_and_profiles_are_read() -> None:
+    section = {"page_size": 50, "pinned": ["a*"], "profiles": {"r": {"tools": ["get_*"]}}}
+    settings = load_gateway_settings({"gateway": {"auth": {"keys": True}, **section}})
+    profiles = {"r": Profile(tools=("get_*",))}
+    expected = GatewayOptions(page_size=50, pinned=("a*",), profiles=profiles)
+    assert settings == GatewaySettings(options=expected)
+
+
+def test_files_of_tenants_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"gateway": {"tenants": {"a": "a.json", "b": "/b.json"}}}', encoding="utf-8")
+    settings = load_gateway_settings(path)
+    assert settings.tenants == {"a": str(tmp_path / "a.json"), "b": "/b.json"}
+
+
+@pytest.mark.parametrize(
+    "section",
+    [[1], "x", {"nonsense": 1}, {"page_size": "many"}, {"tenants": ["a"]}, {"page_size": 0}],
+)
+def test_what_cannot_be_used_is_refused(section: Any) -> None:
+    with pytest.raises(ConfigError, match="gateway"):
+        load_gateway_settings({"gateway": section})
