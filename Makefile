@@ -17,7 +17,7 @@ TEACHERS := .tools/training/.installed
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 
-.PHONY: help setup run demo test cov check lint fmt types layers changelog docs bench bench-search words-table stress lowest clean
+.PHONY: help setup run demo test cov check lint fmt types layers changelog docs bench bench-search words-table fuzz soak stress lowest clean
 
 help: ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,12 @@ cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we claim to support
 	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q tests --ignore tests/docs
+
+fuzz: $(READY) ## Send 10,000 odd requests to the gateway; CASES=15000 sends ten times as many
+	@PEGBOARD_FUZZ=$${CASES:-1500} PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q --timeout 1800 tests/server/test_fuzz.py
+
+soak: $(READY) ## Mixed load on the gateway for ten minutes while servers come and go; nothing may leak
+	@$(IN)/python -m bench.soak $(ARGS)
 
 stress: $(READY) ## Kill writers 200 times per store, and let processes register 1,000 tools each; ten times
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \

@@ -1,6 +1,6 @@
 """Whatever is sent to the HTTP face: a proper answer, and the next client is served as before.
 
-A few hundred cases run with the suite; ``PEGBOARD_FUZZ=10000`` runs more.
+A few hundred cases of each kind run with the suite; `make fuzz` runs 10,000 in all.
 """
 
 import json
