@@ -1,7 +1,10 @@
 """`pegboard keys`."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +83,31 @@ def test_where_there_are_no_keys_it_says_how_to_make_one(run: Run) -> None:
     code, out, told = run("list")
     assert (code, out) == (0, "")
     assert "pegboard keys create" in told
+
+
+@pytest.mark.parametrize(
+    ("verb", "code"), [(["list"], 0), (["revoke", "x"], 1), (["rotate", "x"], 1)]
+)
+def test_looking_for_keys_makes_no_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], code: int
+) -> None:
+    path = tmp_path / "wrong" / "keys.db"
+    assert main(["keys", *verb, "--store", str(path)]) == code
+    assert str(path) in capsys.readouterr().err
+    assert not path.parent.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, a pipe breaks in other ways")
+def test_whoever_has_read_enough_hears_of_no_error(store: str) -> None:
+    main(["keys", "create", "--store", store])
+    command = [sys.executable, "-m", "pegboard.cli.main", "keys", "list", "--store", store]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (run.returncode, run.stderr) == (1, b"")
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,25 @@ def test_tools_of_several_files_share_the_board(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     catalog = str(folder / "tools.jsonl")
-    arguments = ["search", "issue", "--catalog", catalog, catalog, "--method", "regex"]
+    files = ["--catalog", catalog, "--catalog", catalog]
+    arguments = ["search", *files, "--method", "regex", "issue"]
     assert main([*arguments, "--limit", "9", "--explain"]) == 0
     assert capsys.readouterr().out.count("create_issue") >= 4
+
+
+def test_the_text_may_follow_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalog = str(folder / "tools.jsonl")
+    assert main(["search", "--catalog", catalog, "pay_invoice"]) == 0
+    assert "pay_invoice" in capsys.readouterr().out
+
+
+def test_a_configuration_is_no_catalogue_and_the_error_says_what_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{\n  "mcpServers": {}\n}\n', encoding="utf-8")
+    assert main(["search", "x", "--catalog", str(path)]) == 1
+    assert "Each line of a catalogue is one tool" in capsys.readouterr().err
 
 
 def test_nothing_that_fits_is_said_plainly(

@@ -112,6 +112,9 @@ async def test_what_is_registered_is_found_and_kept(tmp_path: Path) -> None:
         {"name": "x", "description": "d", "tags": "aws"},
         {"name": "x\n", "description": "d"},
         {"name": "search_tools", "description": "d"},
+        {"name": "bad name!", "description": "d"},
+        {"name": "n" * 300, "description": "d"},
+        {"name": "名前", "description": "d"},
         {"tool_def": {"name": "x"}},
         {"tool_def": "x"},
         {"name": "x", "description": "d", "surprise": 1},
@@ -123,6 +126,33 @@ async def test_definitions_that_are_none_are_refused(arguments: dict[str, Any]) 
         refused = await Caller(gateway).call("register_tool", **arguments)
         assert refused["isError"]
         assert len(it.registry) == 0
+
+
+async def test_a_name_that_no_model_takes_is_refused_with_the_rule() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        refused = await Caller(gateway).call("register_tool", name="bad name!", description="d")
+        assert "1 to 64 letters" in text_of(refused)
+
+
+async def test_fields_that_no_definition_has_are_named() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        definition = {"name": "x", "description": "d", "categry": "a", "n" * 100_000: 1}
+        refused = await Caller(gateway).call("register_tool", tool_def=definition)
+        assert refused["isError"]
+        assert "'categry'" in text_of(refused)
+        assert "category" in text_of(refused)
+        assert len(text_of(refused)) < 1000
+        assert len(it.registry) == 0
+
+
+async def test_a_taken_name_is_refused_with_advice_that_helps() -> None:
+    async with hub(bench("calc", echo=str)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        await caller.call("register_tool", name="mine", description="d")
+        again = await caller.call("register_tool", name="mine", description="d")
+        assert "unregister it first" in text_of(again)
+        other = await caller.call("register_tool", name="mcp_calc_echo", description="d")
+        assert "choose another name" in text_of(other)
 
 
 @pytest.mark.covers("R-REG-37")

@@ -90,8 +90,42 @@ async def test_nothing_is_an_answer_and_says_where_to_look() -> None:
     async with hub(registry=registry) as it, Gateway(it) as gateway:
         found = await Caller(gateway).call("search_tools", query="quantum chromodynamics lattice")
         assert found["structuredContent"]["tools"] == []
-        assert text_of(found).startswith("No tool here does that. Nearest: category: walls.")
+        assert text_of(found).startswith("No tool here does that. There is: category: walls.")
         assert "isError" not in found
+
+
+def shop() -> Registry:
+    registry = Registry()
+    registry.register(Tool(name="cancel_order", description="Cancels an order of a customer."))
+    registry.register(Tool(name="get_current_time", description="Tells the time in a zone."))
+    registry.register(Tool(name="send_email", description="Sends a message by email."))
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("现在东京几点", "get_current_time"), ("call off a purchase", "cancel_order")],
+)
+async def test_what_no_word_finds_is_found_by_meaning_and_the_answer_says_so(
+    query: str, name: str
+) -> None:
+    async with hub(registry=shop()) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        found = await caller.call("search_tools", query=query)
+        assert found["structuredContent"]["method"] == "hybrid"
+        assert found["structuredContent"]["tools"][0]["name"] == name
+        assert "hybrid" in text_of(found).splitlines()[-1]
+        for named in ("method", "search_method"):
+            found = await caller.call("search_tools", query=query, **{named: "bm25"})
+            assert found["structuredContent"]["tools"] == []
+            assert found["structuredContent"]["method"] == "bm25"
+
+
+async def test_what_its_words_find_is_left_to_them() -> None:
+    async with hub(registry=shop()) as it, Gateway(it) as gateway:
+        found = await Caller(gateway).call("search_tools", query="cancel order")
+        assert found["structuredContent"]["method"] == "bm25"
+        assert "hybrid" not in text_of(found)
 
 
 @pytest.mark.covers("R-REG-39")

@@ -46,13 +46,26 @@ async def test_it_says_what_it_serves_and_where(tmp_path: Path) -> None:
     config["mcpServers"]["missing"] = {"command": "no-such-server"}
     async with serving(tmp_path, config=config) as served:
         await served.hears("For the file of your client")
-        assert "serves 2 tools of 2 servers" in served.said
-        assert "no-such-server" in served.said
+        assert "serves 2 tools of 2 servers (1 down, see above)." in served.said
+        assert served.said.count("'no-such-server' was not found") == 1
+        assert str(tmp_path / "mcp.json") in served.said
+        assert "pegboard.db" in served.said
+        assert "Authorization" not in served.said
         async with httpx2.AsyncClient() as client:
             assert (await client.get(f"{served.url}/readyz")).status_code == 200
         interrupt(served)
         await served.rest()
         assert served.process.returncode == 0
+
+
+async def test_where_keys_are_wanted_it_says_so(tmp_path: Path) -> None:
+    store = str(tmp_path / "keys.db")
+    config = {"mcpServers": {}, "gateway": {"auth": {"keys": True}}}
+    async with serving(tmp_path, "--store", store, config=config) as served:
+        await served.hears("For the file of your client.*Authorization.*Bearer pb_")
+        assert f"no API key yet, so nobody is let in; `pegboard keys create --store {store}`" in (
+            served.said
+        )
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -78,6 +91,7 @@ async def test_a_call_under_way_is_finished_before_the_process_ends(
                     while (await client.get(f"{served.url}/readyz")).status_code != 503:
                         pass
                 assert (await client.get(f"{served.url}/healthz")).status_code == 200
+            await served.hears("Finishing 1 request;")
             (home / "it").touch()
         assert answers == ["it is there"]
         await served.rest()

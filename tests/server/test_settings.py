@@ -29,6 +29,16 @@ def test_files_of_tenants_are_beside_the_file_that_names_them(tmp_path: Path) ->
     assert settings.tenants == {"a": str(tmp_path / "a.json"), "b": "/b.json"}
 
 
+def test_a_misspelt_setting_is_named_with_its_place_and_what_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"gateway": {\n  "naame": "x"\n}}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="no setting `naame`; did you mean `name`") as caught:
+        load_gateway_settings(path)
+    assert (caught.value.path, caught.value.line, caught.value.column) == (str(path), 2, 3)
+    with pytest.raises(ConfigError, match=r"it has .*page_size.*tenants"):
+        load_gateway_settings({"gateway": {"zzzzzz": 1}})
+
+
 @pytest.mark.parametrize(
     "section",
     [[1], "x", {"nonsense": 1}, {"page_size": "many"}, {"tenants": ["a"]}, {"page_size": 0}],

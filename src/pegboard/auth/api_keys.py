@@ -102,7 +102,7 @@ class ApiKeys:
         parsed = parse_key(credential)
         if parsed is None:
             raise AuthenticationFailedError(
-                "This is not the whole API key: it has the form `pb_<id>_<64 digits>`.",
+                "This is not the whole API key: it has the form `pb_<id>_<64 hexadecimal digits>`.",
                 reason="malformed",
             )
         key, secret = parsed

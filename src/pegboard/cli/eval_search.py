@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pegboard.cli.wording import sentence
 from pegboard.search.evaluation import Evaluation, build_by, evaluate
 from pegboard.search.evaluation_set import read_evaluation_set
 
@@ -42,7 +43,7 @@ def add_to(commands: "Commands") -> None:
     parser = commands.add_parser(
         "search",
         help=words,
-        description=f"{words.capitalize()}. A folder holds `tools.jsonl` (id, name, description, "
+        description=f"{sentence(words)} A folder holds `tools.jsonl` (id, name, description, "
         "server, input_schema, tags) and `queries.jsonl` (id, query, relevant: ids of tools, "
         "lang), one JSON object a line. A query with an empty `relevant` asks for what is not "
         "there: `refused` is the share of those that got an empty answer.",

@@ -2,21 +2,26 @@
 
 import argparse
 import getpass
+import glob
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant
 from pegboard.cli.moments import duration, moment, shown
-from pegboard.errors import PegboardError
+from pegboard.cli.wording import sentence
+from pegboard.errors import ConfigError, PegboardError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
-from pegboard.storage import open_store
+from pegboard.storage import default_url, open_store
+from pegboard.storage.open_store import scheme_of
+from pegboard.storage.urls import path_of
 
 if TYPE_CHECKING:
     from pegboard.cli.search import Commands
@@ -27,7 +32,7 @@ __all__ = ["add_to"]
 def add_to(commands: "Commands") -> None:
     """Add the command to a parser."""
     words = "make, list, revoke and rotate API keys of the gateway"
-    parser = commands.add_parser("keys", help=words, description=f"{words.capitalize()}.")
+    parser = commands.add_parser("keys", help=words, description=sentence(words))
     verbs = parser.add_subparsers(required=True, metavar="create|list|revoke|rotate")
     _add_create(verbs)
     listing = _add(verbs, "list", _list, "show all keys, never their secrets")
@@ -75,7 +80,7 @@ def _add_create(verbs: "Commands") -> None:
 def _add(
     verbs: "Commands", name: str, run: Callable[[argparse.Namespace], int], words: str
 ) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=words, description=f"{words.capitalize()}.")
+    parser = verbs.add_parser(name, help=words, description=sentence(words))
     parser.add_argument(
         "--store", metavar="URL", help="where keys are kept (PEGBOARD_STORE, or the user's own)"
     )
@@ -114,6 +119,10 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    missing = _missing_store(options)
+    if missing is not None:
+        _warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
+        return 0
     with _opened(options) as (keys, _):
         found = keys.list(tenant=options.tenant)
     if options.json:
@@ -127,6 +136,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _revoke(options: argparse.Namespace) -> int:
+    _check_store(options, options.id[0])
     with _opened(options) as (keys, audit):
         for key in options.id:
             revoked = keys.revoke(key)
@@ -139,11 +149,28 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _rotate(options: argparse.Namespace) -> int:
+    _check_store(options, options.id)
     with _opened(options) as (keys, audit):
         issued = keys.rotate(options.id, overlap=options.overlap)
         audit.note("keys.rotate", "done", target=options.id, source=_person())
     _show_secret(issued, options)
     return 0
+
+
+def _missing_store(options: argparse.Namespace) -> Path | None:
+    """Return the file that is to be the store, if nobody made it yet."""
+    url = options.store or default_url()
+    if scheme_of(url) not in ("json", "sqlite"):
+        return None
+    path = path_of(url)
+    # Keys in JSON are in files beside the one that is named.
+    return None if any(path.parent.glob(f"{glob.escape(path.stem)}*")) else path
+
+
+def _check_store(options: argparse.Namespace, key: str) -> None:
+    missing = _missing_store(options)
+    if missing is not None:
+        raise ConfigError(f"No API key has the id {key!r}: there is no store at {missing}.")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Read the command line, and run the command it names."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,15 +10,25 @@ from pegboard.errors import PegboardError
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says, and return the exit code: 0 done, 1 not done, 2 misused."""
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options)
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has enough, as `head` does. What is still to be written goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except PegboardError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,8 +2,12 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pegboard.cli.wording import sentence
+from pegboard.errors import ConfigError
+from pegboard.model import Tool
 from pegboard.search.definitions import Definitions
 from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
 from pegboard.search.evaluation_set import read_tools
@@ -19,14 +23,15 @@ __all__ = ["add_to"]
 def add_to(commands: "Commands") -> None:
     """Add the command to a parser."""
     words = "find tools by what they do"
-    parser = commands.add_parser("search", help=words, description=f"{words.capitalize()}.")
+    parser = commands.add_parser("search", help=words, description=sentence(words))
     parser.add_argument("text", help="what the tool should do, in your own words")
     parser.add_argument(
         "--catalog",
-        nargs="+",
+        action="append",
         required=True,
         metavar="FILE",
-        help="tools to search: id, name, description, input_schema, …, one JSON object a line",
+        help="tools to search: id, name, description, input_schema, …, one JSON object a line; "
+        "may be given several times",
     )
     parser.add_argument(
         "--method", default=DEFAULT_METHOD, help="regex, bm25, embedding, hybrid, …"
@@ -39,11 +44,25 @@ def add_to(commands: "Commands") -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    definitions = Definitions(read_tools(*options.catalog))
+    definitions = Definitions(_tools_in(options.catalog))
     query = query_of(options.text, {"limit": options.limit, "explain": options.explain})
     answer = SearchEngine(lambda: definitions).search(query, method=options.method)
     sys.stdout.write(_page(answer))
     return 0
+
+
+def _tools_in(files: Sequence[str]) -> tuple[Tool, ...]:
+    try:
+        return read_tools(*files)
+    except ConfigError as error:
+        if error.line is None:
+            raise
+        # Most likely it is a whole JSON document, such as an mcp.json.
+        problem = (
+            f"{error.problem} Each line of a catalogue is one tool as a JSON object; the servers "
+            "of an mcp.json are searched with `pegboard serve`."
+        )
+        raise ConfigError(problem, path=error.path, line=error.line) from error
 
 
 def _page(answer: Answer) -> str:

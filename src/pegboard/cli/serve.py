@@ -4,6 +4,8 @@ import argparse
 import importlib
 from typing import TYPE_CHECKING
 
+from pegboard.cli.wording import sentence
+
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
 
@@ -13,7 +15,7 @@ __all__ = ["add_to"]
 def add_to(commands: "Commands") -> None:
     """Add the command to a parser."""
     words = "serve all tools at one MCP endpoint"
-    parser = commands.add_parser("serve", help=words, description=f"{words.capitalize()}.")
+    parser = commands.add_parser("serve", help=words, description=sentence(words))
     parser.add_argument("--config", metavar="FILE", help="the servers (mcp.json, looked for)")
     parser.add_argument("--demo", action="store_true", help="serve four small servers to try it")
     parser.add_argument(

@@ -4,19 +4,25 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import anyio
 
+from pegboard.auth import ApiKeys, load_auth_settings
 from pegboard.cli.demo import demo_config
+from pegboard.cli.wording import counted
+from pegboard.config import locate_config
+from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
-from pegboard.storage import default_url
+from pegboard.storage import default_url, open_store
+from pegboard.storage.urls import without_password
 
 __all__ = ["run"]
 
 INTERRUPTED = 130
+_STDIO = "It talks on standard input and output."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,13 +32,16 @@ def run(options: argparse.Namespace) -> int:
         level=logging.INFO if options.verbose else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    # Reloads, and calls that are waited for, are news to whoever sits at the terminal.
+    logging.getLogger("pegboard.server").setLevel(logging.INFO)
     serve = _options_of(options)
+    tell = partial(_tell, options, serve)
     try:
         if options.stdio:
             with claim_stdio() as descriptors:
-                anyio.run(run_stdio, serve, descriptors, partial(_tell, options))
+                anyio.run(run_stdio, serve, descriptors, tell)
         else:
-            anyio.run(run_http, serve, partial(_tell, options))
+            anyio.run(run_http, serve, tell)
     except KeyboardInterrupt:  # before anybody listens to signals, or after
         return INTERRUPTED
     return 0
@@ -56,29 +65,54 @@ def _options_of(options: argparse.Namespace) -> ServeOptions:
     )
 
 
-def _tell(options: argparse.Namespace, serving: Serving, address: str) -> None:
+def _tell(options: argparse.Namespace, serve: ServeOptions, serving: Serving, address: str) -> None:
     """Say what is served, and where, to the person who started it."""
-    lines = [*_about_servers(options, serving), *_about_address(options, address)]
+    lines = [*_about_servers(options, serving), *_about_places(serve)]
+    lines += _about_address(options, serve, address) if address else [_STDIO]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is a command
 
 
 def _about_servers(options: argparse.Namespace, serving: Serving) -> Iterator[str]:
-    servers = serving.hub.servers
-    yield f"Pegboard serves {len(serving.hub.registry)} tools of {len(servers)} servers."
+    servers, registry = serving.hub.servers, serving.hub.registry
+    definitions = sum(registry.is_definition(tool.name) for tool in registry.tools())
+    tools = counted(len(registry) - definitions, "tool")
+    besides = f", and {counted(definitions, 'registered definition')}" if definitions else ""
+    absent = sum(it.state == "down" for it in servers.values())
+    down = f" ({absent} down, see above)" if absent else ""
+    yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{down}{besides}."
     for name, it in servers.items():
-        error = f": {it.last_error}" if it.last_error else ""
-        yield f"  {name:<16} {it.state}, {it.tool_count} tools{error}"
+        yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}"
     if not servers and not options.demo:
         yield "  No server is configured: write an mcp.json, or try `pegboard serve --demo`."
 
 
-def _about_address(options: argparse.Namespace, address: str) -> Iterator[str]:
-    if not address:
-        yield "It talks on standard input and output."
-        return
+def _about_places(serve: ServeOptions) -> Iterator[str]:
+    if not isinstance(serve.config, Mapping):
+        path = locate_config(serve.config).path
+        yield f"  {'configuration':<16} {path or 'none found'}"
+    kept = "nowhere" if serve.storage is None else without_password(serve.storage)
+    yield f"  {'store':<16} {kept}"
+
+
+def _about_address(options: argparse.Namespace, serve: ServeOptions, address: str) -> Iterator[str]:
     face = "find and call them by search" if options.surface == "search" else "all of them"
     yield f"  {address}/mcp        {face}; /mcp-full and /mcp-search choose, /mcp/<server> narrows"
     yield f"  {address}/sse        the same for older clients"
     yield f"  {address}/healthz    also /readyz and /metrics"
-    snippet: dict[str, Any] = {"mcpServers": {"pegboard": {"url": f"{address}/mcp"}}}
-    yield f"For the file of your client: {json.dumps(snippet)}"
+    auth = load_auth_settings(serve.config)
+    entry: dict[str, Any] = {"url": f"{address}/mcp"}
+    if auth.required:
+        secret = "pb_..." if auth.keys else "<token>"
+        entry["headers"] = {"Authorization": f"Bearer {secret}"}
+    if auth.keys and not _has_keys(serve.storage):
+        where = f" --store {without_password(options.store)}" if options.store else ""
+        command = f"`pegboard keys create{where}`"
+        yield f"There is no API key yet, so nobody is let in; {command} makes one."
+    yield f"For the file of your client: {json.dumps({'mcpServers': {'pegboard': entry}})}"
+
+
+def _has_keys(storage: str | None) -> bool:
+    if storage is None:
+        return False
+    with open_store(storage, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        return bool(keys.list())

@@ -85,6 +85,11 @@ class Gateway(AsyncContextManagerMixin):
         return self._tenants is not None and not self._is_draining
 
     @property
+    def busy(self) -> int:
+        """How many requests are being answered; those that only listen are not counted."""
+        return self._busy
+
+    @property
     def instructions(self) -> str:
         """What a model is told about the gateway on its usual face."""
         return self.instructions_for(Face())
@@ -226,5 +231,6 @@ class Gateway(AsyncContextManagerMixin):
 _SEARCH_WORDS = (
     "Many tools are behind this server, and none of them is listed. Say what you need with "
     "search_tools, then run one of the hits with call_tool; get_tool_definition shows its full "
-    "schema. When search_tools says that nothing fits, nothing does: do not guess names."
+    "schema. When search_tools finds nothing, try other words before giving up, and do not guess "
+    "names."
 )

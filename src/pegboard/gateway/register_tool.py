@@ -11,6 +11,7 @@ from pegboard.gateway.objects import object_in
 from pegboard.gateway.own_tool import OWN_NAMES, OwnTool, Visit, answer
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
+from pegboard.model.naming import MAX_LENGTH, legal_name
 from pegboard.policies import may
 from pegboard.registry import Registry
 
@@ -30,11 +31,18 @@ _FIELDS: dict[str, Any] = {
     "output_schema": {"type": ["object", "null"]},
     "mcp_server": {"type": ["string", "null"], "maxLength": 200},
 }
+_LISTED, _SHOWN = 5, 64
+_COUNTED_HERE = ("defer_loading", "use_frequency", "last_used")
+_TAKEN = frozenset({*_FIELDS, "inputSchema", "outputSchema", *_COUNTED_HERE})
+_NAME_RULE = (
+    f"has to be 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, `_` and `-`: models take no others"
+)
 
 REGISTER = Tool(
     name="register_tool",
-    description="Register the definition of a tool, so that it is found. It takes name and "
-    "description, or all of it in tool_def.",
+    description="Register the definition of a tool, so that it is found; nothing runs it "
+    "here. It takes name and description, or all of it in tool_def. mcp_server names the server "
+    "that has it.",
     input_schema={
         "type": "object",
         "properties": {
@@ -79,7 +87,7 @@ def register_tool(registry: Registry) -> OwnTool:
             # In a thread: it is kept when this returns.
             await anyio.to_thread.run_sync(registry.register, tool)
         except ToolConflictError:
-            words = f"a tool named {tool.name!r} is there already; unregister it first"
+            words = _conflict(tool.name, is_definition=registry.is_definition(tool.name))
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
         return answer(f"Registered {tool.name!r}; it is found from now on.", {"name": tool.name})
 
@@ -100,15 +108,28 @@ def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
     return OwnTool(UNREGISTER, run)
 
 
+def _conflict(name: str, *, is_definition: bool) -> str:
+    if is_definition:
+        return f"a tool named {name!r} is there already; unregister it first"
+    return f"a tool that runs here is named {name!r} already; choose another name"
+
+
 def _tool_of(arguments: Mapping[str, Any]) -> Tool:
-    given = {**arguments, **object_in(arguments.get("tool_def"))}
-    missing = [
+    whole = object_in(arguments.get("tool_def"))
+    given = {**arguments, **whole}
+    problems = [
         Violation(name, "is required, here or in `tool_def`")
         for name in ("name", "description")
         if not given.get(name)
     ]
-    if missing:
-        raise InvalidArgumentsError(REGISTER.name, missing)
+    if not problems and legal_name(given["name"], ("", "")) != given["name"]:
+        problems = [Violation("name", _NAME_RULE)]
+    unknown = [repr(name[:_SHOWN]) for name in sorted(whole.keys() - _TAKEN)]
+    if unknown:
+        words = f"knows no {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"
+        problems.append(Violation("tool_def", words))
+    if problems:
+        raise InvalidArgumentsError(REGISTER.name, problems)
     return Tool(
         name=given["name"],
         description=given["description"],

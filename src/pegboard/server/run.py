@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
 from pegboard.errors import AuthenticationFailedError
-from pegboard.gateway import Face
+from pegboard.gateway import Face, Gateway
 from pegboard.server.app import App
 from pegboard.server.authentication import Reception
 from pegboard.server.hosts import Hosts
@@ -70,6 +70,7 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
             tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, address))
             tasks.start_soon(server.close_slow_connections)
             tasks.start_soon(_end, ending, app, server, options)
+            tasks.start_soon(_tell_of_calls, ending, serving.gateway)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
     if serving.opening.error is not None:
@@ -122,6 +123,13 @@ async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptio
     server.end(at_once=ending.pressed.is_set())
     await ending.pressed.wait()
     server.end(at_once=True)
+
+
+async def _tell_of_calls(ending: Ending, gateway: Gateway) -> None:
+    await ending.asked.wait()
+    if gateway.busy:
+        calls = "1 request" if gateway.busy == 1 else f"{gateway.busy} requests"
+        logger.info("Finishing %s; Ctrl-C (or the signal) again stops at once.", calls)
 
 
 async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -1,15 +1,16 @@
 """What the configuration file says about the gateway itself, beside its servers."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from pegboard.config import locate_config, read_jsonc
+from pegboard.config import Document, Place, locate_config, read_jsonc
 from pegboard.config.paths import value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions
+from pegboard.model.names import nearest_names
 
 __all__ = ["GatewaySettings", "load_gateway_settings"]
 
@@ -37,7 +38,7 @@ def load_gateway_settings(
     Raises:
         ConfigError: when it cannot be used.
     """
-    path, content = _read(source)
+    path, content, document = _read(source)
     section: object = value_at(content, (SECTION,)) or {}
     if not isinstance(section, Mapping):
         raise ConfigError("`gateway` is an object.", path=path)
@@ -47,9 +48,10 @@ def load_gateway_settings(
         if key not in _ELSEWHERE
     }
     tenants = said.pop("tenants", {})
-    unknown = sorted(said.keys() - {it.name for it in msgspec.structs.fields(GatewayOptions)})
+    known = [it.name for it in msgspec.structs.fields(GatewayOptions)]
+    unknown = sorted(said.keys() - set(known))
     if unknown:
-        raise ConfigError(f"`gateway` knows no {', '.join(unknown)}.", path=path)
+        raise _unknown_setting(unknown[0], [*known, "tenants", *_ELSEWHERE], path, document)
     try:
         settings = msgspec.convert({"options": said, "tenants": tenants}, GatewaySettings)
     except msgspec.ValidationError as error:
@@ -60,13 +62,35 @@ def load_gateway_settings(
 
 def _read(
     source: str | os.PathLike[str] | Mapping[str, Any] | None,
-) -> tuple[str | None, object]:
+) -> tuple[str | None, object, Document | None]:
     if isinstance(source, Mapping):
-        return None, source
+        return None, source, None
     found = locate_config(source)
     if found.path is None:
-        return None, {}
-    return str(found.path), read_jsonc(found.path).root.value
+        return None, {}, None
+    document = read_jsonc(found.path)
+    return str(found.path), document.root.value, document
+
+
+def _unknown_setting(
+    name: str, known: Sequence[str], path: str | None, document: Document | None
+) -> ConfigError:
+    near = nearest_names(name, known, limit=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(known)}."
+    place = _place_of(name, document)
+    return ConfigError(
+        f"`gateway` has no setting `{name[:64]}`; {hint}",
+        path=path,
+        line=None if place is None else place.line,
+        column=None if place is None else place.column,
+    )
+
+
+def _place_of(name: str, document: Document | None) -> Place | None:
+    section = None if document is None else document.root.find((SECTION,))
+    if document is None or section is None:
+        return None
+    return next((document.place(it.start) for it in section.members if it.key == name), None)
 
 
 def _beside(settings: GatewaySettings, path: str | None) -> GatewaySettings:
