@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
@@ -51,9 +51,17 @@ async def _connected(gateway: Gateway, face: FaceName, **options: Any) -> AsyncG
 class _MemoryWire(StdioWire):
     """Lines as over stdio, without the process."""
 
-    def __init__(self, lines: Any, answers: MemoryObjectSendStream[SessionMessage]) -> None:
-        self.lines = lines
+    def __init__(
+        self,
+        lines: MemoryObjectReceiveStream[bytes],
+        answers: MemoryObjectSendStream[SessionMessage],
+    ) -> None:
+        self._lines = lines
         self._answers = answers
+
+    async def lines(self) -> AsyncGenerator[bytes]:
+        async for line in self._lines:
+            yield line
 
     async def write(self, line: bytes) -> None:
         message = jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)
