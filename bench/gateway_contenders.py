@@ -1,0 +1,203 @@
+"""Gateways to measure, each a process of its own in front of the same upstream."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.measure import ROOT, WORKERS
+from bench.peers import python_of
+
+OURS = Path(sys.executable)
+UPSTREAM = WORKERS / "upstream_server.py"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A gateway that runs: where it is, what the echo is called there, and its process."""
+
+    url: str
+    tool: str
+    pid: int
+    eras: tuple[str, ...] = ("modern", "legacy")
+
+    @property
+    def origin(self) -> str:
+        """The address without a path."""
+        return self.url.rpartition("/")[0]
+
+    def cpu_seconds(self) -> float:
+        """What its process has worked so far; its children not included."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def resident_mib(self) -> float:
+        """What its process holds in memory."""
+        for line in Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise SystemExit(f"Process {self.pid} is gone.")
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(
+    command: list[Any],
+    url: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    seconds: float = 120,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until it has answered at a URL, whatever it answers; end it afterwards."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [str(it) for it in command],
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+        try:
+            deadline = time.monotonic() + seconds
+            while not _answers(url):
+                if time.monotonic() > deadline or process.poll() is not None:
+                    said.seek(0)
+                    words = said.read().decode(errors="replace")[-3000:]
+                    raise SystemExit(f"{command} did not start:\n{words}")
+                time.sleep(0.01)
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except urllib.error.HTTPError as error:
+        return error.code != 503
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def upstream() -> Iterator[Contender]:
+    """The bare server that everybody stands in front of."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with running([OURS, UPSTREAM, "http", port], f"{url}/") as process:
+        yield Contender(url=url, tool="echo", pid=process.pid)
+
+
+@contextmanager
+def pegboard(servers: Mapping[str, Any], *options: str) -> Iterator[Contender]:
+    """Our own gateway, as `pegboard serve` starts it, with nothing of this user's in reach."""
+    port = free_port()
+    origin = f"http://127.0.0.1:{port}"
+    with (
+        serve_command(servers) as command,
+        running([*command, "--port", port, *options], f"{origin}/readyz") as process,
+    ):
+        yield Contender(url=f"{origin}/mcp-full", tool="echo", pid=process.pid)
+
+
+@contextmanager
+def serve_command(servers: Mapping[str, Any]) -> Iterator[list[str]]:
+    """What starts our own gateway in front of some servers."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "mcp.json"
+        config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+        command = [str(OURS), "-m", "pegboard.cli.main", "serve", "--config", str(config)]
+        yield [*command, "--store", f"sqlite:///{folder}/store.db"]
+
+
+def echo_at(url: str) -> dict[str, Any]:
+    """The upstream behind HTTP, as an entry of `mcp.json`."""
+    return {"echo": {"url": url, "prefix": ""}}
+
+
+def echo_over_stdio() -> dict[str, Any]:
+    """The upstream as a child, as an entry of `mcp.json`."""
+    return {"echo": {"command": str(OURS), "args": [str(UPSTREAM), "stdio"], "prefix": ""}}
+
+
+@contextmanager
+def fastmcp(kind: str, url: str) -> Iterator[Contender]:
+    """FastMCP's proxy: `default`, or with a client that stays `connected`."""
+    port = free_port()
+    command = [python_of("fastmcp"), WORKERS / "gateway_fastmcp.py", kind, url, port]
+    address = f"http://127.0.0.1:{port}/mcp"
+    with running(command, address) as process:
+        yield Contender(url=address, tool="echo", pid=process.pid)
+
+
+@contextmanager
+def mcp_proxy() -> Iterator[Contender]:
+    """`mcp-proxy`, which reaches a stdio upstream over HTTP; it knows the handshake era only."""
+    port = free_port()
+    binary = python_of("mcp-proxy").with_name("mcp-proxy")
+    command = [binary, "--port", port, "--log-level", "CRITICAL", "--", OURS, UPSTREAM, "stdio"]
+    address = f"http://127.0.0.1:{port}/mcp"
+    with running(command, f"http://127.0.0.1:{port}/status") as process:
+        yield Contender(url=address, tool="echo", pid=process.pid, eras=("legacy",))
+
+
+@contextmanager
+def contextforge(url: str) -> Iterator[Contender]:
+    """IBM ContextForge without authentication, limits and metrics, which would slow it down."""
+    port = free_port()
+    origin = f"http://127.0.0.1:{port}"
+    binary = python_of("contextforge").with_name("mcpgateway")
+    command = [binary, "mcpgateway.main:app", "--host", "127.0.0.1", "--port", port]
+    with tempfile.TemporaryDirectory() as folder:
+        env = {
+            "DATABASE_URL": f"sqlite:///{folder}/mcp.db",
+            "AUTH_REQUIRED": "false",
+            "ALLOW_UNAUTHENTICATED_ADMIN": "true",
+            "MCP_REQUIRE_AUTH": "false",
+            "RATE_LIMITING_ENABLED": "false",
+            "DB_METRICS_RECORDING_ENABLED": "false",
+            "TOKEN_USAGE_LOGGING_ENABLED": "false",
+            "MCPGATEWAY_UI_ENABLED": "false",
+            "LOG_LEVEL": "CRITICAL",
+            "ENVIRONMENT": "development",
+            "JWT_SECRET_KEY": "only-for-this-measurement-0123456789",
+            "AUTH_ENCRYPTION_SECRET": "only-for-this-measurement-0123456789",
+            "PLATFORM_ADMIN_PASSWORD": "Only-for-this-measurement-1!",
+            "SSRF_ALLOW_LOCALHOST": "true",
+            "SSRF_ALLOW_PRIVATE_NETWORKS": "true",
+        }
+        with running(command, f"{origin}/health", env=env) as process:
+            peer = {"name": "peer", "url": url, "transport": "STREAMABLEHTTP"}
+            request = urllib.request.Request(
+                f"{origin}/gateways",
+                json.dumps(peer).encode(),
+                {"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=60).close()
+            yield Contender(
+                url=f"{origin}/mcp", tool="peer-echo", pid=process.pid, eras=("legacy",)
+            )
