@@ -101,8 +101,8 @@ class _Caller:
     __slots__ = ("paid_until", "running")
 
     def __init__(self) -> None:
-        self.running = 0
-        self.paid_until = 0.0
+        self.running: int = 0
+        self.paid_until: float = 0.0
         """The moment at which all calls so far would have been evenly spread."""
 
     def take(self, per_minute: int, now: float, tool: str) -> None:

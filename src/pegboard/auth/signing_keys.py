@@ -40,7 +40,7 @@ class SigningKeys:
         fetch: Fetch = fetch_document,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.generation = 0
+        self.generation: int = 0
         """Another number whenever the keys were fetched again."""
         self._issuer = issuer
         self._fetch = fetch

@@ -29,7 +29,10 @@ PIECES = {
     "category": "category",
 }
 """The pieces that texts are cut into, and the field that each belongs to."""
-MEANT = {**{name: (name,) for name in PIECES}, "description": ("first", "second")}
+MEANT: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in PIECES},
+    "description": ("first", "second"),
+}
 """Of which pieces the parts of a tool are made whose meaning counts."""
 
 _FIRST_SENTENCE = re.compile(r".{10,}?(?:[.!?\n](?=\s|$)|。)", re.DOTALL)

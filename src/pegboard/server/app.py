@@ -29,7 +29,7 @@ from pegboard.server.sse_http import MESSAGES, SseHttp
 
 __all__ = ["App"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class App:
@@ -55,7 +55,7 @@ class App:
         )
         self._handshake = HandshakeHttp(desk, limits=limits)
         self._sse = SseHttp(desk, reception=self._reception, limits=limits)
-        self.health = Health(desk)
+        self.health: Health = Health(desk)
         """To be told when the process is to end."""
         self._watch()
 

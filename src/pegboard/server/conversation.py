@@ -21,7 +21,7 @@ from pegboard.server.front_desk import FrontDesk
 
 __all__ = ["INLINE", "Conversation", "SessionChannel", "principal_in"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 INLINE = frozenset({"initialize"})
 """What is answered before the next message is read."""
@@ -62,7 +62,7 @@ class Conversation:
 
     def __init__(self, desk: FrontDesk, *, session: str, principal: Principal, face: Face) -> None:
         self._desk = desk
-        self.client = Client(
+        self.client: Client = Client(
             principal=principal,
             era="legacy",
             version=LATEST_HANDSHAKE_VERSION,

@@ -39,10 +39,10 @@ class FrontDesk:
         self.gateway = gateway
         """What answers."""
         self._limits = CallLimits() if limits is None else limits
-        self.metrics = Metrics() if metrics is None else metrics
+        self.metrics: Metrics = Metrics() if metrics is None else metrics
         self._opening = opening
         self._audit = audit
-        self.running = 0
+        self.running: int = 0
         """How many requests are being answered."""
 
     @property

@@ -21,7 +21,7 @@ from pegboard.server.messages import read_json
 
 __all__ = ["HandshakeHttp"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Owner = tuple[str, str, Face]
 

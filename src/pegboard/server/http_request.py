@@ -40,17 +40,17 @@ class HttpRequest:
     __slots__ = ("face", "headers", "is_answered", "principal", "receive", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-        self.headers = {
+        self.scope: Scope = scope
+        self.receive: Receive = receive
+        self.send: Send = send
+        self.headers: dict[str, str] = {
             name.decode("latin-1"): value.strip(b" \t").decode("latin-1")
             for name, value in scope["headers"]
         }
         """By name in small letters; of several with one name, the last."""
         self.principal: Principal = _NOBODY
-        self.face = Face()
-        self.is_answered = False
+        self.face: Face = Face()
+        self.is_answered: bool = False
         """Whether an answer was begun, as far as it was sent from here."""
 
     @property
@@ -129,4 +129,4 @@ class HttpRequest:
         async def receive() -> Message:
             return first.pop() if first else await receive_more()
 
-        self.receive = receive
+        self.receive: Receive = receive

@@ -50,7 +50,7 @@ class HttpServer(uvicorn.Server):
     def end(self, *, at_once: bool = False) -> None:
         """Take no more connections, and let `serve` return when those that are open are done."""
         self.should_exit = True
-        self.force_exit = self.force_exit or at_once
+        self.force_exit: bool = self.force_exit or at_once
         self._is_ending.set()
 
     async def main_loop(self) -> None:

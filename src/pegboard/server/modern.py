@@ -19,7 +19,7 @@ from pegboard.server.messages import internal_error
 
 __all__ = ["answer_modern", "client_of", "refusal_of"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) -> Client:

@@ -14,7 +14,7 @@ from pegboard.hub import Hub
 
 __all__ = ["FileFollower", "reload_hub"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the file."""

@@ -29,9 +29,9 @@ class ResponseStream:
         self._is_stream = False
         self._is_over = False
         self._lock = anyio.Lock(fast_acquire=True)
-        self.scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
         """Of the work for this request."""
-        self.is_abandoned = False
+        self.is_abandoned: bool = False
         """Whether nobody waits for the answer any more."""
 
     @property

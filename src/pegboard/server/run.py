@@ -25,7 +25,7 @@ from pegboard.server.stdio_wire import StdioWire
 
 __all__ = ["OnUp", "run_http", "run_stdio"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 OnUp = Callable[[Serving, str], object]
 """Told when everything is up: what is served, and at which address (none for stdio)."""

@@ -15,9 +15,9 @@ class Ending:
     """Whether the process is to end, and how soon."""
 
     def __init__(self) -> None:
-        self.asked = anyio.Event()
+        self.asked: anyio.Event = anyio.Event()
         """Set when it is to end, in good order."""
-        self.pressed = anyio.Event()
+        self.pressed: anyio.Event = anyio.Event()
         """Set when it is to end at once."""
 
     def ask(self) -> None:

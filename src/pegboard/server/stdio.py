@@ -36,7 +36,7 @@ from pegboard.server.stdio_wire import StdioWire
 
 __all__ = ["serve_stdio"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 GRACE = 2.0
 """Seconds that requests under way have when the client closes its end."""

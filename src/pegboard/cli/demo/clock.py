@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from mcp.server import MCPServer
 from pydantic import Field
 
-server = MCPServer("clock")
+server: MCPServer = MCPServer("clock")
 
 Zone = Annotated[str, Field(description="an IANA time zone, such as Europe/Berlin or UTC")]
 Day = Annotated[date, Field(description="a date, such as 2026-07-28")]

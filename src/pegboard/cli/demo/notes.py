@@ -5,7 +5,7 @@ from typing import Annotated
 from mcp.server import MCPServer
 from pydantic import Field
 
-server = MCPServer("notes", instructions="Keeps notes until it is stopped.")
+server: MCPServer = MCPServer("notes", instructions="Keeps notes until it is stopped.")
 _notes: dict[int, str] = {}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from mcp.server import MCPServer
 from pydantic import Field
 
-server = MCPServer("numbers")
+server: MCPServer = MCPServer("numbers")
 
 LARGEST_POWER = 1000.0
 

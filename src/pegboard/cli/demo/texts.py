@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from mcp.server import MCPServer
 from pydantic import Field
 
-server = MCPServer("texts")
+server: MCPServer = MCPServer("texts")
 
 Text = Annotated[str, Field(description="any text")]
 
