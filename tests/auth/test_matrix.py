@@ -92,7 +92,7 @@ class Asking:
         said = text_of(found)
         return (
             "denied"
-            if re.search(r"may not|lacks the scope|stays|there already", said)
+            if re.search(r"may not|lacks the scope|stays|named .* already", said)
             else "absent"
         )
 
