@@ -105,3 +105,8 @@ __all__ = [
     "ToolExecutionError", "ToolNotFoundError", "ToolTimeoutError", "Unauthenticated",
     "UpstreamError", "Violation", "WouldDeadlockError",
 ]  # fmt: skip
+
+# People read and import them from here, so that is what a traceback says.
+for _kind in [globals()[name] for name in __all__]:
+    if isinstance(_kind, type):
+        _kind.__module__ = __name__
