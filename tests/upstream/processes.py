@@ -58,13 +58,16 @@ def alive(marker: str) -> list[int]:
 
 
 def _is_being_killed(process: Path) -> bool:
-    """Tell whether SIGKILL is on its way; on a busy machine it takes a moment to arrive."""
+    """Tell whether SIGKILL is on its way, or has arrived; ending takes a moment after that."""
     try:
         lines = (process / "status").read_text("utf-8").splitlines()
+        state, *numbers = (process / "stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
         return True
     pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
-    return any(mask & 1 << (signal.SIGKILL - 1) for mask in pending)
+    if any(mask & 1 << (signal.SIGKILL - 1) for mask in pending):
+        return True
+    return state in "ZX" or bool(int(numbers[5]) & (EXITING | KILLED_BY_SIGNAL))
 
 
 def zombies() -> list[int]:
