@@ -2,7 +2,9 @@
 
 import ast
 import inspect
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -82,9 +84,9 @@ COMMANDS = sorted(
         for line in block.source.splitlines()
     }
 )
-# These run the tests or the checks, from which this test itself is run: that they exist is all
-# that can be tried here.
-ONLY_TRIED = {"make test", "make check"}
+# These run the tests or the checks, from which this test itself is run, or until somebody ends
+# them: that they exist is all that can be tried here.
+ONLY_TRIED = {"make test", "make check", "make run"}
 
 
 @pytest.mark.timeout(120)
@@ -101,7 +103,7 @@ def test_shell_blocks_run(command: str) -> None:
 @pytest.mark.timeout(120)
 def test_the_demo_shows_what_readme_promises() -> None:
     run = subprocess.run(
-        ["make", "run"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+        ["make", "demo"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
     )
     for promise in (
         "Servers of mcp.json (one does not exist",
@@ -112,6 +114,21 @@ def test_the_demo_shows_what_readme_promises() -> None:
     ):
         assert promise in run.stdout
     assert "Traceback" not in run.stdout + run.stderr
+
+
+@pytest.mark.timeout(120)
+def test_make_run_serves_until_it_is_interrupted() -> None:
+    command = ["make", "run", "ARGS=--port 0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        said = ""
+        while "/mcp" not in said:
+            said = process.stderr.readline()
+            assert said, "it ended before it served"
+        os.killpg(process.pid, signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
