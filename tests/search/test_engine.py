@@ -57,6 +57,17 @@ def test_nothing_is_built_before_the_first_search() -> None:
     assert searcher.changes == [CatalogChange(revision=3, added=tuple(TOOLS))]
 
 
+def test_an_engine_is_warm_from_a_search_to_the_next_change() -> None:
+    board = Board(*TOOLS)
+    engine, _ = engine_of(board)
+    assert not engine.is_warm("all")
+    engine.search(Query(text="x"), method="all")
+    assert engine.is_warm("all")
+    assert not engine.is_warm("regex")
+    board.change("archive", None)
+    assert not engine.is_warm("all")
+
+
 def test_changes_are_taken_in_together_by_the_next_search() -> None:
     board = Board(*TOOLS)
     engine, searcher = engine_of(board)

@@ -1,6 +1,7 @@
 """How near the meaning of a query is to that of tools, looking closely only at few."""
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -126,7 +127,7 @@ def _products(vectors: Floats, clauses: Floats) -> Floats:
 def _fold_clauses(each: Floats) -> Floats:
     if len(each) == 1:
         return each[0]
-    best = each[1:].max(axis=0)
+    best = cast("Floats", np.maximum.reduce(each[1:]))
     return each[0] * np.float32(1 - CLAUSE_SHARE) + best * np.float32(CLAUSE_SHARE)
 
 

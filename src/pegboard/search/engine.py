@@ -87,6 +87,11 @@ class SearchEngine:
         """Keep the index for the next start, if there is a place for it; blocks."""
         self._index.save()
 
+    def is_warm(self, method: str) -> bool:
+        """Tell whether a search by this method would begin at once: nothing to build or load."""
+        feed = self._feed
+        return method in self._searchers and feed is not None and self._revision == feed.revision
+
     def search(
         self, query: Query, *, method: str = DEFAULT_METHOD, budget: int | None = None
     ) -> Answer:

@@ -1,10 +1,12 @@
 """Pick the best of many scores without sorting them all."""
 
+from typing import cast
+
 import numpy as np
 
 from pegboard.search.postings import Longs, Scores
 
-__all__ = ["best_in_each", "best_positions", "floor_of_best"]
+__all__ = ["best_in_each", "best_positions", "floor_of_best", "nth_best"]
 
 # More blocks than wanted scores, so that their best ones say much about the scores themselves.
 _BLOCKS_EACH = 4
@@ -20,8 +22,8 @@ def best_positions(
     if len(scores) > wanted:
         floor = float(floor_of_best(scores, wanted)) - slack
         if floor > above:
-            return np.flatnonzero(scores >= floor)
-    return np.flatnonzero(scores > above)
+            return (scores >= floor).nonzero()[0]
+    return (scores > above).nonzero()[0]
 
 
 def best_in_each(
@@ -48,6 +50,15 @@ def floor_of_best(scores: Scores, wanted: int) -> Scores:
         # The best scores of some blocks are themselves scores: as many of them as are wanted are
         # at least as many scores. Far apart in a block, since rows that are alike are neighbours.
         blocks = size // width
-        scores = scores[..., : blocks * width].reshape(*rows, width, blocks).max(axis=-2)
-    place = scores.shape[-1] - wanted
-    return np.partition(scores, place)[..., place]
+        blocked = scores[..., : blocks * width].reshape(*rows, width, blocks)
+        scores = cast("Scores", np.maximum.reduce(blocked, axis=-2))
+    return nth_best(scores, wanted)
+
+
+def nth_best(scores: Scores, number: int) -> Scores:
+    """Return the score that exactly so many reach, or more if they tie, for each row."""
+    # By methods: for few scores the ways around them cost more than the work.
+    ordered = scores.copy()
+    place = scores.shape[-1] - number
+    ordered.partition(place)
+    return ordered[..., place]

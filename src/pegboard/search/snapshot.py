@@ -14,6 +14,7 @@ from pegboard.search.lexical import Terms, WordScores, score_words
 from pegboard.search.matches import matches_of
 from pegboard.search.postings import Floats, Longs, Scores, as_ints
 from pegboard.search.searcher import Match
+from pegboard.search.selection import nth_best
 from pegboard.search.space import Space
 from pegboard.search.view import NO_ROWS, Filters, SegmentView, TailView, View
 from pegboard.search.words import QueryWords
@@ -181,7 +182,7 @@ class Snapshot:
         """Return the rows with the best scores, ascending; ties by the name of the tool."""
         if len(rows) <= depth:
             return rows
-        floor = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+        floor = nth_best(scores, depth)
         better = rows[scores > floor]
         tied = rows[scores == floor]
         left = depth - len(better)
@@ -196,8 +197,7 @@ class Snapshot:
             return []
         positions = np.arange(len(rows))
         if limit < len(rows):
-            place = len(rows) - limit
-            positions = np.flatnonzero(scores >= np.partition(scores, place)[place])
+            positions = (scores >= nth_best(scores, limit)).nonzero()[0]
         lost = (-scores[positions]).tolist()
         names = [self.tool(row).name for row in as_ints(rows[positions])]
         ordered = sorted(zip(lost, names, positions.tolist(), strict=True))
