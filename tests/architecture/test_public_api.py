@@ -7,7 +7,7 @@ import pegboard
 
 PACKAGES = [
     *("errors", "model", "config", "storage", "policies", "registry", "observe", "toolsets"),
-    *("search", "upstream", "hub", "testing", "auth", "gateway", "server"),
+    *("search", "upstream", "hub", "testing", "auth", "gateway", "server", "doctor"),
     *("compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
     "compat.registrytools",
 ]

@@ -112,3 +112,12 @@ def test_in_no_stretch_of_time_more_is_let_through_than_it_brings(
         assert total <= per_minute * (1 + (clock.now - began) / 60) + 1e-3
     clock.now += 60
     assert made(counting, somebody, per_minute + 1) == per_minute
+
+
+def test_parked_calls_are_under_way() -> None:
+    counting = CallLimits()
+    somebody = caller("s", concurrent_calls=2)
+    with counting.admit(somebody, parked=1), pytest.raises(RateLimitedError):
+        counting.admit(somebody, parked=1)
+    with pytest.raises(RateLimitedError):
+        counting.admit(somebody, parked=2)

@@ -21,6 +21,8 @@ FILES: list[dict[str, Any]] = [
     {"mcpServers": {"a": {"command": "x", "env": None, "cwd": None, "unheard_of": [1]}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": True, "timeouts": {"call": 5}}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": {"enabled": False}}}},
+    {"gateway": {"auth": {"keys": True}, "pinned": ["x_*"], "tenants": {"team": "team.json"}}},
+    {"gateway": {"profiles": {"readers": {"tools": ["*_read"]}}, "ttl_ms": 0}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": {"clientId": "x", "scopes": "a b"}}}},
 ]
 
@@ -52,6 +54,14 @@ def test_the_files_people_have_are_accepted(file: dict[str, Any]) -> None:
 )
 def test_mistakes_are_refused(entry: dict[str, Any]) -> None:
     assert list(VALIDATOR.iter_errors({"mcpServers": {"a": entry}})) != []
+
+
+@pytest.mark.parametrize(
+    "section",
+    [{"auht": {}}, {"auth": {"kyes": True}}, {"page_size": "many"}, {"tenants": ["a"]}, []],
+)
+def test_mistakes_about_the_gateway_are_refused(section: Any) -> None:
+    assert list(VALIDATOR.iter_errors({"gateway": section})) != []
 
 
 def test_every_spelling_is_in_it_and_every_field_is_explained() -> None:

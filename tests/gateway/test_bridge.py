@@ -1,7 +1,10 @@
 import json
 from typing import Any
 
+import anyio
+import mcp_types as types
 import pytest
+from mcp import MCPError
 
 from pegboard.gateway import Gateway, RpcError
 from pegboard.gateway.line import Line
@@ -127,3 +130,48 @@ async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None
             await line.log({"level": "error"})
             await line.progress(1, None, None)
             assert len(caller.wire.sent) == len(expected)
+
+
+@pytest.mark.parametrize("asks", ["by a question", "by an error"])
+async def test_whoever_was_sent_to_a_page_is_told_when_it_was_visited(asks: str) -> None:
+    stall = Stall()
+    page = {"mode": "url", "message": "Log in.", "url": "https://a.test", "elicitationId": "p1"}
+
+    async def visit(context: Any, _: Any) -> dict[str, Any]:
+        if asks == "by an error":
+            raise MCPError(types.URL_ELICITATION_REQUIRED, "Log in.", {"elicitations": [page]})
+        await context.session.elicit_url("Log in.", "https://a.test", "p1")
+        return {"content": []}
+
+    async def visited(context: Any, _: Any) -> dict[str, Any]:
+        for number in ("p1", "p1", "p2"):
+            await context.session.send_elicit_complete(number)
+        return {"content": []}
+
+    stall.tools = {"visit": visit, "visited": visited}
+    async with hub(stall.config("desk", protocol="legacy")) as it, Gateway(it) as gateway:
+
+        def client(session: str) -> Caller:
+            made = Caller(
+                gateway,
+                "legacy",
+                face=FULL,
+                session=session,
+                answers=lambda *_: {"action": "accept"},
+                elicitation={"url": {}},
+            )
+            gateway.connected(made.client, made.wire)
+            return made
+
+        caller, other = client("s1"), client("s2")
+        await anyio.wait_all_tasks_blocked()
+        if asks == "by an error":
+            with pytest.raises(RpcError):
+                await caller.call("mcp_desk_visit")
+        else:
+            await caller.call("mcp_desk_visit")
+        await other.call("mcp_desk_visited")
+        told = await caller.wire.next("notifications/elicitation/complete")
+        assert told == {"elicitationId": "p1"}
+        await anyio.wait_all_tasks_blocked()
+        assert [method for method, _ in (*caller.wire.sent, *other.wire.sent)] == []

@@ -10,7 +10,7 @@ from pegboard.model import CallRecord, Image, Tool, ToolResult
 from pegboard.model.principal import Principal
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
-from tests.gateway.servers import bench, hub
+from tests.gateway.servers import Stall, bench, hub
 from tests.upstream.board_servers import Bench, memory
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -219,3 +219,16 @@ async def test_links_in_results_lead_to_where_they_can_be_read() -> None:
         assert second["resource"]["uri"] == "desk+note://two"
         kept, _ = (await caller.call("answer"))["content"]
         assert kept["uri"] == "note://one"
+
+
+async def test_a_result_in_too_many_parts_is_refused() -> None:
+    stall = Stall()
+
+    async def many(context: Any, _: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": ""}] * 10_001}
+
+    stall.tools = {"many": many}
+    async with hub(stall.config("desk")) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("call_tool", name="mcp_desk_many")
+        assert result["isError"]
+        assert "10001 content blocks" in text_of(result)

@@ -10,6 +10,7 @@ from pegboard.model import Tool
 from pegboard.model.principal import Principal
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import bench, hub
+from tests.upstream.board_servers import Bench, memory
 
 SCHEMA = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
 
@@ -177,3 +178,46 @@ async def test_only_registered_definitions_can_be_taken_back_and_only_by_those_w
         assert (await caller.call("unregister_tool", tool_name="yours_x"))["isError"]
         assert "isError" not in await caller.call("unregister_tool", tool_name="mine_x")
         assert "mine_x" not in it.registry
+
+
+async def test_a_tool_of_a_server_goes_before_a_definition_of_its_name(tmp_path: Path) -> None:
+    made = Bench(echo=str)
+    async with hub(storage=tmp_path / "t.json") as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        said = await caller.call("register_tool", name="mcp_calc_wipe", description="Not yours.")
+        assert "Should a server offer a tool of this name" in text_of(said)
+    for _ in range(2):
+        storage = tmp_path / "t.json"
+        async with hub(memory("calc", made), storage=storage) as it, Gateway(it) as gateway:
+            caller = Caller(gateway)
+            described = await caller.call("call_tool", name="mcp_calc_wipe")
+            assert "definition only" in text_of(described)
+            made.tools["wipe"] = lambda _: "wiped"
+            await it.server("calc").refresh()
+            assert text_of(await caller.call("call_tool", name="mcp_calc_wipe")) == "wiped"
+            refused = await caller.call("unregister_tool", tool_name="mcp_calc_wipe")
+            assert refused["isError"]
+            del made.tools["wipe"]
+            await it.server("calc").refresh()
+            described = await caller.call("call_tool", name="mcp_calc_wipe")
+            assert "definition only" in text_of(described)
+
+
+async def test_names_are_suggested_to_those_only_who_may_read_them() -> None:
+    registrar = Principal(subject="w", scopes=frozenset({"register"}))
+    async with hub(bench("calc", echo=str)) as it, Gateway(it) as gateway:
+        refused = await Caller(gateway, principal=registrar).call(
+            "unregister_tool", tool_name="mcp_calc_ecko"
+        )
+        assert text_of(refused) == "No tool is named 'mcp_calc_ecko'."
+
+
+async def test_a_schema_that_is_too_large_is_refused() -> None:
+    schema = {"type": "object", "anyOf": [{}] * 50_000}
+    async with hub() as it, Gateway(it) as gateway:
+        for name in ("input_schema", "output_schema"):
+            arguments = {"name": "x", "description": "d", name: schema}
+            for given in (arguments, {"tool_def": arguments}):
+                refused = await Caller(gateway).call("register_tool", **given)
+                assert f"`{name}`: has more than 100000 bytes" in text_of(refused)
+        assert len(it.registry) == 0

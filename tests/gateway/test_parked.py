@@ -192,3 +192,19 @@ async def test_a_client_of_the_handshake_era_is_asked_at_once() -> None:
     async with hub(Stall().config("desk", protocol="legacy")) as it, Gateway(it) as gateway:
         caller = Caller(gateway, "legacy", face=FULL, elicitation={}, answers=answers)
         assert text_of(await caller.call(NAME)) == "accept:blue"
+
+
+async def test_a_parked_call_is_counted_until_its_caller_goes_on_with_it() -> None:
+    async with hub(Stall().config("desk", protocol="legacy")) as it, Gateway(it) as gateway:
+        caller = asking(gateway)
+        other = asking(gateway, principal=Principal(subject="o", scopes=frozenset({"call"})))
+        new = caller.exchange("tools/call", name=NAME, arguments={})
+        asked = await caller.call(NAME)
+        assert (gateway.parked(new), gateway.parked(other.exchange("tools/call"))) == (1, 0)
+        state = asked["requestState"]
+        repeated = {"name": NAME, "arguments": {}, "requestState": state}
+        assert gateway.parked(caller.exchange("tools/call", **repeated)) == 0
+        made_up = {**repeated, "requestState": f"{state}0"}
+        assert gateway.parked(caller.exchange("tools/call", **made_up)) == 1
+        await answered(caller, asked)
+        assert gateway.parked(new) == 0

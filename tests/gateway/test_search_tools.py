@@ -9,6 +9,7 @@ from pegboard.gateway import Gateway
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
 from pegboard.search import tokens_of
+from pegboard.search.regex import Regex
 from pegboard.upstream import Era
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
@@ -194,3 +195,40 @@ async def test_use_brings_a_tool_forward(tmp_path: Path) -> None:
             assert (best == "convert_units_2") == is_used
             for _ in range(30):
                 await caller.call("call_tool", name="convert_units_2")
+
+
+async def test_methods_that_a_program_adds_are_offered_always_in_one_order() -> None:
+    for added in (("zeta", "alpha"), ("alpha", "zeta")):
+        registry = board("read_file")
+        for method in added:
+            registry.add_searcher(method, Regex)
+        async with hub(registry=registry) as it, Gateway(it) as gateway:
+            caller = Caller(gateway)
+            [tool] = [
+                tool
+                for tool in (await caller.send("tools/list"))["tools"]
+                if tool["name"] == "search_tools"
+            ]
+            properties = tool["inputSchema"]["properties"]
+            for name in ("search_method", "method"):
+                known = ["bm25", "hybrid", "embedding", "regex", "alpha", "zeta"]
+                assert properties[name]["enum"] == known
+            found = await caller.call("search_tools", query="read", search_method="zeta")
+            assert found["structuredContent"]["tools"][0]["name"] == "read_file"
+
+
+async def test_what_changes_is_found_at_once_and_shown_as_it_is_now() -> None:
+    registry = board("read_file")
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        for number in range(3):
+            words = f"Reads the file number {number}."
+            registry.register(Tool(name="read_file", description=words), on_conflict="override")
+            for _ in range(2):
+                found = await caller.call("search_tools", query="read file")
+                assert words in text_of(found)
+        nothing = await caller.call("search_tools", query="xyzzy")
+        assert nothing["structuredContent"]["hints"] == ["category: other"]
+        registry.register(Tool(name="cook", description="Cooks.", category="kitchen"))
+        nothing = await caller.call("search_tools", query="xyzzy")
+        assert nothing["structuredContent"]["hints"] == ["category: kitchen", "category: other"]

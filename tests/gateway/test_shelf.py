@@ -30,8 +30,8 @@ class Clock:
         return self.now
 
 
-def shelf_of(clock: Clock | None = None, *, each: int = 5, chars: int = 10_000) -> Shelf:
-    return Shelf(seconds=60, each=each, chars=chars, now=clock or Clock())
+def shelf_of(clock: Clock | None = None, *, each: int = 5, most: int = 10_000) -> Shelf:
+    return Shelf(seconds=60, each=each, most=most, now=clock or Clock())
 
 
 def said(text: str) -> dict[str, Any]:
@@ -151,13 +151,13 @@ async def test_a_handle_is_good_for_its_caller_only() -> None:
 
 
 def test_structured_content_that_says_more_than_the_text_is_kept_beside_it() -> None:
-    shelf = shelf_of(chars=100_000)
+    shelf = shelf_of(most=100_000)
     result = {**said("done"), "structuredContent": ROWS}
     short = shelf.shortened(result, owner="o", tool=TOOL, limit=100)
     assert "structuredContent" not in short
     assert short["content"][0]["text"] == "done"
     kept = shelf.find(handle_in(short), owner="o")
-    assert (kept.text, kept.data()) == ("done", ROWS)
+    assert (kept.text(), kept.data()) == ("done", ROWS)
 
 
 def test_the_same_said_twice_counts_once() -> None:
@@ -168,7 +168,7 @@ def test_the_same_said_twice_counts_once() -> None:
 
 def test_results_expire_and_the_oldest_make_room() -> None:
     clock = Clock()
-    shelf = shelf_of(clock, each=2, chars=1000)
+    shelf = shelf_of(clock, each=2, most=1000)
 
     def keep(owner: str, size: int = 300) -> str:
         return handle_in(shelf.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
@@ -176,11 +176,11 @@ def test_results_expire_and_the_oldest_make_room() -> None:
     first, second, third = keep("a"), keep("a"), keep("a")
     with pytest.raises(HandleNotFoundError):
         shelf.find(first, owner="a")
-    fourth = keep("b", 600)
+    fourth = keep("b", 500)
     with pytest.raises(HandleNotFoundError):
         shelf.find(second, owner="a")
     assert shelf.find(third, owner="a").size == 300
-    assert shelf.find(fourth, owner="b").size == 600
+    assert shelf.find(fourth, owner="b").size == 500
     clock.now = 61
     for handle, owner in ((third, "a"), (fourth, "b")):
         with pytest.raises(HandleNotFoundError):
@@ -196,14 +196,14 @@ def test_results_expire_and_the_oldest_make_room() -> None:
     page=st.integers(1, 40),
 )
 def test_pages_put_together_are_the_whole(texts: list[str], limit: int, page: int) -> None:
-    shelf = shelf_of(chars=100_000)
+    shelf = shelf_of(most=100_000)
     blocks = [{"type": "text", "text": text} for text in texts]
     result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=limit)
     whole = "\n".join(texts)
     if len(whole) <= limit:
         assert result == {"content": blocks}
         return
-    kept = shelf.find(handle_in(result), owner="o").text
+    kept = shelf.find(handle_in(result), owner="o").text()
     assert "".join(kept[start : start + page] for start in range(0, len(kept), page)) == whole
     assert result["content"][0]["text"] == whole[:limit]
 
@@ -223,3 +223,53 @@ def test_every_part_of_a_value_has_a_path(value: Any) -> None:
                 walk(inner, f"{path}[{index}]")
 
     walk(value, "$")
+
+
+def test_whoever_has_few_results_keeps_them_whatever_others_do() -> None:
+    shelf = shelf_of(each=50, most=10_000)
+
+    def keep(owner: str, size: int) -> str:
+        return handle_in(shelf.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+
+    few = keep("b", 100)
+    for _ in range(10):
+        keep("a", 5000)
+        keep("c", 5000)
+    assert shelf.find(few, owner="b").size == 100
+    assert len(shelf) == 2
+
+
+def test_nobody_has_more_than_half_of_the_shelf() -> None:
+    result = shelf_of(most=10_000).shortened(said("x" * 5001), owner="a", tool=TOOL, limit=10)
+    assert "too large to be kept" in text_of(result)
+
+
+def test_what_is_kept_counts_in_bytes() -> None:
+    shelf = shelf_of(most=10_000)
+    kept = handle_in(shelf.shortened(said("漢" * 100), owner="a", tool=TOOL, limit=10))
+    assert shelf.find(kept, owner="a").size == 300
+    result = {"content": [], "structuredContent": {"rows": [{}] * 1000}}
+    kept = handle_in(shelf.shortened(result, owner="a", tool=TOOL, limit=10))
+    assert shelf.find(kept, owner="a").size == len('{"rows":[') + 1000 * 3 - 1 + len("]}")
+    assert json.loads(shelf.find(kept, owner="a").text()) == {"rows": [{}] * 1000}
+
+
+async def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pegboard.gateway.read_result._SECONDS", 0.05)
+    async with hub(bench("calc", big=lambda _: "a" * 1_000_000)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
+        refused = await caller.call("read_result", handle=handle, grep="(.?){500}a{500}b")
+        assert refused["isError"]
+        assert "make it simpler" in text_of(refused)
+
+
+async def test_in_long_lines_nothing_is_missed_between_two_pieces() -> None:
+    line = "." * 2040 + "needle" * 2 + "." * 8180 + "thread"
+    async with hub(bench("calc", big=lambda _: line)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
+        for words in ("needleneedle", r"\.thread$", "^[.]+needle"):
+            found = await pages_of(caller, handle, grep=words)
+            assert found == f"1: {line}"
+        assert await pages_of(caller, handle, grep="needlethread") == ""

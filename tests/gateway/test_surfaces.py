@@ -4,7 +4,7 @@ import pytest
 from pegboard import Registry
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
 from pegboard.model import Tool
-from pegboard.model.principal import Principal
+from pegboard.model.principal import LOCAL, Principal
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller
 from tests.gateway.servers import bench, hub
@@ -142,3 +142,54 @@ async def test_new_tools_are_listed_at_once_and_from_any_thread() -> None:
         it.registry.register(Tool(name="late"))
         await until(lambda: "late" in it.registry)
         assert await caller.names() == ["late"]
+
+
+async def test_a_group_that_holds_nothing_for_a_caller_does_not_exist_for_it() -> None:
+    tagged = memory("tagged", Bench(wipe=str), tags=("danger",))
+    profiles = {"crew": Profile(servers=("secret",))}
+    by_server = Principal(subject="s", scopes=frozenset({"call"}), servers=("disk",))
+    by_tool = Principal(subject="t", scopes=frozenset({"call"}), tools=("mcp_disk_*",))
+    nobody = Principal(subject="n")
+    everybody = Principal(subject="e", scopes=frozenset({"read"}))
+    registrar = Principal(subject="r", scopes=frozenset({"register"}))
+    configs = (bench("disk", read=str), bench("secret", peek=str), tagged)
+    options = GatewayOptions(profiles=profiles)
+    async with hub(*configs) as it, Gateway(it, options) as gateway:
+
+        async def told(principal: Principal, group: str) -> str:
+            caller = Caller(gateway, principal=principal, face=Face(group=group))
+            said: list[tuple[int, str]] = []
+            for ask in (lambda: gateway.admit(caller.client), caller.names):
+                try:
+                    await ask()
+                    said.append((0, "welcome"))
+                except RpcError as error:
+                    said.append((error.code, error.message.replace(group, "GROUP")))
+            assert said[0] == said[1]
+            assert said[0][0] in (0, -32602)
+            return said[0][1]
+
+        for principal in (by_server, by_tool):
+            assert await told(principal, "disk") == "welcome"
+            said = {await told(principal, it) for it in ("secret", "crew", "danger", "nothing")}
+            assert said == {
+                "Nothing is called 'GROUP' here: a group is a server, a tag or a profile."
+            }
+        for principal in (LOCAL, everybody, registrar):
+            for group in ("disk", "secret", "crew", "danger"):
+                assert await told(principal, group) == "welcome"
+        assert await told(nobody, "disk") != "welcome"
+
+
+@pytest.mark.parametrize("cursor", ["bm90IG91cnM", "?", 1234, ["a"]])
+@pytest.mark.parametrize("face", [Face(), FULL])
+async def test_a_cursor_that_was_never_given_is_refused(cursor: object, face: Face) -> None:
+    async with hub(bench("disk", read=str)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=face)
+        if face == FULL and cursor == "bm90IG91cnM":
+            # It could be one of ours: a place between two names.
+            await caller.send("tools/list", cursor=cursor)
+            return
+        with pytest.raises(RpcError) as caught:
+            await caller.send("tools/list", cursor=cursor)
+        assert caught.value.code == -32602

@@ -1,11 +1,17 @@
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
-from pegboard import Hub
+from pegboard import Hub, NotConnectedError
 from pegboard.gateway import Gateway, GatewayOptions, OpenTenant, RpcError
 from pegboard.model.principal import ALL_SCOPES, Principal
+from pegboard.upstream import NoMemory
+from pegboard.upstream.memory import Remembered
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
 from tests.gateway.test_shelf import LONG, handle_in
@@ -109,6 +115,111 @@ async def test_a_hub_that_cannot_be_opened_is_an_error_of_that_tenant_only(tmp_p
         with pytest.raises(RpcError):
             await Caller(gateway, principal=of("t1")).names()
         assert await Caller(gateway).names()
+
+
+class HeldMemory(NoMemory):
+    """Remembers nothing, and that not before it is let."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.asked = threading.Event()
+
+    def load(self, keys: Iterable[str]) -> dict[str, Remembered]:
+        self.asked.set()
+        self.let.wait(20)
+        return {}
+
+
+async def test_a_tenant_that_cannot_be_opened_yet_holds_up_no_other() -> None:
+    held = HeldMemory()
+
+    def open_tenant(name: str) -> Hub:
+        return hub(bench("calc", add=str), memory=held if name == "t1" else NoMemory())
+
+    async with (
+        hub() as it,
+        Gateway(it, open_tenant=open_tenant) as gateway,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(Caller(gateway, principal=of("t1")).names)
+        try:
+            await anyio.to_thread.run_sync(held.asked.wait, 5)
+            with anyio.fail_after(5):
+                two = Caller(gateway, face=FULL, principal=of("t2"))
+                assert await two.names() == ["mcp_calc_add"]
+        finally:
+            held.let.set()
+
+
+async def test_a_tenant_is_opened_although_who_asked_first_has_left() -> None:
+    held, opened = HeldMemory(), list[Hub]()
+
+    def open_tenant(_: str) -> Hub:
+        opened.append(hub(bench("calc", add=str), memory=held))
+        return opened[-1]
+
+    async with hub() as it, Gateway(it, open_tenant=open_tenant) as gateway:
+        caller = Caller(gateway, face=FULL, principal=of("t1"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(caller.names)
+            await anyio.to_thread.run_sync(held.asked.wait, 5)
+            group.cancel_scope.cancel()
+        held.let.set()
+        with anyio.fail_after(5):
+            assert await caller.names() == ["mcp_calc_add"]
+        assert len(opened) == 1
+
+
+async def test_a_gateway_that_ends_while_a_tenant_is_being_opened_leaves_it_closed() -> None:
+    held, opened = HeldMemory(), list[Hub]()
+
+    def open_tenant(_: str) -> Hub:
+        opened.append(hub(bench("calc", add=str), memory=held))
+        return opened[-1]
+
+    async with hub() as it:
+        async with Gateway(it, open_tenant=open_tenant) as gateway:
+            async with anyio.create_task_group() as group:
+                group.start_soon(Caller(gateway, principal=of("t1")).names)
+                await anyio.to_thread.run_sync(held.asked.wait, 5)
+                group.cancel_scope.cancel()
+            held.let.set()
+        with pytest.raises(NotConnectedError):
+            await opened[0].call("mcp_calc_add")
+
+
+async def test_a_tenant_that_made_room_is_opened_anew_when_it_is_closed() -> None:
+    opened: list[Hub] = []
+    options = GatewayOptions(open_tenants=1)
+    async with hub() as it, Gateway(it, options, open_tenant=others(opened)) as gateway:
+        async with anyio.create_task_group() as group:
+            for name in ("t1", "t2", "t1", "t2"):
+                group.start_soon(_until_served, Caller(gateway, principal=of(name)))
+        begun = [it for it in opened if it.servers]
+        assert len(begun) >= 2
+        assert sum([not await _is_closed(it) for it in begun]) == 1
+
+
+async def test_what_keeps_a_tenant_from_being_opened_is_for_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "nothing.json"
+    async with hub() as it, Gateway(it, open_tenant=lambda _: Hub(path)) as gateway:
+        with pytest.raises(RpcError) as caught:
+            await Caller(gateway, principal=of("t1")).names()
+    assert str(tmp_path) not in caught.value.message
+    assert str(path) in caplog.text
+
+
+async def _until_served(caller: Caller) -> None:
+    with anyio.fail_after(10):
+        while True:
+            try:
+                await caller.names()
+            except RpcError:
+                await anyio.lowlevel.checkpoint()
+            else:
+                return
 
 
 async def _is_closed(hub: Hub) -> bool:

@@ -169,3 +169,9 @@ def test_a_reported_failure_can_be_raised() -> None:
     with pytest.raises(ToolExecutionError, match="broken") as raised:
         failure.raise_for_error()
     assert raised.value.result is failure
+
+
+def test_what_came_over_a_wire_is_not_copied() -> None:
+    raw = {"content": [], "structuredContent": {"rows": [{}]}}
+    result = ToolResult(structured_content=raw["structuredContent"], wire=raw)
+    assert result.structured_content is raw["structuredContent"]

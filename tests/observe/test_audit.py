@@ -195,6 +195,18 @@ def test_the_store_keeps_the_last_records_only() -> None:
         noting.close()
 
 
+def test_old_records_are_forgotten_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Memory().open() as store:
+        values = store.namespace("audit")
+        monkeypatch.delattr(type(values), "items")
+        noting = Audit(store, keep=10)
+        for number in range(50):
+            noting.note("keys.revoke", "done", target=str(number))
+            noting.flush()
+        assert 10 <= len(values.keys()) <= 12
+        noting.close()
+
+
 async def test_noting_never_waits_for_the_store() -> None:
     """The detector of blocking calls would fail this test."""
     entered, leave = threading.Event(), threading.Event()

@@ -73,6 +73,12 @@ class FakeGateway:
                     {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}},
                 )
                 return _text(answer["action"])
+            case "flood":
+                try:
+                    while True:
+                        await exchange.channel.notify("notifications/x", {"text": "x" * 100_000})
+                finally:
+                    self.cancelled.set()
             case "hang":
                 await self._hang()
                 return _text("released")
@@ -91,6 +97,13 @@ class FakeGateway:
         except anyio.get_cancelled_exc_class():
             self.cancelled.set()
             raise
+
+    async def admit(self, client: Client) -> None:
+        if client.face.group == "nowhere":
+            raise RpcError(INVALID_PARAMS, "Nothing is called 'nowhere' here.")
+
+    def parked(self, exchange: Exchange) -> int:
+        return 0
 
     async def notified(self, exchange: Exchange) -> None:
         self.heard.append(exchange)

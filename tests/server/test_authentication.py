@@ -78,6 +78,14 @@ async def test_a_key_is_taken_from_either_header(tmp_path: Path) -> None:
     assert gateway.heard[0].client.principal.subject.startswith("pb_")
 
 
+async def test_spaces_around_a_header_mean_nothing() -> None:
+    async with guarded("call") as (gateway, app):
+        headers = {"host": "127.0.0.1", **modern_headers(CALL), "x-api-key": "ann"}
+        spaced = [(name, f" \t{value} ") for name, value in headers.items()]
+        assert (await ask(app, json.dumps(CALL).encode(), headers=spaced)).status == 200
+        assert gateway.heard[0].client.principal.subject == "ann"
+
+
 async def test_whoever_says_nothing_is_told_where_to_get_a_token() -> None:
     async with guarded("call") as (gateway, app):
         answer = await send(app, CALL)
@@ -187,6 +195,8 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.error[1]["code"] == -32011
         assert len(gateway.heard) == 1
+        watching = modern_request("resources/subscribe", {"uri": "file:///a"})
+        assert (await send(app, watching, header)).status == 429
         # Another caller has a measure of their own, and lists are not counted.
         assert (await send(app, CALL, ("x-api-key", "bob"))).status == 200
         assert (await send(app, LIST, header)).status == 200

@@ -10,6 +10,7 @@ from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
+from pegboard.errors import AuthenticationFailedError
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, FrontDesk, Limits, Reception
 from tests.server.fake_gateway import FakeGateway
@@ -187,24 +188,125 @@ async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
 
 
 async def test_there_are_only_so_many_sessions() -> None:
-    async with served_fake(limits=Limits(sessions=2)) as (_, url), httpx2.AsyncClient() as client:
-        first = await open_session(client, f"{url}/mcp")
-        await open_session(client, f"{url}/mcp")
-        refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=TAKES_BOTH)
-        assert refused.status_code == 503
-        await client.delete(f"{url}/mcp", headers={"mcp-session-id": first})
-        await open_session(client, f"{url}/mcp")
-
-
-async def test_one_caller_has_only_so_many_sessions() -> None:
-    limits = Limits(sessions_per_principal=1)
+    limits = Limits(sessions=2)
     app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()), limits=limits)
     async with served(app) as url, httpx2.AsyncClient() as client:
-        await open_session(client, f"{url}/mcp", **{"x-api-key": "ann"})
-        headers = {**TAKES_BOTH, "x-api-key": "ann"}
-        refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=headers)
+        ann, bob = {"x-api-key": "ann"}, {**TAKES_BOTH, "x-api-key": "bob"}
+        first = await open_session(client, f"{url}/mcp", **ann)
+        await open_session(client, f"{url}/mcp", **ann)
+        refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=bob)
         assert refused.status_code == 503
-        await open_session(client, f"{url}/mcp", **{"x-api-key": "bob"})
+        await client.delete(f"{url}/mcp", headers={"mcp-session-id": first, **ann})
+        await open_session(client, f"{url}/mcp", **bob)
+
+
+async def test_where_there_is_nothing_no_session_is_opened() -> None:
+    app = App(FrontDesk(FakeGateway()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        refused = await client.post(f"{url}/mcp/nowhere", json=INITIALIZE, headers=TAKES_BOTH)
+        assert refused.status_code == 404
+        assert refused.json()["id"] == INITIALIZE["id"]
+        assert "nowhere" in refused.json()["error"]["message"]
+        assert (await client.get(f"{url}/sse/nowhere")).status_code == 404
+        assert '_sessions{wire="http"} 0.0' in (await client.get(f"{url}/metrics")).text
+
+
+async def test_one_caller_has_only_so_many_sessions_wherever_they_are_opened() -> None:
+    limits = Limits(sessions_per_principal=2)
+    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()), limits=limits)
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
+        of_bob = await open_session(client, f"{url}/mcp", **bob)
+        opened = [await open_session(client, f"{url}/mcp/{it}", **ann) for it in range(3)]
+
+        async def status(session: str, path: str, headers: dict[str, str]) -> int:
+            answer = await client.post(
+                f"{url}{path}", json=PING, headers={**_of(session), **headers}
+            )
+            return answer.status_code
+
+        # The one that was not used for longest gave way.
+        found = [await status(it, f"/mcp/{number}", ann) for number, it in enumerate(opened)]
+        assert found == [404, 200, 200]
+        assert await status(of_bob, "/mcp", bob) == 200
+
+
+async def test_a_session_that_is_used_gives_way_to_none() -> None:
+    limits = Limits(sessions_per_principal=1)
+    async with served_fake(limits=limits) as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
+            refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=TAKES_BOTH)
+            assert refused.status_code == 503
+            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+            assert answer.status_code == 200
+
+
+async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions() -> None:
+    limits = Limits(sessions_per_principal=2)
+    here, there = (httpx2.AsyncHTTPTransport(local_address=f"127.0.0.{it}") for it in (1, 2))
+    async with (
+        served_fake(limits=limits) as (_, url),
+        httpx2.AsyncClient(transport=here) as one,
+        httpx2.AsyncClient(transport=there) as other,
+    ):
+        first = await open_session(one, f"{url}/mcp")
+        for _ in range(3):
+            await open_session(other, f"{url}/mcp")
+        # Whoever comes from elsewhere later may go on all the same.
+        for client in (one, other):
+            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(first))
+            assert answer.status_code == 200
+
+
+class Fickle:
+    """Lets everybody in as one person, until it is told otherwise; a new key is always good."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    async def authenticate(self, credential: str | None) -> Principal:
+        if self.error is not None and credential != "new":
+            raise self.error
+        return Principal(subject="ann", scopes=LOCAL.scopes)
+
+
+REVOKED = AuthenticationFailedError("Not any more.", reason="revoked")
+
+
+async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    guard = Fickle()
+    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
+            assert stream.status_code == 200
+            guard.error = REVOKED
+            with anyio.fail_after(5):
+                assert not [line async for line in stream.aiter_lines() if "data" in line]
+        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert answer.status_code == 401
+
+
+async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    guard = Fickle()
+    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
+            guard.error = RuntimeError("a mistake of somebody's")
+            with anyio.fail_after(5):
+                while "a mistake of somebody's" not in caplog.text:
+                    await anyio.lowlevel.checkpoint()
+            guard.error = None
+            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+            assert answer.status_code == 200
 
 
 def _of(session: str) -> dict[str, str]:

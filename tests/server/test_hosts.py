@@ -78,6 +78,17 @@ async def test_every_face_is_guarded_against_rebinding(path: str) -> None:
     assert (await get(path, origin="https://evil.example")).status == 403
 
 
+@pytest.mark.parametrize("name", ["host", "origin"])
+@pytest.mark.parametrize("second", ["http://localhost", "http://evil.example"])
+async def test_a_header_that_says_where_from_or_where_to_comes_once(name: str, second: str) -> None:
+    app = App(FrontDesk(FakeGateway()))
+    headers = [("host", "localhost"), ("origin", "http://localhost"), (name, second)]
+    async with app.open():
+        answer = await ask(app, method="GET", path="/metrics", headers=headers)
+    assert answer.status == 400
+    assert name.capitalize() in answer.error[1]["message"]
+
+
 async def test_health_is_told_under_any_name() -> None:
     assert (await get("/healthz", host="10-0-0-1.pods.example")).status == 200
 

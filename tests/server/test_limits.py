@@ -1,6 +1,9 @@
 """How much of the process one client may take, on a real socket."""
 
+import json
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -10,6 +13,7 @@ import pytest
 from pegboard.errors import ConfigError
 from pegboard.server import App, FrontDesk, Limits
 from pegboard.server.http_server import HttpServer, listen_on
+from pegboard.server.messages import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
 
@@ -50,6 +54,17 @@ async def test_a_body_that_is_too_large_is_refused(path: str, version: str) -> N
         expected = 404 if path == "/messages" else 413
         assert (whole.status_code, pieces.status_code) == (expected, expected)
         assert (await post(f"{url}/mcp", CALL)).status_code == 200
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+async def test_a_body_with_too_many_values_is_refused(version: str) -> None:
+    async with served(App(FrontDesk(FakeGateway()))) as url, httpx2.AsyncClient() as client:
+        headers = {**TAKES_BOTH, "mcp-protocol-version": version}
+        body = b"[" + b"{}," * MOST_VALUES + b"{}]"
+        answer = await client.post(f"{url}/mcp", content=body, headers=headers)
+        assert answer.status_code == 413
+        assert answer.json()["error"]["code"] == -32600
+        assert str(MOST_VALUES) in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "99999999999999999999999", "a"])
@@ -104,6 +119,52 @@ async def test_a_request_under_way_is_not_taken_for_an_unfinished_one() -> None:
                 assert await speak(url, b"GET") == b""  # so long that the other would be cut off
                 gateway.release.set()
         assert answers == [200]
+
+
+@asynccontextmanager
+async def asking_without_reading(url: str, body: dict[str, Any]) -> AsyncGenerator[None]:
+    """Send a request, read the beginning of its answer, and nothing more."""
+    parts = urlsplit(url)
+    content = json.dumps(body)
+    headers = {"host": "localhost", "content-length": str(len(content)), **modern_headers(body)}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    async with await anyio.connect_tcp(str(parts.hostname), int(parts.port or 0)) as stream:
+        await stream.send(f"POST /mcp HTTP/1.1\r\n{lines}\r\n{content}".encode())
+        await stream.receive(1)
+        yield
+
+
+async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pegboard.server.http_server._LOOK_EVERY", 0.05)
+    limits = Limits(unread_seconds=0.2, connections=2, body=100_000_000)
+    app = App(FrontDesk(FakeGateway()), limits=limits)
+    body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a" * 20_000_000}})
+    statuses: list[int] = []
+    async with (
+        served(app, limits) as url,
+        httpx2.AsyncClient() as client,
+        asking_without_reading(url, body),
+    ):
+        with anyio.fail_after(10):
+            while 200 not in statuses:
+                statuses.append((await client.get(f"{url}/healthz")).status_code)
+    # There was room for one, and somebody else had it for a while.
+    assert set(statuses) == {503, 200}
+
+
+async def test_the_call_of_whoever_does_not_read_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.http_server._LOOK_EVERY", 0.05)
+    gateway = FakeGateway()
+    limits = Limits(unread_seconds=0.2)
+    body = modern_request("tools/call", {"name": "flood"})
+    async with (
+        served(App(FrontDesk(gateway), limits=limits), limits) as url,
+        asking_without_reading(url, body),
+    ):
+        with anyio.fail_after(10):
+            await gateway.cancelled.wait()
 
 
 async def test_more_connections_than_permitted_are_told_so() -> None:

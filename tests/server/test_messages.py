@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.gateway import RpcError
-from pegboard.server.messages import MOST_LEVELS, as_event, encode, read_json, result_message
+from pegboard.server.messages import (
+    MOST_LEVELS,
+    MOST_VALUES,
+    BodyTooLargeError,
+    as_event,
+    encode,
+    read_json,
+    result_message,
+)
 
 VALUES = st.recursive(
     st.none()
@@ -44,7 +52,7 @@ def test_as_deep_as_permitted_is_read() -> None:
     assert isinstance(read_json(nested(MOST_LEVELS)), dict)
 
 
-@pytest.mark.parametrize("levels", [MOST_LEVELS + 2, 5000, 1_000_000])
+@pytest.mark.parametrize("levels", [MOST_LEVELS + 2, 5000, 90_000])
 def test_deeper_is_refused(levels: int) -> None:
     with pytest.raises(RpcError) as caught:
         read_json(nested(levels))
@@ -53,6 +61,28 @@ def test_deeper_is_refused(levels: int) -> None:
 
 def test_many_brackets_side_by_side_are_no_depth() -> None:
     assert len(read_json(b"[" + b"[]," * 5000 + b"[]]")) == 5001
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b" * MOST_VALUES, "[{" * MOST_VALUES, '\\"\\\\,[' * MOST_VALUES, '"{' * MOST_VALUES]
+)
+def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+    assert read_json(encode({text: [text]})) == {text: [text]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1] * MOST_VALUES,
+        ["a"] * MOST_VALUES,
+        {str(number): "\\" for number in range(MOST_VALUES)},
+        [{"": ""}] * (MOST_VALUES // 2),
+    ],
+)
+def test_as_many_values_as_permitted_are_read_and_no_more(value: Any) -> None:
+    assert read_json(encode(value)) == value
+    with pytest.raises(BodyTooLargeError, match=str(MOST_VALUES)):
+        read_json(encode([value, 1]))
 
 
 def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:

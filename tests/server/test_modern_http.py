@@ -102,7 +102,9 @@ async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> 
         assert "released" in rest[0]
 
 
-async def test_whoever_is_not_let_in_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_is_not_let_in_any_more_is_let_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Fickle:
         async def authenticate(self, credential: str | None) -> Principal:
             if gateway.waiting.is_set():
@@ -116,8 +118,14 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(monkeypatch: pytest.Monk
         body = modern_request("subscriptions/listen")
         headers = modern_headers(body)
         with anyio.fail_after(5):
-            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers):
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as stream:
                 await gateway.cancelled.wait()
+                assert len([line async for line in stream.aiter_lines() if "data" in line]) == 1
+            hanging = modern_request("tools/call", {"name": "hang"})
+            gateway.waiting = anyio.Event()
+            answer = await client.post(f"{url}/mcp", json=hanging, headers=modern_headers(hanging))
+            assert answer.status_code == 401
+    assert not caplog.text
 
 
 async def test_a_mistake_of_ours_is_an_internal_error_without_details(

@@ -14,6 +14,7 @@ from pegboard.model.principal import ALL_SCOPES, OPERATOR, Principal
 from pegboard.observe import Audit
 from pegboard.server import ServeOptions, Serving, open_serving
 from pegboard.storage import open_store
+from tests.upstream.late_servers import STUCK, light
 
 
 class Deaf:
@@ -83,6 +84,22 @@ async def test_requests_wait_for_servers_that_are_starting() -> None:
             await anyio.lowlevel.checkpoint()
             await serving.opening.run()
         assert serving.desk.is_ready
+
+
+async def test_a_server_that_hangs_keeps_nothing_from_being_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.opening.PATIENCE", 0.2)
+    monkeypatch.setattr("pegboard.gateway.arrivals.PATIENCE", 0.2)
+    config = {"mcpServers": {"stuck": STUCK, "light": light()}}
+    async with open_serving(ServeOptions(config=config)) as serving:
+        with anyio.fail_after(20):
+            await serving.opening.run()
+            assert serving.desk.is_ready
+            assert serving.hub.starting == ["stuck"]
+            arguments = {"name": "mcp_light_echo", "arguments": {"text": "hi"}}
+            called = await call(serving, "default", "call_tool", **arguments)
+            assert called["content"][0]["text"] == "hi"
 
 
 async def test_a_section_that_cannot_be_used_opens_nothing() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp_types import ElicitResult
@@ -11,7 +12,7 @@ from mcp_types import ElicitResult
 from pegboard.server import App, FrontDesk, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_handshake_http import PING, ByName
+from tests.server.test_handshake_http import PING, REVOKED, ByName, Fickle
 
 
 async def test_a_client_of_the_sdk_lists_calls_and_is_asked() -> None:
@@ -52,6 +53,35 @@ async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
             assert foreign.status_code == 404
             own = await client.post(address, json=PING, headers={**TAKES_BOTH, **ann})
             assert own.status_code == 202
+
+
+async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.sse_http.PING_EVERY", 0.2)
+    guard = Fickle()
+    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+
+    async def talk(client: httpx2.AsyncClient, address: str) -> None:
+        while True:
+            await client.post(address, json=PING, headers={**TAKES_BOTH, "x-api-key": "new"})
+
+    async with (
+        served(app) as url,
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{url}/sse") as stream,
+    ):
+        lines = stream.aiter_lines()
+        while not (line := await anext(lines)).startswith("data: "):
+            pass
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(talk, client, url + line.removeprefix("data: "))
+                while not (line := await anext(lines)).startswith("data: "):
+                    pass
+                guard.error = REVOKED
+                assert [line async for line in lines]
+                tasks.cancel_scope.cancel()
 
 
 async def test_messages_without_a_stream_go_nowhere() -> None:

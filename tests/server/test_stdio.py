@@ -11,6 +11,7 @@ import pytest
 from blockbuster import BlockBuster
 
 from pegboard.server import FrontDesk, StdioWire, serve_stdio
+from pegboard.server.messages import MOST_VALUES
 from pegboard.server.stdio_wire import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
@@ -103,6 +104,24 @@ async def test_the_eras_do_not_mix() -> None:
         assert (await peer.asks(PING))["error"]["code"] == -32602
 
 
+async def test_a_client_may_look_around_before_it_chooses_the_older_era() -> None:
+    async with talking() as (gateway, peer):
+        assert "result" in await peer.asks(modern_request("server/discover"))
+        assert (await peer.asks(INITIALIZE))["result"]["protocolVersion"] == "2025-06-18"
+        await peer.says(INITIALIZED)
+        assert (await peer.asks(PING))["result"] == {}
+        assert gateway.heard[-1].client.era == "legacy"
+        assert (await peer.asks(modern_request("server/discover")))["error"]["code"] == -32600
+
+
+async def test_a_client_may_look_around_before_it_chooses_the_modern_era() -> None:
+    async with talking() as (_, peer):
+        await peer.asks({"jsonrpc": "2.0", "id": 1, "method": "server/discover"})
+        assert "result" in await peer.asks(modern_request("server/discover"))
+        assert "result" in await peer.asks(modern_request("tools/list"))
+        assert (await peer.asks(INITIALIZE))["error"]["code"] == -32022
+
+
 async def test_progress_comes_before_the_answer() -> None:
     async with talking() as (_, peer):
         await peer.says(modern_request("tools/call", {"name": "count"}, progressToken=7))
@@ -126,11 +145,52 @@ async def test_an_older_client_is_asked() -> None:
         assert (await peer.asks(reply))["result"]["content"][0]["text"] == "accept"
 
 
-@pytest.mark.parametrize("line", [b"garbage\n", b"[1]\n", b'{"jsonrpc": "2.0"}\n', b"\xff\xfe\n"])
-async def test_a_line_that_is_no_message_is_an_error_and_no_end(line: bytes) -> None:
+async def test_a_client_that_never_answers_is_waited_for_no_longer_than_it_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.conversation.LONGEST_ANSWER", 0.05)
     async with talking() as (_, peer):
-        error = await peer.asks(line)
+        await peer.asks(INITIALIZE)
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "ask"}}
+        question = await peer.asks(call)
+        taken_back = await peer.hears()
+        assert taken_back["method"] == "notifications/cancelled"
+        assert taken_back["params"]["requestId"] == question["id"]
+        answer = await peer.hears()
+        assert answer["id"] == 5
+        assert "did not answer elicitation/create within 0.05 seconds" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("line", [b"garbage\n", b'{"jsonrpc": "2.0"\n', b"\xff\xfe\n", b"[" * 999])
+async def test_a_line_that_is_no_json_is_an_error_and_no_end(line: bytes) -> None:
+    async with talking() as (_, peer):
+        error = await peer.asks(line.rstrip(b"\n") + b"\n")
         assert (error["id"], error["error"]["code"]) == (None, -32700)
+        assert "result" in await peer.asks(INITIALIZE)
+
+
+@pytest.mark.parametrize(
+    ("message", "request_id"),
+    [
+        ([], None),
+        ([PING], None),
+        (1, None),
+        ({"jsonrpc": "2.0"}, None),
+        ({"jsonrpc": "2.0", "id": 5, "method": 5}, 5),
+        ({"jsonrpc": "2.0", "id": "a", "method": "ping", "params": []}, "a"),
+        ({"jsonrpc": "1.0", "id": 5, "method": "ping"}, 5),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": [5], "method": "ping"}, None),
+        # This id would be one of ours, and is not to be taken for one of the client's.
+        ({"jsonrpc": "2.0", "id": 5, "result": 5}, None),
+        ([0] * (MOST_VALUES + 2), None),
+    ],
+)
+async def test_json_that_is_no_message_is_an_invalid_request(message: Any, request_id: Any) -> None:
+    async with talking() as (_, peer):
+        error = await peer.asks(message)
+        assert (error["id"], error["error"]["code"]) == (request_id, -32600)
         assert "result" in await peer.asks(INITIALIZE)
 
 

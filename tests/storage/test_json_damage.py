@@ -95,7 +95,7 @@ def test_a_damaged_file_is_refused_with_the_place_and_not_touched(
             open_store(path)
         assert (caught.value.line, caught.value.column) == (line, column), str(caught.value)
         assert caught.value.url == str(path)
-        assert caught.value.remedy == f"python -m pegboard.storage recover {path}"
+        assert caught.value.remedy == f"pegboard store recover --store {path}"
     assert signature(path.stat()) == before
     assert files(path) == ["tools.json"]
 
@@ -288,7 +288,7 @@ def test_a_spoiled_line_in_the_middle_of_a_journal_is_refused(path: Path) -> Non
         open_store(path)
     assert caught.value.url == str(journal)
     assert caught.value.line == 3
-    assert caught.value.remedy == f"python -m pegboard.storage recover {path}"
+    assert caught.value.remedy == f"pegboard store recover --store {path}"
     recovered = recover(path)
     assert recovered.kept == ("a", "c")
     assert len(recovered.lost) == 1

@@ -200,7 +200,7 @@ def test_somebody_else_in_the_tables_is_told_from_damage_of_the_network(
         with pytest.raises(StoreDamagedError, match="'bad'") as caught:
             store.load_all()
         assert caught.value.url == postgres_url
-        assert caught.value.remedy == f"python -m pegboard.storage copy BACKUP '{postgres_url}'"
+        assert caught.value.remedy == f"pegboard store migrate --store BACKUP '{postgres_url}'"
         assert "pg_restore" in str(caught.value)
         assert list(store.load(["good"])) == ["good"]
         store.delete("bad")

@@ -81,7 +81,7 @@ def test_a_damaged_file_is_refused_and_not_touched(path: Path, damage: str) -> N
     before = path.read_bytes()
     with pytest.raises(StoreDamagedError) as refused:
         open_store(path)
-    assert refused.value.remedy == f"python -m pegboard.storage recover {path}"
+    assert refused.value.remedy == f"pegboard store recover --store {path}"
     assert str(path) in str(refused.value)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -188,7 +188,7 @@ def test_a_recovery_that_was_killed_before_its_end_is_finished_by_the_next(
         kept_log.rename(log)
     with pytest.raises(StoreDamagedError) as refused:
         open_store(path)
-    assert refused.value.remedy == f"python -m pegboard.storage recover {path}"
+    assert refused.value.remedy == f"pegboard store recover --store {path}"
     assert not path.exists()
     assert recover(path) == first
     assert kept_log.exists() is logged

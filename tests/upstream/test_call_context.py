@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from pegboard import ProtocolError, ToolTimeoutError
+from pegboard.hub import Hub
 from pegboard.upstream import CallContext, QuestionRefusedError, Questions, context_of_call
 from tests.upstream.board_servers import hub_of, limits, until
 from tests.upstream.talkative import call, lives_in, script, talkative, under_way
@@ -117,6 +118,12 @@ async def test_over_http_each_of_two_clients_gets_its_own_question() -> None:
             assert answers == {f"client {it}": f"city {it}" for it in range(8)}
 
 
+def undecided(hub: Hub) -> int:
+    """How many questions wait until it is known whose they are."""
+    connection: Any = hub.server("talk").connection
+    return len(connection._session._calls._undecided)
+
+
 async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -> None:
     asked: list[str] = []
 
@@ -130,13 +137,44 @@ async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -
     ):
         group.start_soon(partial(call, hub, "wait", questions=noting, client="one"))
         await until(lambda: hub.server("talk").connection.in_flight)
-        with pytest.raises(ProtocolError, match="per_client"):
-            await call(hub, "ask", questions=noting, client="two")
+        async with anyio.create_task_group() as other:
+            other.start_soon(partial(call, hub, "ask", questions=noting, client="two"))
+            await until(lambda: undecided(hub))
+            other.cancel_scope.cancel()
+        # Whoever asked has gone: what it asked is not the question of the one who is left.
+        await until(lambda: not undecided(hub))
         assert asked == []
         # Of one client alone, all calls are its own; the newest is asked.
         result = await call(hub, "ask", questions=lives_in("Oslo"), client="one")
         assert json.loads(result.text()) == OSLO
         group.cancel_scope.cancel()
+
+
+async def test_on_a_pipe_a_question_waits_for_those_of_other_clients() -> None:
+    cities: dict[str, str] = {}
+    is_home = anyio.Event()
+
+    async def later(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await is_home.wait()
+        return {"action": "accept", "content": {"city": "Bergen"}}
+
+    async with (
+        hub_of(script(protocol="legacy"), relays_questions=True) as hub,
+        anyio.create_task_group() as group,
+    ):
+
+        async def ask(client: str, questions: Questions) -> None:
+            result = await call(hub, "ask", questions=questions, client=client)
+            cities[client] = json.loads(result.text())["content"]["city"]
+
+        group.start_soon(ask, "one", Questions(elicitation=later))
+        await until(lambda: hub.server("talk").connection.in_flight)
+        group.start_soon(ask, "two", lives_in("Oslo"))
+        await until(lambda: undecided(hub))
+        assert cities == {}
+        is_home.set()
+        await until(lambda: len(cities) == 2)
+    assert cities == {"one": "Bergen", "two": "Oslo"}
 
 
 async def test_what_the_hub_itself_asks_of_a_server_is_nobodys_call() -> None:

@@ -8,12 +8,14 @@ import anyio
 import httpx2
 import pytest
 from anyio.abc import SocketStream
+from mcp import MCPError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig
+from pegboard.upstream.answers import quick_answer, result_of_answer
 from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.messages import mended
 from tests.upstream.board_servers import hub_of
@@ -125,3 +127,17 @@ def web(origin: str) -> ServerConfig:
     return ServerConfig(
         name="web", transport="streamable_http", url=f"{origin}/mcp", protocol="legacy"
     )
+
+
+@pytest.mark.parametrize("padding", [0, 300_000])
+async def test_an_answer_that_is_nested_too_deeply_is_refused_however_large(padding: int) -> None:
+    async def result_of(levels: int) -> dict[str, Any]:
+        nested = b"[" * levels + b"]" * levels
+        body = b'{"id":1,"result":{"v":%b,"p":"%b"}}' % (nested, b"x" * padding)
+        said = quick_answer(body)
+        assert said is not None
+        return await result_of_answer(said, body)
+
+    assert "v" in await result_of(190)
+    with pytest.raises(MCPError, match="nested too deeply"):
+        await result_of(300)

@@ -3,14 +3,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from anyio.to_thread import run_sync
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard import ServerConfig, ServerState
+from pegboard import InvalidArgumentsError, ServerConfig, ServerState, Tool
 from pegboard.upstream import FileMemory, Negotiated, NoMemory, Remembered
 from pegboard.upstream.memory import memory_key
 from tests.upstream.board_servers import Bench, hub_of, memory, until
 
+STORED_SCHEMA = Tool.__dict__["input_schema"].__get__
 CONFIG = ServerConfig(name="a", transport="stdio", command="run", env={"TOKEN": "hunter2-hunter2"})
 LEGACY = Negotiated(era="legacy", version="2025-11-25", capabilities={"tools": {}})
 SOME = Remembered(
@@ -109,6 +111,42 @@ async def test_a_broken_definition_does_not_come_back_from_memory(tmp_path: Path
     for _ in range(2):
         async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
             assert set(hub.registry) == {"mcp_calc_good"}
+
+
+async def test_schemas_from_memory_are_read_by_the_first_call_that_needs_them(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(one=lambda _: "1")
+    bench.schemas["one"] = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    config = memory("calc", bench, lazy=True)
+    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+        plain = hub.registry.get("mcp_calc_one")
+    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+        tool = hub.registry.get("mcp_calc_one")
+        assert isinstance(STORED_SCHEMA(tool), msgspec.Raw)
+        with pytest.raises(InvalidArgumentsError, match="expected integer"):
+            await hub.call("mcp_calc_one", {"n": "two"})
+        assert tool == plain
+        assert (await hub.call("mcp_calc_one", {"n": 2})).text() == "1"
+
+
+@pytest.mark.parametrize(
+    "edited", [{"description": 7}, {"inputSchema": [1]}, {"outputSchema": "none"}]
+)
+async def test_a_definition_that_was_spoilt_in_memory_is_left_out(
+    tmp_path: Path, edited: dict[str, Any]
+) -> None:
+    config = memory("calc", Bench(one=lambda _: "1", two=lambda _: "2"), lazy=True)
+    kept = FileMemory(tmp_path)
+    async with hub_of(config, memory=kept):
+        pass
+    key = memory_key(config)
+    known = (await run_sync(kept.load, [key]))[key]
+    one, two = known.tools
+    spoilt = msgspec.structs.replace(known, tools=({**one, **edited}, two))
+    await run_sync(kept.save, key, spoilt)
+    async with hub_of(config, memory=kept) as hub:
+        assert set(hub.registry) == {"mcp_calc_two"}
 
 
 async def test_a_value_that_is_no_unicode_stops_no_hub() -> None:

@@ -40,8 +40,13 @@ class CallLimits:
         self._clock = clock
         self._callers: OrderedDict[tuple[str, str], _Caller] = OrderedDict()
 
-    def admit(self, principal: Principal, *, tool: str = "") -> "Admission":
+    def admit(self, principal: Principal, *, tool: str = "", parked: int = 0) -> "Admission":
         """Return what surrounds one call: ``with limits.admit(principal): ...``.
+
+        Args:
+            principal: who calls.
+            tool: what is called, for the error.
+            parked: how many calls of theirs are under way that nobody waits for just now.
 
         Raises:
             RateLimitedError: when the caller has to wait; ``retry_after`` says how long.
@@ -51,7 +56,7 @@ class CallLimits:
         if per_minute is None and concurrent is None:
             return _UNLIMITED
         caller = self._caller((principal.tenant, principal.subject))
-        if concurrent is not None and caller.running >= concurrent:
+        if concurrent is not None and caller.running + parked >= concurrent:
             raise RateLimitedError(
                 f"{concurrent} calls of yours are under way, which is as many as may be. Wait for "
                 "one of them to end.",

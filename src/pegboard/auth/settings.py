@@ -93,8 +93,8 @@ def check_binding(settings: AuthSettings, host: str) -> None:
         return
     raise ConfigError(
         f"Everybody who reaches {host!r} could call every tool. Switch on API keys "
-        "(`PEGBOARD_AUTH=keys`, then `pegboard keys create`), serve 127.0.0.1 only, or set "
-        "`PEGBOARD_AUTH=open` if something else keeps others out."
+        "(`PEGBOARD_AUTH=keys`, then `pegboard keys create`) or serve 127.0.0.1 only; if something "
+        "else keeps others out, say `--allow-anonymous` (or `PEGBOARD_AUTH=open`)."
     )
 
 

@@ -4,7 +4,7 @@ from pegboard.config.file_schema import config_schema
 from pegboard.config.jsonc import Document, Member, Node, Place, parse_jsonc, read_jsonc
 from pegboard.config.locate import Location, Origin, locate_config, user_config_file
 from pegboard.config.mcp_json import LoadedConfig, load_servers
-from pegboard.config.problems import Problem, Severity
+from pegboard.config.problems import Problem, ProblemKind, Severity
 from pegboard.config.servers import (
     OAuthConfig,
     Protocol,
@@ -27,6 +27,7 @@ __all__ = [
     "Origin",
     "Place",
     "Problem",
+    "ProblemKind",
     "Protocol",
     "ServerConfig",
     "Severity",

@@ -10,7 +10,7 @@ from pegboard.config.paths import shown_key, value_at
 from pegboard.config.problems import Problem, Severity
 from pegboard.model.names import nearest_names
 
-__all__ = ["SECTIONS", "Found", "find_entries"]
+__all__ = ["SECTIONS", "Found", "find_entries", "sections_of"]
 
 SECTIONS: tuple[tuple[str, ...], ...] = (
     ("mcpServers",),
@@ -28,6 +28,8 @@ class Found(NamedTuple):
 
     entries: tuple[RawEntry, ...]
     problems: tuple[Problem, ...]
+    has_section: bool = True
+    """Whether there is a place for servers at all, be it an empty one."""
 
 
 def find_entries(content: object, document: Document | None = None) -> Found:
@@ -35,8 +37,8 @@ def find_entries(content: object, document: Document | None = None) -> Found:
     root = None if document is None else document.root
     if not isinstance(content, Mapping):
         message = "The file must be an object with `mcpServers`."
-        return Found((), (_problem(message, document, root),))
-    sections = dict(_sections(cast("Mapping[str, object]", content)))
+        return Found((), (_problem(message, document, root),), has_section=False)
+    sections = sections_of(cast("Mapping[str, object]", content))
     entries: dict[str, RawEntry] = {}
     problems: list[Problem] = []
     for path, section in sections.items():
@@ -55,7 +57,12 @@ def find_entries(content: object, document: Document | None = None) -> Found:
         message += _misspelt_section(cast("Mapping[object, object]", content))
         problems.append(_problem(message, document, root, severity="warning"))
     problems += _duplicates(document, entries)
-    return Found(tuple(entries.values()), tuple(problems))
+    return Found(tuple(entries.values()), tuple(problems), has_section=bool(sections))
+
+
+def sections_of(content: Mapping[str, object]) -> dict[tuple[str, ...], object]:
+    """Return what stands at the places of servers, by path; an empty path is the whole file."""
+    return dict(_sections(content))
 
 
 def _sections(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], object]]:

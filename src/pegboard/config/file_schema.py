@@ -1,12 +1,17 @@
 """The JSON Schema of the configuration file, made from its model."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pegboard.config.entry import SPELLINGS, ServerEntry
 
-__all__ = ["config_schema"]
+__all__ = ["GATEWAY", "config_schema"]
+
+GATEWAY = Path(__file__).with_name("gateway.schema.json")
+"""What may stand in the section ``gateway``; whoever reads that section writes this file."""
 
 _DIALECTS: dict[tuple[str, ...], str] = {
     ("mcpServers",): "Servers by name, as Claude, Cursor, Windsurf and Gemini have them.",
@@ -40,12 +45,14 @@ def config_schema() -> dict[str, Any]:
         "type": "array",
         "items": {"type": "object", "properties": {"id": {"type": "string"}}},
     }
+    sections = json.loads(GATEWAY.read_text("utf-8"))
+    root["gateway"] = {"$ref": "#/$defs/Gateway"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MCP servers",
         "type": "object",
         "properties": root,
-        "$defs": definitions,
+        "$defs": {**definitions, **sections},
     }
 
 

@@ -20,7 +20,7 @@ from pegboard.config.entry import (
 from pegboard.config.jsonc import Document, Node
 from pegboard.config.paths import FieldPath, shown_path
 from pegboard.config.plain_secrets import plain_secrets
-from pegboard.config.problems import Problem, Severity
+from pegboard.config.problems import Problem, ProblemKind, Severity
 from pegboard.config.secret_words import looks_like_token
 from pegboard.config.servers import ServerConfig
 from pegboard.config.variables import Variables
@@ -98,7 +98,8 @@ class _Reader:
         fields = self.renamed(entry, ServerEntry, ())
         self.is_off = fields.get("disabled") is True or fields.get("enabled") is False
         for secret in plain_secrets(self.entry.name, fields):
-            self.report(secret.advice(self.entry.name), secret.path, "warning")
+            advice = secret.advice(self.entry.name)
+            self.report(advice, secret.path, "warning", kind="plain_secret")
         fields = self.all_expanded(fields)
         if self.failed:
             return None
@@ -108,7 +109,7 @@ class _Reader:
         config = self.assembled(checked)
         if config is not None:
             for doubt in doubts_about(checked, config):
-                self.report(doubt.message, doubt.path, "warning")
+                self.report(doubt.message, doubt.path, "warning", kind="doubt")
         return config
 
     def assembled(self, entry: ServerEntry) -> ServerConfig | None:
@@ -159,6 +160,7 @@ class _Reader:
             f"reads.{hint}",
             (*path, key),
             "warning",
+            kind="unknown_field",
         )
 
     def all_expanded(self, fields: dict[str, object]) -> dict[str, object]:
@@ -194,11 +196,13 @@ class _Reader:
                 "variable; only the form `${NAME}` is replaced.",
                 path,
                 "warning",
+                kind="variable",
             )
         try:
             expansion = self.variables.expand(text)
         except ConfigError as error:
-            self.report(f"Server {self.entry.name!r}, `{shown_path(path)}`: {error}", path)
+            message = f"Server {self.entry.name!r}, `{shown_path(path)}`: {error}"
+            self.report(message, path, kind="variable")
             return text
         self.secrets |= expansion.secrets
         return expansion.text
@@ -251,17 +255,31 @@ class _Reader:
         )
         return True
 
-    def report(self, message: str, path: FieldPath = (), severity: Severity = "error") -> None:
+    def report(
+        self,
+        message: str,
+        path: FieldPath = (),
+        severity: Severity = "error",
+        *,
+        kind: ProblemKind = "entry",
+    ) -> None:
         server = self.entry.name
         if looks_like_token(server):
             # Somebody pasted a secret where the name belongs.
             message, server = message.replace(repr(server), repr("…")), "…"
         # A server that is switched off may be unfinished.
-        kind: Severity = "warning" if self.is_off else severity
+        counted: Severity = "warning" if self.is_off else severity
         self.failed = self.failed or severity == "error"
         line, column = self.place(path)
         self.problems.append(
-            Problem(message=message, server=server, line=line, column=column, severity=kind)
+            Problem(
+                message=message,
+                server=server,
+                line=line,
+                column=column,
+                severity=counted,
+                kind=kind,
+            )
         )
 
     def place(self, path: FieldPath) -> tuple[int | None, int | None]:

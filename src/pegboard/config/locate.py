@@ -4,20 +4,29 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from platformdirs import user_config_path
 
 from pegboard.errors import ConfigError
 
-__all__ = ["Location", "Origin", "locate_config", "places_looked_in", "user_config_file"]
+__all__ = [
+    "Candidate",
+    "Location",
+    "Origin",
+    "candidates",
+    "locate_config",
+    "places_looked_in",
+    "user_config_file",
+]
 
 Origin = Literal["explicit", "PEGBOARD_CONFIG", "project", "user", "none"]
 """Which rule of the search order chose the file."""
 
 VARIABLE = "PEGBOARD_CONFIG"
 PROJECT_FILES = ("mcp.json", ".pegboard/mcp.json")
+ABSENT = "does not exist"
 _JSON = re.compile(r"^\s*[{\[]|\n")
 
 
@@ -33,6 +42,15 @@ class Location(msgspec.Struct, frozen=True):
             return "No configuration file was found."
         told = f"{self.path} ({_WHY[self.origin]})"
         return f"{told}; not read: {', '.join(map(str, self.others))}" if self.others else told
+
+
+class Candidate(NamedTuple):
+    """A place where a file is looked for."""
+
+    path: Path
+    fault: str | None
+    """Why no file is read there, such as ``does not exist``; ``None`` where there is one."""
+    origin: Origin
 
 
 _WHY: dict[Origin, str] = {
@@ -66,6 +84,17 @@ def locate_config(
         return Location(None, "none")
     path, *others = found
     return Location(path, found[path], tuple(others))
+
+
+def candidates(
+    source: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: str | os.PathLike[str] = ".",
+) -> list[Candidate]:
+    """Return every place where a file is looked for, in that order, whether or not one is there."""
+    places = _candidates(source, os.environ if environ is None else environ, Path(directory))
+    return [Candidate(*_look(given), origin) for given, origin in places]
 
 
 def user_config_file() -> Path:
@@ -105,7 +134,7 @@ def _look(given: Path) -> tuple[Path, str | None]:
         return path, f"cannot be read: {error.strerror}"
     except RuntimeError:
         return path, "is in the home of a user who is not known here"
-    return path, "does not exist"
+    return path, ABSENT
 
 
 def _refusal(given: Path, origin: Origin, *, path: Path, fault: str) -> ConfigError:

@@ -31,6 +31,8 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which rule of the search order chose it."""
     others: tuple[Path, ...] = ()
     """Files that exist and would have been read if this one did not."""
+    has_section: bool = True
+    """Whether there is a place for servers in it at all, such as ``mcpServers``, be it empty."""
 
 
 def load_servers(
@@ -65,6 +67,7 @@ def load_servers(
             inputs=inputs or FrozenDict(),
             workspace=str(_workspace(file.folder)),
             home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
+            folder=str(file.folder),
             undefined=undefined,
             input_defaults=input_defaults(file.content),
         ),
@@ -114,7 +117,7 @@ def _workspace(folder: Path) -> Path:
 
 
 def _load(file: _File, surroundings: Surroundings) -> LoadedConfig:
-    entries, around = find_entries(file.content, file.document)
+    entries, around, has_section = find_entries(file.content, file.document)
     readings = [interpret(entry, surroundings) for entry in entries]
     problems = [*around, *(problem for reading in readings for problem in reading.problems)]
     # In the order of the file; without one, in the order they were found.
@@ -125,6 +128,7 @@ def _load(file: _File, surroundings: Surroundings) -> LoadedConfig:
         path=file.path,
         origin=file.origin,
         others=file.others,
+        has_section=has_section,
     )
 
 

@@ -4,10 +4,14 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Problem", "Severity"]
+__all__ = ["Problem", "ProblemKind", "Severity"]
 
 Severity = Literal["error", "warning"]
 """An ``error`` costs the entry; a ``warning`` costs nothing."""
+
+ProblemKind = Literal["entry", "variable", "unknown_field", "plain_secret", "doubt"]
+"""What it is about: the entry itself, a variable that nobody defined, a field that nobody reads, a
+secret in plain text, or something that hardly means what it says."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +23,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     column: int | None = None
     severity: Severity = "error"
+    kind: ProblemKind = "entry"
 
     def __str__(self) -> str:
         place = "" if self.line is None else f"{self.line}:{self.column}: "

@@ -36,8 +36,8 @@ _HARMLESS = re.compile(
     r"|budget|length|size|host|port|algorithm|issuer|prefix|env|scheme|stdin)$"
 )
 _TOKEN = re.compile(
-    r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|sk-|pk_live_|sk_live_|xox[abprs]-|AKIA|AIza|npm_|hf_|eyJ)"
-    r"[\w.\-]{12,}"
+    r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|sk-|pk_live_|sk_live_|xox[abprs]-|AKIA|AIza|npm_|hf_|eyJ"
+    r"|pb_[a-z0-9]{12}_(?=[0-9a-f]{64}))[\w.\-]{12,}"
 )
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])\S{16,}")
 # Too vague for a variable, but on a command line they mean what they say.

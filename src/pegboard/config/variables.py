@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
+from pegboard.config.kept_secrets import read_keyring, read_secret_file
 from pegboard.config.paths import shown_key, value_at
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict
@@ -53,6 +54,10 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
     """What stands for an input that nobody answers."""
     workspace: str = "."
     home: str = "~"
+    folder: str = "."
+    """Where the path of a ``${file:PATH}`` begins."""
+    reads_secrets: bool = True
+    """Whether files and the keyring are asked; to show a configuration, nobody needs them."""
     undefined: Undefined = "error"
 
     def __repr__(self) -> str:
@@ -94,6 +99,8 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
             return place, False
         if named.startswith("input:"):
             return self._input(reference, named.removeprefix("input:"))
+        if named.startswith(("file:", "keyring:")):
+            return self._kept(reference, named, default if has_default else None)
         name = named.removeprefix("env:")
         # As in a shell, `:-` also replaces what is defined but empty.
         if has_default and not self._value(name):
@@ -135,6 +142,24 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         is_shown = is_settable and shown == identity
         hint = f"Set the environment variable {variable}, or pass" if is_shown else "Pass"
         return self._missing(reference, f"The input {shown!r} has no value. {hint} it in `inputs`.")
+
+    def _kept(self, reference: str, named: str, default: str | None) -> tuple[str, bool]:
+        if not self.reads_secrets:
+            return reference, False
+        kind, _, name = named.partition(":")
+        if kind == "keyring":
+            value, where = read_keyring(name), "in the keyring of this machine"
+        else:
+            path = self.home + name[1:] if name.startswith(("~/", "~\\")) else name
+            value, where = read_secret_file(Path(self.folder, path)), "there"
+        value = default if value is None else value
+        if value is not None:
+            return value, True
+        return self._missing(
+            reference,
+            f"The secret `{kind}:{shown_key(name)}` is not {where}. Put it back, or write another "
+            "variable in its place.",
+        )
 
     def _missing(self, reference: str, problem: str) -> tuple[str, bool]:
         if self.undefined == "error":

@@ -1,9 +1,18 @@
-"""Gateway: what is answered to MCP clients, whatever wire they come by."""
+"""Gateway: what is answered to MCP clients, whatever wire they come by.
 
-from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError, Surface
-from pegboard.gateway.gateway import Gateway
-from pegboard.gateway.options import GatewayOptions, Profile
-from pegboard.gateway.tenants import OpenTenant
+Names are imported when they are first used: some modules need no MCP SDK, and commands that use
+only those are there at once.
+"""
+
+from typing import TYPE_CHECKING
+
+from pegboard.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError, Surface
+    from pegboard.gateway.gateway import Gateway
+    from pegboard.gateway.options import GatewayOptions, Profile
+    from pegboard.gateway.tenants import OpenTenant
 
 __all__ = [
     "Channel",
@@ -17,3 +26,18 @@ __all__ = [
     "RpcError",
     "Surface",
 ]
+
+_HOMES = {
+    "Channel": "exchange",
+    "Client": "exchange",
+    "Exchange": "exchange",
+    "Face": "exchange",
+    "Gateway": "gateway",
+    "GatewayOptions": "options",
+    "OpenTenant": "tenants",
+    "Profile": "options",
+    "RpcError": "exchange",
+    "Surface": "exchange",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

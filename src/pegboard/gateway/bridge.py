@@ -8,12 +8,14 @@
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
+from pegboard.errors import ProtocolError
 from pegboard.gateway.exchange import Client, Exchange, RpcError
 from pegboard.gateway.line import Line, own_meta_of
+from pegboard.gateway.objects import object_in
 from pegboard.gateway.parked import Parked, Parking
 from pegboard.gateway.sessions import Sessions
 from pegboard.hub import Hub
@@ -57,9 +59,7 @@ class Bridge:
             return await work()
         client = exchange.client
         if client.era == "legacy":
-            level = self._sessions.level_of(client)
-            line = Line(exchange, level=level)
-            return await _with(_pushing(exchange, line), work)
+            return await self._pushed(exchange, server, work)
         if self._era_of(server) == "modern":
             return await _with(_passing(exchange, Line(exchange), _NEVER_ASKED), work)
         can = client.capabilities
@@ -71,6 +71,23 @@ class Bridge:
             return await _with(context, work)
 
         return await self._parking.run(exchange, parked)
+
+    async def _pushed(self, exchange: Exchange, server: str, work: Work) -> dict[str, Any]:
+        session = self._sessions.find(exchange.client)
+
+        def note_page(question: object) -> None:
+            if session is not None and session.listener is not None:
+                session.listener.sent_to_page(server, question)
+
+        line = Line(exchange, level=None if session is None else session.level)
+        try:
+            return await _with(_pushing(exchange, line, note_page), work)
+        except ProtocolError as error:
+            pages: object = object_in(error.data).get("elicitations")
+            if error.rpc_code == URL_ELICITATION_REQUIRED and isinstance(pages, list):
+                for page in cast("list[object]", pages):
+                    note_page(object_in(page).get("elicitationId"))
+            raise
 
     def _era_of(self, server: str) -> str | None:
         said = self._hub.server(server).connection.negotiated
@@ -91,8 +108,9 @@ async def _with(context: CallContext, work: Callable[[], Awaitable[T]]) -> T:
         context_of_call.reset(token)
 
 
-def _pushing(exchange: Exchange, line: Line) -> CallContext:
+def _pushing(exchange: Exchange, line: Line, note_page: Callable[[object], None]) -> CallContext:
     async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        note_page(params.get("elicitationId"))
         try:
             return await exchange.channel.ask(method, params)
         except RpcError as error:

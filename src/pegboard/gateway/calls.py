@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import Any, cast
 
 from pegboard.errors import ProtocolError, ServerNotFoundError
+from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.errors import failure_of, rpc_error_of
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.shelf import Shelf
-from pegboard.gateway.tool_list import ToolList
 from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
 from pegboard.model import FrozenDict, Tool, ToolResult
@@ -22,7 +22,7 @@ class Calls:
 
     Args:
         hub: whose tools are called.
-        tools: the same tools, as clients see them.
+        arrivals: finds the same tools, as clients see them.
         bridge: how a call reaches its client.
         shelf: where results go that are too large.
         uris: what resources of servers are called here.
@@ -30,10 +30,10 @@ class Calls:
     """
 
     def __init__(
-        self, hub: Hub, tools: ToolList, bridge: Bridge, *, shelf: Shelf, uris: Uris, limit: int
+        self, hub: Hub, arrivals: Arrivals, bridge: Bridge, *, shelf: Shelf, uris: Uris, limit: int
     ) -> None:
         self._hub = hub
-        self._tools = tools
+        self._arrivals = arrivals
         self._bridge = bridge
         self._shelf = shelf
         self._uris = uris
@@ -54,16 +54,17 @@ class Calls:
             ToolNotFoundError: when there is no such tool for this client.
             RpcError: when the client has to do something about what went wrong.
         """
-        tool = self._tools.find(name, visit.sight)
+        principal = visit.client.principal
+        tool = await self._arrivals.find(name, visit.sight)
         try:
             visit.sight.check_call(tool)
             result = await self._run(visit, tool, arguments)
         except ProtocolError as error:
             if relays and error.rpc_code is not None:
-                raise rpc_error_of(error) from None
-            return failure_of(error, tool)
+                raise rpc_error_of(error, principal) from None
+            return failure_of(error, principal, tool=tool)
         except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
-            return failure_of(error, tool)
+            return failure_of(error, principal, tool=tool)
         if relays or result.get("resultType", "complete") != "complete":
             return result
         limit = self._limit_of(tool)

@@ -3,6 +3,7 @@
 import asyncio  # noqa: TID251 - the loop is woken from any thread, and nobody waits for it
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVarTuple, cast
 
@@ -24,13 +25,21 @@ from pegboard.gateway.surfaces import Surfaces
 from pegboard.gateway.watches import Watches
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
-from pegboard.upstream import PromptsChanged, ResourcesChanged, ResourceUpdated, ServerEvent
+from pegboard.upstream import (
+    ElicitationCompleted,
+    PromptsChanged,
+    ResourcesChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
 
 __all__ = ["Changes"]
 
 Ts = TypeVarTuple("Ts")
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+_SHARE = 4
 
 
 class Changes:
@@ -41,7 +50,7 @@ class Changes:
         group: whose tasks tell the sessions.
         surfaces: which tools a client is shown.
         sight: what exists for a client.
-        most: how many may listen at once.
+        most: how many may listen at once; no more than a quarter of them for one caller.
         seconds: how long a server may take to agree that it tells of a resource.
     """
 
@@ -62,7 +71,7 @@ class Changes:
         self._most = most
         self.watches: Watches = Watches(hub, seconds=seconds)
         self._listeners: set[Listener] = set()
-        self._requests = 0
+        self._requests: Counter[str] = Counter()
         self._pumping: set[Listener] = set()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -120,15 +129,18 @@ class Changes:
         asked: object = exchange.params.get("notifications")
         if not isinstance(asked, Mapping):
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
-        if self._requests >= self._most:
+        owner = visit.owner
+        if self._requests.total() >= self._most:
             raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
+        if self._requests[owner] >= max(1, self._most // _SHARE):
+            raise RpcError(INTERNAL_ERROR, "Too many clients of yours listen already; end some.")
         wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
         meta = {SUBSCRIPTION_ID: exchange.id}
         listener = Listener(exchange.client, exchange.channel, meta=meta)
         listener.wanted = {method for key, method in WANTED.items() if wanted.get(key) is True}
         # Before it is acknowledged, so that nothing is missed.
         self._listeners.add(listener)
-        self._requests += 1
+        self._requests[owner] += 1
         try:
             uris = _texts_in(wanted.get("resourceSubscriptions"))
             await self.watches.add_all(listener, uris, resources, visit)
@@ -138,7 +150,9 @@ class Changes:
                 listener.news = anyio.Event()
                 await listener.tell()
         finally:
-            self._requests -= 1
+            self._requests[owner] -= 1
+            if not self._requests[owner]:
+                del self._requests[owner]
             self._listeners.discard(listener)
             if listener.uris:
                 self._soon(self.watches.remove, listener, list(listener.uris))
@@ -179,6 +193,12 @@ class Changes:
                 for uri, origin in list(listener.uris.items()):
                     if origin == (event.server, event.uri):
                         self._note(listener, UPDATED, uri)
+
+        elif isinstance(event, ElicitationCompleted):
+            for listener in list(self._listeners):
+                if (event.server, event.id) in listener.pages:
+                    del listener.pages[event.server, event.id]
+                    self._soon(listener.tell_of_page, event.id)
 
     def _note_of_server(self, method: str, server: str) -> None:
         for listener in list(self._listeners):

@@ -56,7 +56,7 @@ class Completions:
         try:
             return await self._bridge.run(visit.exchange, server_name, work)
         except ProtocolError as error:
-            raise rpc_error_of(error) from error
+            raise rpc_error_of(error, visit.client.principal) from error
 
     async def _origin(self, reference: Any, visit: Visit) -> tuple[str, dict[str, str], str]:
         match reference.get("type"):

@@ -1,5 +1,6 @@
 """Errors as MCP has them: a result that says what went wrong, or a JSON-RPC error."""
 
+import logging
 from typing import Any
 
 from mcp_types import (
@@ -12,21 +13,52 @@ from mcp_types import (
 
 from pegboard.errors import (
     AccessDeniedError,
+    AuthenticationError,
+    CircuitOpenError,
+    ConfigError,
+    ConnectionLostError,
     InvalidArgumentsError,
+    NotConnectedError,
     NotImplementedToolError,
     PegboardError,
     ProtocolError,
     RateLimitedError,
+    SearchDataError,
+    ServerNotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    StorageError,
     ToolNotFoundError,
 )
+from pegboard.errors.root import shorten
 from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.signatures import signature
-from pegboard.model import Tool
+from pegboard.model import Principal, Tool
+from pegboard.policies import may_operate
 
 __all__ = ["error_result", "failure_of", "rpc_error_of"]
 
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
 _FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """A missing capability, a page to be visited: not the model but the client can do something."""
+_IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
+    (AuthenticationError, "Server {server} does not accept the credentials of the gateway"),
+    (CircuitOpenError, "Server {server} failed too often and is left alone for a while"),
+    (ServerTimeoutError, "Server {server} did not answer in time"),
+    (ServerUnavailableError, "Server {server} could not be started or reached"),
+    (NotConnectedError, "Server {server} is not connected"),
+    (
+        ConnectionLostError,
+        "The connection to server {server} was lost. The call may have run all the same: look "
+        "before you repeat it",
+    ),
+    (ProtocolError, "Server {server} gave an answer that cannot be used"),
+    (StorageError, "The gateway could not read or keep it"),
+    (SearchDataError, "The gateway cannot search in this way"),
+    (ConfigError, "The configuration of the gateway cannot be used"),
+)
+"""What is said of errors whose own words tell how the gateway and its servers are run."""
 
 
 def error_result(words: str) -> dict[str, Any]:
@@ -34,7 +66,9 @@ def error_result(words: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}], "isError": True}
 
 
-def failure_of(error: Exception, tool: Tool | None = None) -> dict[str, Any]:
+def failure_of(
+    error: Exception, principal: Principal, *, tool: Tool | None = None
+) -> dict[str, Any]:
     """Return the result of a call that raised, in words that a model can act on.
 
     Raises:
@@ -43,7 +77,7 @@ def failure_of(error: Exception, tool: Tool | None = None) -> dict[str, Any]:
     if isinstance(error, RpcError):
         raise error
     if isinstance(error, ProtocolError) and error.rpc_code in _FOR_THE_CLIENT:
-        raise rpc_error_of(error)
+        raise rpc_error_of(error, principal)
     if isinstance(error, InvalidArgumentsError) and tool is not None:
         return error_result(f"{error}\nIt is called like this: {signature(tool)}")
     if isinstance(error, NotImplementedToolError):
@@ -52,21 +86,42 @@ def failure_of(error: Exception, tool: Tool | None = None) -> dict[str, Any]:
             "there is nothing here that could run it."
         )
     if isinstance(error, PegboardError):
-        return error_result(str(error))
+        return error_result(_words(error, principal))
     return error_result(f"The tool failed: {type(error).__name__}: {error}")
 
 
-def rpc_error_of(error: PegboardError) -> RpcError:
+def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     """Return the JSON-RPC error that stands for one of ours."""
+    words = _words(error, principal)
     if isinstance(error, ProtocolError) and error.rpc_code is not None:
-        return RpcError(error.rpc_code, error.rpc_message or str(error), error.data)
+        return RpcError(error.rpc_code, error.rpc_message or words, error.data)
     data: dict[str, Any] = {"code": error.code}
     if isinstance(error, ToolNotFoundError):
-        return RpcError(INVALID_PARAMS, str(error), {**data, "nearest": list(error.nearest)})
+        return RpcError(INVALID_PARAMS, words, {**data, "nearest": list(error.nearest)})
     if isinstance(error, RateLimitedError):
-        return RpcError(INVALID_REQUEST, str(error), {**data, "retryAfter": error.retry_after})
+        return RpcError(INVALID_REQUEST, words, {**data, "retryAfter": error.retry_after})
     if isinstance(error, AccessDeniedError):
-        return RpcError(INVALID_REQUEST, str(error), data)
+        return RpcError(INVALID_REQUEST, words, data)
     if isinstance(error, KeyError | ValueError):
-        return RpcError(INVALID_PARAMS, str(error), data)
-    return RpcError(INTERNAL_ERROR, str(error), data)
+        return RpcError(INVALID_PARAMS, words, data)
+    return RpcError(INTERNAL_ERROR, words, data)
+
+
+def _words(error: PegboardError, principal: Principal) -> str:
+    """Return what somebody is told of an error: all of it, if they may operate the gateway.
+
+    The words of some name commands, paths, addresses, and what a process said before it died.
+    """
+    said_by_server = isinstance(error, ProtocolError) and error.rpc_code is not None
+    if said_by_server or may_operate(principal):
+        return str(error)
+    if isinstance(error, ServerNotFoundError):
+        return f"No server is named {shorten(error.name)}."
+    for kind, words in _IN_GENERAL:
+        if isinstance(error, kind):
+            server = repr(getattr(error, "server", ""))
+            # That one is left alone was said when it failed, and is no news.
+            level = logging.DEBUG if kind is CircuitOpenError else logging.WARNING
+            logger.log(level, "told_in_general: %s", error, extra={"reason": str(error)})
+            return f"{words.format(server=server)}. The log of the gateway says more."
+    return str(error)

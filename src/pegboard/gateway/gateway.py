@@ -8,6 +8,7 @@ from typing import Any, Self
 import anyio
 from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import PegboardError, ToolNotFoundError
@@ -19,7 +20,8 @@ from pegboard.gateway.methods import Answer, Methods
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.parked import Parking
 from pegboard.gateway.sessions import Session, Sessions
-from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
+from pegboard.gateway.tenant import Tenant
+from pegboard.gateway.tenants import OpenTenant, Tenants
 from pegboard.hub import Hub
 
 __all__ = ["Gateway"]
@@ -54,6 +56,7 @@ class Gateway(AsyncContextManagerMixin):
         self._sessions = Sessions()
         self._methods = Methods(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
+        self._parking: Parking | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
         self._busy = 0
@@ -63,7 +66,9 @@ class Gateway(AsyncContextManagerMixin):
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         raised: BaseException | None = None
         async with anyio.create_task_group() as group:
-            tenants = self._tenants = self._make_tenants(group)
+            # In a thread: plug-ins are looked for on the disk.
+            methods = await run_sync(self._hub.registry.search_engine.methods)
+            tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
             try:
                 yield self
@@ -120,13 +125,13 @@ class Gateway(AsyncContextManagerMixin):
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
         tenants = self._tenants
         if tenants is None or self._is_draining:
-            raise RpcError(INTERNAL_ERROR, "The gateway is shutting down; try again elsewhere.")
+            raise _shutting_down()
         counts = method != _LISTEN
         self._busy += counts
         try:
             result = await self._answered(exchange, answer, tenants)
         except PegboardError as error:
-            raise rpc_error_of(error) from error
+            raise rpc_error_of(error, client.principal) from error
         except RecursionError:
             raise RpcError(INVALID_PARAMS, "The request is nested too deeply.") from None
         finally:
@@ -134,6 +139,26 @@ class Gateway(AsyncContextManagerMixin):
             if not self._busy:
                 self._idle.set()
         return for_client(result, client, method=method, info=self.info)
+
+    async def admit(self, client: Client) -> None:
+        """Refuse a client at once that came to an address where there is nothing for it.
+
+        Raises:
+            RpcError: what it is told instead of being let in.
+        """
+        tenants = self._tenants
+        if tenants is None:
+            raise _shutting_down()
+        tenant = await tenants.find(client.principal.tenant)
+        tenant.sight(client)
+
+    def parked(self, exchange: Exchange) -> int:
+        """Return how many calls of a caller wait for answers, besides the one it now answers.
+
+        Raises:
+            RpcError: when the request cannot be read.
+        """
+        return 0 if self._parking is None else self._parking.count(exchange)
 
     async def notified(self, exchange: Exchange) -> None:
         """Take note of what a client says without expecting an answer."""
@@ -188,9 +213,9 @@ class Gateway(AsyncContextManagerMixin):
         finally:
             tenant.busy -= 1
 
-    def _make_tenants(self, group: TaskGroup) -> Tenants:
+    def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        parking = Parking(
+        parking = self._parking = Parking(
             group,
             seconds=options.parked_seconds,
             most=options.parked_calls,
@@ -198,9 +223,11 @@ class Gateway(AsyncContextManagerMixin):
         )
 
         def make(hub: Hub) -> Tenant:
-            return Tenant(hub, options, group, bridge=Bridge(hub, parking, self._sessions))
+            bridge = Bridge(hub, parking, self._sessions)
+            return Tenant(hub, options, group, bridge=bridge, methods=methods)
 
-        return Tenants(make(self._hub), make, self._open_tenant, most=options.open_tenants)
+        opens, most = self._open_tenant, options.open_tenants
+        return Tenants(make(self._hub), make, opens, group, most=most)
 
     def _introduction(self, client: Client) -> dict[str, Any]:
         words = self.instructions_for(client.face)
@@ -226,6 +253,10 @@ class Gateway(AsyncContextManagerMixin):
         if tenant is not None:
             await tenant.changes.close_session(session)
             await tenant.hub.forget_client(client_key(session.client))
+
+
+def _shutting_down() -> RpcError:
+    return RpcError(INTERNAL_ERROR, "The gateway is shutting down; try again elsewhere.")
 
 
 _SEARCH_WORDS = (

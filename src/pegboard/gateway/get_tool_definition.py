@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
@@ -26,11 +27,11 @@ DEFINITION = Tool(
 )
 
 
-def get_tool_definition(tools: ToolList) -> OwnTool:
+def get_tool_definition(tools: ToolList, arrivals: Arrivals) -> OwnTool:
     """Return the tool that describes another one."""
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        tool = tools.find(arguments["tool_name"], visit.sight)
+        tool = await arrivals.find(arguments["tool_name"], visit.sight)
         whole = {
             **tools.definition(tool),
             "server": tool.server,

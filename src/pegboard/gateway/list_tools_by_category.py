@@ -1,20 +1,19 @@
 """list_tools_by_category: what there is, without searching for anything."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
+from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.errors import error_result
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.signatures import one_line
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
+from pegboard.model.categories import categories_of, category_of
 from pegboard.model.names import nearest_names
 
 __all__ = ["categories_of", "category_of", "list_tools_by_category"]
 
 EVERYTHING = "all"
-_REST = "other"
 _SHOWN = 200
 
 DEFINITION = Tool(
@@ -34,16 +33,17 @@ DEFINITION = Tool(
 )
 
 
-def list_tools_by_category(tools: ToolList) -> OwnTool:
+def list_tools_by_category(tools: ToolList, arrivals: Arrivals) -> OwnTool:
     """Return the tool that lists others."""
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        await arrivals.wait(visit.sight)
         category, seen = arguments["category"], list(tools.seen(visit.sight))
         if category == EVERYTHING:
-            return _categories(categories_of(seen))
+            return _categories(categories_of(seen), arrivals.words(visit.sight))
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            return _unknown(category, categories_of(seen))
+            return _unknown(category, categories_of(seen), arrivals.words(visit.sight))
         shown = found[: arguments["limit"]]
         lines = [one_line(tool) for tool in shown]
         if len(found) > len(shown):
@@ -54,19 +54,9 @@ def list_tools_by_category(tools: ToolList) -> OwnTool:
     return OwnTool(DEFINITION, run)
 
 
-def category_of(tool: Tool) -> str:
-    """Return the category of a tool; of one that has none, its server."""
-    return tool.category or tool.server or _REST
-
-
-def categories_of(tools: Iterable[Tool]) -> dict[str, int]:
-    """Return the categories, in order, and how many tools each has."""
-    return dict(sorted(Counter(category_of(tool) for tool in tools).items()))
-
-
-def _categories(counts: dict[str, int]) -> dict[str, Any]:
+def _categories(counts: dict[str, int], starting: str) -> dict[str, Any]:
     if not counts:
-        return answer("There are no tools here.", {"categories": {}})
+        return answer(f"There are no tools here.{starting}", {"categories": {}})
     shown = list(counts.items())[:_SHOWN]
     lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
     if len(counts) > len(shown):
@@ -74,7 +64,7 @@ def _categories(counts: dict[str, int]) -> dict[str, Any]:
     return answer("\n".join(lines), {"categories": dict(shown)})
 
 
-def _unknown(category: str, counts: dict[str, int]) -> dict[str, Any]:
+def _unknown(category: str, counts: dict[str, int], starting: str) -> dict[str, Any]:
     near = nearest_names(category, counts) or list(counts)[:5]
     hint = f" There are: {', '.join(near)}." if near else ""
-    return error_result(f'No category is named {category!r}.{hint} "all" lists them.')
+    return error_result(f'No category is named {category!r}.{hint} "all" lists them.{starting}')

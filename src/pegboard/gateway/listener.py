@@ -13,6 +13,8 @@ TOOLS = "notifications/tools/list_changed"
 RESOURCES = "notifications/resources/list_changed"
 PROMPTS = "notifications/prompts/list_changed"
 UPDATED = "notifications/resources/updated"
+COMPLETED = "notifications/elicitation/complete"
+_MOST_PAGES = 100
 WANTED = {
     "toolsListChanged": TOOLS,
     "resourcesListChanged": RESOURCES,
@@ -33,6 +35,8 @@ class Listener:
         self.wanted: set[str] = set()
         self.uris: dict[str, tuple[str, str]] = {}
         """Server and original address of the resources it watches, by their addresses here."""
+        self.pages: dict[tuple[str, str], None] = {}
+        """Server and id of questions that sent its person to a page."""
         self.news: anyio.Event = anyio.Event()
         self.is_over: bool = False
         self._channel = channel
@@ -44,6 +48,17 @@ class Listener:
         if method in self.wanted or uri in self.uris:
             self._untold[method, uri] = None
             self.news.set()
+
+    def sent_to_page(self, server: str, question: object) -> None:
+        """Remember that a server will tell when its client's person has visited a page."""
+        if isinstance(question, str):
+            self.pages[server, question] = None
+            while len(self.pages) > _MOST_PAGES:
+                del self.pages[next(iter(self.pages))]
+
+    async def tell_of_page(self, question: str) -> None:
+        """Say that a page has been visited."""
+        await self._channel.notify(COMPLETED, {"elicitationId": question})
 
     def end(self) -> None:
         """Tell what is left, and then nothing more."""

@@ -12,7 +12,7 @@ from pegboard.gateway.objects import object_in
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.sessions import Sessions
-from pegboard.gateway.tenants import Tenant
+from pegboard.gateway.tenant import Tenant
 from pegboard.upstream import Era
 
 __all__ = ["Answer", "Methods"]
@@ -75,6 +75,8 @@ class Methods:
         return {}
 
     async def _list_tools(self, tenant: Tenant, visit: Visit) -> dict[str, Any]:
+        if not tenant.surfaces.is_fixed(visit.client):
+            await tenant.arrivals.wait(visit.sight)
         page = tenant.surfaces.page(visit, visit.exchange.params.get("cursor"))
         return {**page, **self._hints}
 

@@ -1,16 +1,27 @@
-"""JSON objects, out of whatever somebody sent."""
+"""JSON objects and lists, out of whatever somebody sent."""
 
-from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["object_in"]
+from mcp_types import INTERNAL_ERROR
 
-_EMPTY: Mapping[str, Any] = {}
+from pegboard.gateway.exchange import RpcError
+from pegboard.model.objects import object_in
+
+__all__ = ["object_in", "parts_in"]
+
+_MOST_PARTS = 10_000
 
 
-def object_in(value: object) -> Mapping[str, Any]:
-    """Return a JSON object as it is, and an empty one for anything else."""
-    # In this order: nearly always it is a dict, and asking for a Mapping is slow.
-    if isinstance(value, (dict, Mapping)):
-        return cast("Mapping[str, Any]", value)
-    return _EMPTY
+def parts_in(value: object) -> list[Any] | None:
+    """Return a list of parts of a server's answer; ``None`` for anything else.
+
+    Raises:
+        RpcError: when there are so many that everybody else would wait meanwhile.
+    """
+    if not isinstance(value, list):
+        return None
+    parts = cast("list[Any]", value)
+    if len(parts) > _MOST_PARTS:
+        words = f"The server answered with {len(parts)} parts, and {_MOST_PARTS} are the most."
+        raise RpcError(INTERNAL_ERROR, words)
+    return parts

@@ -43,8 +43,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a result that was too large is kept for its caller."""
     shelved_results: int = 50
     """How many are kept for one caller; the oldest goes first."""
-    shelved_chars: int = 64_000_000
-    """How many characters are kept for all callers of a tenant."""
+    shelved_bytes: int = 64_000_000
+    """How many bytes are kept for all callers of a tenant; no more than half of it for one."""
     parked_seconds: float = 600.0
     """How long a call waits for the answer to a question."""
     parked_calls: int = 256

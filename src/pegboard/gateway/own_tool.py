@@ -62,7 +62,7 @@ class OwnTool:
             complete = self._schema.check(arguments, tool=self.definition.name)
             return await self._run(visit, complete)
         except PegboardError as error:
-            return failure_of(error, self.definition)
+            return failure_of(error, visit.client.principal, tool=self.definition)
 
 
 def answer(text: str, structured: object = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_types import INVALID_PARAMS
 
 from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.tool_list import cursor_after, position_of
+from pegboard.gateway.tool_list import NO_CURSOR, cursor_after, position_of
 
 __all__ = ["page_of"]
 
@@ -20,7 +20,7 @@ def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dic
     """
     position = position_of(cursor)
     if not re.fullmatch("[0-9]{0,12}", position):
-        raise RpcError(INVALID_PARAMS, "This is no cursor of ours; list from the start.")
+        raise RpcError(INVALID_PARAMS, NO_CURSOR)
     start = int(position or 0)
     page: dict[str, Any] = {key: list(items[start : start + size])}
     if start + size < len(items):

@@ -129,6 +129,15 @@ class Parking:
             raise RpcError(INTERNAL_ERROR, "The call was given up before it ended.")
         return call.result
 
+    def count(self, exchange: Exchange) -> int:
+        """Return how many calls of a caller are parked, besides the one that it goes on with."""
+        if not self._calls:
+            return 0
+        self._sweep()
+        owner = _owner(exchange)
+        theirs = sum(1 for call in self._calls.values() if call.owner == owner)
+        return theirs - (theirs > 0 and self._found(exchange) is not None)
+
     def owns(self, exchange: Exchange) -> bool:
         """Tell whether a request goes on with a call that is, or was, parked here."""
         state: object = exchange.params.get("requestState")
@@ -142,27 +151,32 @@ class Parking:
     def _resumed(self, exchange: Exchange) -> Parked | None:
         if not self.owns(exchange):
             return None
-        state: str = exchange.params["requestState"]
-        number = state.removeprefix(_MARK).partition(".")[0]
-        call = self._calls.get(number)
-        if (
-            call is None
-            or call.binding != _binding(exchange)
-            or not hmac.compare_digest(_bytes(state), _bytes(self._state(call)))
-        ):
+        call = self._found(exchange)
+        if call is None:
             # One answer to all of it: nobody learns which calls there are.
             raise RpcError(
                 INVALID_PARAMS,
                 "Invalid or expired requestState: make the call again without it.",
                 {"reason": "invalid_request_state"},
             )
-        del self._calls[number]
+        del self._calls[call.id]
         call.waiting_until = None
         call.line.exchange = exchange
         responses: object = exchange.params.get("inputResponses")
         if isinstance(responses, Mapping):
             call.take(cast("Mapping[str, Any]", responses))
         return call
+
+    def _found(self, exchange: Exchange) -> Parked | None:
+        """Return the call that a request may go on with: the caller's own, with its last state."""
+        if not self.owns(exchange):
+            return None
+        state: str = exchange.params["requestState"]
+        call = self._calls.get(state.removeprefix(_MARK).partition(".")[0])
+        if call is None or call.binding != _binding(exchange):
+            return None
+        is_last = hmac.compare_digest(_bytes(state), _bytes(self._state(call)))
+        return call if is_last else None
 
     def _park(self, call: Parked) -> dict[str, Any]:
         theirs = sum(1 for other in self._calls.values() if other.owner == call.owner)

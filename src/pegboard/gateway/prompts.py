@@ -9,7 +9,7 @@ from pegboard.errors.root import shorten
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.objects import object_in
+from pegboard.gateway.objects import object_in, parts_in
 from pegboard.gateway.offers import Offers
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.pages import page_of
@@ -69,11 +69,11 @@ class Prompts:
         try:
             result = await self._bridge.run(visit.exchange, server_name, work)
         except ProtocolError as error:
-            raise rpc_error_of(error) from error
-        messages: object = result.get("messages")
-        if not isinstance(messages, list):
+            raise rpc_error_of(error, visit.client.principal) from error
+        messages = parts_in(result.get("messages"))
+        if messages is None:
             return result
-        return {**result, "messages": [self._shown(it, server_name) for it in messages]}  # pyright: ignore[reportUnknownVariableType]
+        return {**result, "messages": [self._shown(it, server_name) for it in messages]}
 
     async def origin(self, name: object, visit: Visit) -> tuple[str, str]:
         """Return the server of a prompt, and the name it has there.

@@ -1,11 +1,12 @@
 """read_result: read on in a result that was too large, by place, by path or by words."""
 
-from collections.abc import Iterator
+import threading
+from functools import partial
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import msgspec
+from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, Violation
 from pegboard.gateway.json_path import select
@@ -17,7 +18,11 @@ from pegboard.search.patterns import compile_pattern
 __all__ = ["read_result"]
 
 _THREADS = 4
-"""So many look through long results at once."""
+"""So many read in long results at once, and so many search in them."""
+_SECONDS = 5.0
+"""How long one may take; no expression explodes, but some are slow."""
+_PIECE = 2048
+"""So many characters of a long line are searched between two looks at whether it was given up."""
 
 DEFINITION = Tool(
     name="read_result",
@@ -40,12 +45,16 @@ DEFINITION = Tool(
 
 def read_result(shelf: Shelf, *, page: int) -> OwnTool:
     """Return the tool that pages through what is on a shelf, so many characters at once."""
-    threads = anyio.CapacityLimiter(_THREADS)
+    readers = anyio.CapacityLimiter(_THREADS)
+    searches = anyio.CapacityLimiter(_THREADS)
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
         kept = shelf.find(arguments["handle"], owner=visit.owner)
         visit.sight.check_call(kept.tool)
-        text = await anyio.to_thread.run_sync(_document, kept, arguments, limiter=threads)
+        path, grep = arguments.get("path"), arguments.get("grep")
+        text = await run_sync(_document, kept, path, limiter=readers)
+        if grep is not None:
+            text = await _found(text, grep, searches)
         start = arguments["offset"]
         shown = text[start : start + page]
         result = answer(shown)
@@ -55,14 +64,8 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
     return OwnTool(DEFINITION, run)
 
 
-def _document(kept: Shelved, arguments: dict[str, Any]) -> str:
-    text = kept.text
-    path, grep = arguments.get("path"), arguments.get("grep")
-    if path is not None:
-        text = _part(kept, path)
-    if grep is not None:
-        text = "\n".join(_matching(text, grep))
-    return text
+def _document(kept: Shelved, path: str | None) -> str:
+    return kept.text() if path is None else _part(kept, path)
 
 
 def _part(kept: Shelved, path: str) -> str:
@@ -78,11 +81,32 @@ def _part(kept: Shelved, path: str) -> str:
     return msgspec.json.format(msgspec.json.encode(part), indent=1).decode()
 
 
-def _matching(text: str, grep: str) -> Iterator[str]:
+async def _found(text: str, grep: str, limiter: anyio.CapacityLimiter) -> str:
+    is_over = threading.Event()
+    search = partial(_matching, text, grep, is_over=is_over)
+    try:
+        with anyio.fail_after(_SECONDS):
+            # No daemon: one that is in the middle of RE2 when the process ends would crash it.
+            return await run_sync(search, abandon_on_cancel=True, limiter=limiter)
+    except TimeoutError:
+        words = f"was looked for during {_SECONDS:g} s without an end; make it simpler"
+        raise InvalidArgumentsError(DEFINITION.name, [Violation("grep", words)]) from None
+    finally:
+        is_over.set()
+
+
+def _matching(text: str, grep: str, *, is_over: threading.Event) -> str:
     pattern = compile_pattern(grep)
+    found: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if pattern.first(line) is not None:
-            yield f"{number}: {line}"
+        for start in range(0, max(1, len(line) - _PIECE), _PIECE):
+            if is_over.is_set():
+                return ""
+            # Each overlaps the one before, so that nothing is missed between two.
+            if pattern.first(line[start : start + 2 * _PIECE]) is not None:
+                found.append(f"{number}: {line}")
+                break
+    return "\n".join(found)
 
 
 def _place(start: int, end: int, total: int) -> str:

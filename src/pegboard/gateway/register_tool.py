@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 
 from pegboard.errors import AccessDeniedError, InvalidArgumentsError, ToolConflictError, Violation
 from pegboard.gateway.objects import object_in
@@ -32,8 +33,10 @@ _FIELDS: dict[str, Any] = {
     "mcp_server": {"type": ["string", "null"], "maxLength": 200},
 }
 _LISTED, _SHOWN = 5, 64
+_LARGEST_SCHEMA = 100_000
+_SCHEMAS = ("input_schema", "output_schema", "inputSchema", "outputSchema")
 _COUNTED_HERE = ("defer_loading", "use_frequency", "last_used")
-_TAKEN = frozenset({*_FIELDS, "inputSchema", "outputSchema", *_COUNTED_HERE})
+_TAKEN = frozenset({*_FIELDS, *_SCHEMAS, *_COUNTED_HERE})
 _NAME_RULE = (
     f"has to be 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, `_` and `-`: models take no others"
 )
@@ -89,7 +92,11 @@ def register_tool(registry: Registry) -> OwnTool:
         except ToolConflictError:
             words = _conflict(tool.name, is_definition=registry.is_definition(tool.name))
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
-        return answer(f"Registered {tool.name!r}; it is found from now on.", {"name": tool.name})
+        words = (
+            f"Registered {tool.name!r}; it is found from now on. Should a server offer a tool of "
+            "this name, that one is found and called instead for as long as it is there."
+        )
+        return answer(words, {"name": tool.name})
 
     return OwnTool(REGISTER, run)
 
@@ -128,6 +135,11 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
     if unknown:
         words = f"knows no {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"
         problems.append(Violation("tool_def", words))
+    problems += [
+        Violation(name, f"has more than {_LARGEST_SCHEMA} bytes")
+        for name in _SCHEMAS
+        if _size(given.get(name)) > _LARGEST_SCHEMA
+    ]
     if problems:
         raise InvalidArgumentsError(REGISTER.name, problems)
     return Tool(
@@ -139,6 +151,14 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
         tags=tuple(given.get("tags") or ()),
         server=given.get("mcp_server") or None,
     )
+
+
+def _size(schema: object) -> int:
+    try:
+        return len(msgspec.json.encode(schema))
+    except ValueError:
+        # Halves of characters, which are refused later.
+        return 0
 
 
 def _schema(given: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:

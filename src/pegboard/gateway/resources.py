@@ -9,7 +9,7 @@ from pegboard.errors import ProtocolError, ServerNotFoundError
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.objects import object_in
+from pegboard.gateway.objects import object_in, parts_in
 from pegboard.gateway.offers import Items, Kind, Offers
 from pegboard.gateway.own_resources import OwnResources
 from pegboard.gateway.own_tool import Visit
@@ -89,11 +89,11 @@ class Resources:
         except ProtocolError as error:
             if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
                 raise _unknown(visit, uri, error.rpc_message) from error
-            raise rpc_error_of(error) from error
-        contents: object = result.get("contents")
-        if not isinstance(contents, list):
+            raise rpc_error_of(error, visit.client.principal) from error
+        contents = parts_in(result.get("contents"))
+        if contents is None:
             return result
-        return {**result, "contents": [self._uris.in_item(it, name) for it in contents]}  # pyright: ignore[reportUnknownVariableType]
+        return {**result, "contents": [self._uris.in_item(it, name) for it in contents]}
 
     async def usable(self, uri: str, visit: Visit) -> tuple[str, str] | None:
         """Return where a resource is that may be watched; ``None`` for one of the gateway itself.

@@ -1,90 +1,134 @@
 """search_tools: find the tools that do what somebody wants, each in one line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pegboard.gateway.list_tools_by_category import categories_of
+import anyio
+from anyio.to_thread import run_sync
+
+from pegboard.gateway.arrivals import Arrivals
+from pegboard.gateway.landmarks import Landmarks
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
-from pegboard.gateway.pace import Pace
 from pegboard.gateway.sight import Sight
-from pegboard.gateway.signatures import first_sentence, one_line, signature
+from pegboard.gateway.tool_lines import ToolLines
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
 from pegboard.registry import Registry
 from pegboard.registry.heat import Heat
-from pegboard.search import Answer, Hit
+from pegboard.search import Answer
 from pegboard.search.options import query_of
 
-__all__ = ["search_tools"]
+__all__ = ["definition_with", "search_tools"]
 
 _SHOWN = 5
 _FALLBACK = "hybrid"
 _BY_MEANING = "(No tool has these words; these were found by their meaning, with hybrid.)"
-_METHODS = ["bm25", "hybrid", "embedding", "regex"]
+_METHODS = ("bm25", "hybrid", "embedding", "regex")
+_QUICK = frozenset({"bm25", "hybrid", "embedding"})
+_SHORT, _FEW = 300, 50_000
+"""A query of so many characters over so many tools takes about a millisecond."""
+_THREADS = 4
+"""So many slow searches at once; whoever searches in floods keeps no thread from anybody else."""
 
-DEFINITION = Tool(
-    name="search_tools",
-    description="Find tools by what they do. Gives one line for each: name(arguments) — purpose. "
-    "[score]. Then call_tool runs one; get_tool_definition shows its full schema. bm25 goes by "
-    "words; hybrid understands meaning and other languages, and is tried when you name no method "
-    "and bm25 finds nothing.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1000,
-                "description": "What the tool should do, or a regular expression with regex.",
+
+def definition_with(methods: Iterable[str] = ()) -> Tool:
+    """Return the definition, with the methods that there are besides the built-in ones."""
+    offered = list(dict.fromkeys((*_METHODS, *methods)))
+    return Tool(
+        name="search_tools",
+        description="Find tools by what they do. Gives one line for each: name(arguments) — "
+        "purpose. [score]. Then call_tool runs one; get_tool_definition shows its full schema. "
+        "bm25 goes by words; hybrid understands meaning and other languages, and is tried when you "
+        "name no method and bm25 finds nothing.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "query": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1000,
+                    "description": "What the tool should do, or a regular expression with regex.",
+                },
+                "search_method": {"type": "string", "enum": offered, "default": "bm25"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 5},
+                "method": {
+                    "type": "string",
+                    "enum": offered,
+                    "description": "Same as search_method.",
+                },
             },
-            "search_method": {"type": "string", "enum": _METHODS, "default": "bm25"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 5},
-            "method": {"type": "string", "enum": _METHODS, "description": "Same as search_method."},
+            "required": ["query"],
+            "additionalProperties": False,
         },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-    annotations=Annotations(read_only=True, open_world=False),
-)
+        annotations=Annotations(read_only=True, open_world=False),
+    )
 
 
-def search_tools(registry: Registry, tools: ToolList) -> OwnTool:
-    """Return the tool that searches a registry."""
-    heat = Heat(registry.usage)
-    pace = Pace(tools)
+DEFINITION = definition_with()
 
-    def search(text: str, method: str, limit: int, sight: Sight) -> Answer:
-        used = dict[str, float]() if registry.storage is None else heat.current()
 
-        def boost(name: str) -> float:
-            return used.get(name, 0.0)
-
-        query = query_of(text, {"limit": limit}, visible=sight.visible, boost=boost)
-        return registry.search_engine.search(query, method=method)
+def search_tools(
+    registry: Registry, tools: ToolList, arrivals: Arrivals, *, methods: Iterable[str]
+) -> OwnTool:
+    """Return the tool that searches a registry by the methods that there are."""
+    searches, lines, landmarks = _Searches(registry, tools), ToolLines(), Landmarks(tools)
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        async def found_by(method: str) -> Answer:
-            work = partial(search, arguments["query"], method, arguments["limit"], visit.sight)
-            return await pace.run(method, work)
-
+        text, limit = arguments["query"], arguments["limit"]
+        found_by = partial(searches.find, text, limit=limit, sight=visit.sight)
         method = arguments.get("method") or arguments["search_method"]
-        found = await found_by(method)
+        found = await arrivals.search(partial(found_by, method), visit.sight)
         falls_back = not found.hits and not _names_method(visit)
         if falls_back:
             method = _FALLBACK
             found = await found_by(method)
         if not found.hits:
-            nothing = partial(_nothing, found.hints, tools, visit.sight)
-            words, hints = await pace.run("nothing", nothing)
+            words, hints = _nothing(found.hints, *await landmarks.around(visit))
+            words += arrivals.words(visit.sight)
             return answer(words, {"tools": [], "hints": hints, "method": method})
-        lines = [f"{one_line(hit.tool)} [{hit.score:.2f}]" for hit in found.hits]
+        shown = [(lines.of(hit.tool), hit.score) for hit in found.hits]
+        said = [f"{line.whole} [{score:.2f}]" for line, score in shown]
         if falls_back:
-            lines.append(_BY_MEANING)
-        data = {"tools": [_as_data(hit) for hit in found.hits], "method": method}
-        return answer("\n".join(lines), data)
+            said.append(_BY_MEANING)
+        data = {"tools": [line.data(score) for line, score in shown], "method": method}
+        return answer("\n".join(said), data)
 
-    return OwnTool(DEFINITION, run)
+    return OwnTool(definition_with(methods), run)
+
+
+class _Searches:
+    """Searches of a registry: quick ones are made at once, others in a thread."""
+
+    def __init__(self, registry: Registry, tools: ToolList) -> None:
+        self._registry = registry
+        self._tools = tools
+        self._used = Heat(registry.usage)
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def find(self, text: str, method: str, *, limit: int, sight: Sight) -> Answer:
+        search = partial(self._search, text, method, limit=limit, sight=sight)
+        if self._is_quick(text, method):
+            return search()
+        return await run_sync(search, limiter=self._threads)
+
+    def _search(self, text: str, method: str, *, limit: int, sight: Sight) -> Answer:
+        counts = self._registry.storage is not None
+        heat: Mapping[str, float] = self._used.current() if counts else {}
+        query = query_of(
+            text,
+            {"limit": limit},
+            visible=sight.visible,
+            boost=(lambda name: heat.get(name, 0.0)) if heat else None,
+        )
+        return self._registry.search_engine.search(query, method=method)
+
+    def _is_quick(self, text: str, method: str) -> bool:
+        if method not in _QUICK or len(text) > _SHORT or len(self._tools) > _FEW:
+            return False
+        # The first time, its use has to be read from the storage.
+        is_ready = self._registry.storage is None or self._used.is_known
+        return is_ready and self._registry.search_engine.is_warm(method)
 
 
 def _names_method(visit: Visit) -> bool:
@@ -92,30 +136,15 @@ def _names_method(visit: Visit) -> bool:
     return isinstance(said, Mapping) and ("method" in said or "search_method" in said)
 
 
-def _as_data(hit: Hit) -> dict[str, Any]:
-    tool = hit.tool
-    return {
-        "name": tool.name,
-        "signature": signature(tool),
-        "description": first_sentence(tool.description),
-        "score": round(hit.score, 3),
-    }
-
-
-def _nothing(hints: Sequence[str], tools: ToolList, sight: Sight) -> tuple[str, list[str]]:
+def _nothing(
+    hints: Sequence[str], known: frozenset[str], largest: Sequence[str]
+) -> tuple[str, list[str]]:
     """Return words for an empty answer, and where to look instead.
 
     That is what was near, or else the largest categories; only what exists for whoever asks.
     """
-    seen = list(tools.seen(sight))
-    known = {f"server: {tool.server}" for tool in seen}
-    known |= {f"category: {tool.category}" for tool in seen}
-    known |= {f"tag: {tag}" for tool in seen for tag in tool.tags}
     shown = [hint for hint in hints if hint in known]
-    if not shown:
-        counts = categories_of(seen)
-        largest = sorted(counts, key=lambda category: -counts[category])[:_SHOWN]
-        shown = [f"category: {category}" for category in largest]
+    shown = shown or [f"category: {category}" for category in largest[:_SHOWN]]
     # Not "nearest": something is the nearest to nonsense, too.
     where = f" There is: {', '.join(shown)}." if shown else ""
     words = (

@@ -48,8 +48,3 @@ class Sessions:
         owner, principal = found.client.principal, client.principal
         same = (owner.tenant, owner.subject) == (principal.tenant, principal.subject)
         return found if same else None
-
-    def level_of(self, client: Client) -> str | None:
-        """Return how grave a log message must be for a client, if it has said so."""
-        found = self.find(client)
-        return None if found is None else found.level

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -17,16 +17,24 @@ __all__ = ["Shelf", "Shelved"]
 
 
 class Shelved(msgspec.Struct, frozen=True, kw_only=True):
-    """One result that is kept."""
+    """One result that is kept, as bytes: objects would take many times as much."""
 
     owner: str
     tool: Tool
-    text: str
+    written: bytes
     """All texts of the result, in full."""
-    structured: Any
-    """Its structured content; ``None`` when it has none."""
-    size: int
+    structured: bytes
+    """Its structured content as JSON; empty when it has none."""
     expires: float
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self.written) + len(self.structured)
+
+    def text(self) -> str:
+        """Return what is read page by page: the texts, or else the structured content."""
+        return (self.written or self.structured).decode("utf-8", "surrogatepass")
 
     def data(self) -> Any:
         """Return the result as JSON: its structured content, or what its text says.
@@ -34,18 +42,19 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ValueError: when it is no JSON.
         """
-        if self.structured is not None:
-            return self.structured
-        return msgspec.json.decode(self.text)
+        return msgspec.json.decode(self.structured or self.written)
 
 
 class Shelf:
-    """Keeps results for a while: so many for each caller, so many characters for all.
+    """Keeps results for a while: so many for each caller, so many bytes for all.
+
+    Nobody may have more than half of the bytes. When there is no room, whoever has most of them
+    gives up their oldest: a caller with a few results keeps them, whatever others do.
 
     Args:
         seconds: how long a result is kept.
         each: how many results one caller may have here.
-        chars: how many characters of all callers together.
+        most: how many bytes of all callers together.
         now: the time, in seconds.
     """
 
@@ -54,15 +63,15 @@ class Shelf:
         *,
         seconds: float,
         each: int,
-        chars: int,
+        most: int,
         now: Callable[[], float] = monotonic,
     ) -> None:
         self.seconds = seconds
         self._each = each
-        self._most = chars
+        self._most = most
         self._now = now
         self._kept: OrderedDict[str, Shelved] = OrderedDict()
-        self._chars = 0
+        self._bytes: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -74,19 +83,23 @@ class Shelf:
 
         Images, sounds and links stay as they are: only text counts, and structured content.
         """
-        texts = [text for block in _blocks(result) if (text := _text_of(block)) is not None]
-        text, structured = "\n".join(texts), result.get("structuredContent")
+        blocks = _blocks(result)
+        texts = [_text_of(block) for block in blocks]
+        text = "\n".join(it for it in texts if it is not None)
+        structured = result.get("structuredContent")
         if structured is None and len(text) <= limit:
             return result
         written = "" if structured is None else _written(structured)
         # Servers say the same twice, as text and as structured content: that counts once.
         if len(text) + len(written) <= limit or (len(text) <= limit and _says(text, structured)):
             return result
-        handle = self._keep(owner, tool, text or written, structured, len(text) + len(written))
+        shown = text or written
+        handle = self._keep(owner, tool, _bytes(text), _bytes(written))
         kept = {key: value for key, value in result.items() if key != "structuredContent"}
-        others = [block for block in _blocks(result) if _text_of(block) is None]
-        preview = (text or written)[:limit]
-        note = _note(handle, shown=len(preview), text=text, written=written, shelf=self)
+        others = [block for block, it in zip(blocks, texts, strict=True) if it is None]
+        preview = shown[:limit]
+        unseen = len(written) if text else 0
+        note = _note(handle, shown=len(preview), total=len(shown), unseen=unseen, shelf=self)
         words = [{"type": "text", "text": it} for it in (preview, note) if it]
         return {**kept, "content": [*words, *others]}
 
@@ -102,31 +115,40 @@ class Shelf:
             raise HandleNotFoundError(handle)
         return found
 
-    def _keep(self, owner: str, tool: Tool, text: str, structured: Any, size: int) -> str | None:
+    def _keep(self, owner: str, tool: Tool, written: bytes, structured: bytes) -> str | None:
         self._expire()
-        if size > self._most:
-            return None
-        # Whoever needs room gives up what is theirs first.
-        theirs = [handle for handle, it in self._kept.items() if it.owner == owner]
-        while theirs and (len(theirs) >= self._each or self._chars + size > self._most):
-            self._forget(theirs.pop(0))
-        while self._chars + size > self._most:
-            self._forget(next(iter(self._kept)))
-        handle = f"r_{secrets.token_urlsafe(12)}"
         expires = self._now() + self.seconds
-        self._kept[handle] = Shelved(
-            owner=owner, tool=tool, text=text, structured=structured, size=size, expires=expires
+        new = Shelved(
+            owner=owner, tool=tool, written=written, structured=structured, expires=expires
         )
-        self._chars += size
+        share = self._most // 2
+        if new.size > share:
+            return None
+        while self._count(owner) >= self._each or self._bytes[owner] + new.size > share:
+            self._forget_oldest_of(owner)
+        while self._bytes.total() + new.size > self._most:
+            self._forget_oldest_of(self._bytes.most_common(1)[0][0])
+        handle = f"r_{secrets.token_urlsafe(12)}"
+        self._kept[handle] = new
+        self._bytes[owner] += new.size
         return handle
+
+    def _count(self, owner: str) -> int:
+        return sum(it.owner == owner for it in self._kept.values())
 
     def _expire(self) -> None:
         now = self._now()
         while self._kept and next(iter(self._kept.values())).expires <= now:
             self._forget(next(iter(self._kept)))
 
+    def _forget_oldest_of(self, owner: str) -> None:
+        self._forget(next(handle for handle, it in self._kept.items() if it.owner == owner))
+
     def _forget(self, handle: str) -> None:
-        self._chars -= self._kept.pop(handle).size
+        gone = self._kept.pop(handle)
+        self._bytes[gone.owner] -= gone.size
+        if not self._bytes[gone.owner]:
+            del self._bytes[gone.owner]
 
 
 def _blocks(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -139,6 +161,10 @@ def _text_of(block: Mapping[str, Any]) -> str | None:
     if kind == "resource":
         text = object_in(block.get("resource")).get("text")
     return text if isinstance(text, str) else None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _written(structured: Any) -> str:
@@ -156,13 +182,12 @@ def _says(text: str, structured: object) -> bool:
         return False
 
 
-def _note(handle: str | None, *, shown: int, text: str, written: str, shelf: Shelf) -> str:
-    total = len(text or written)
+def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: Shelf) -> str:
     parts: list[str] = []
     if total > shown:
         parts.append(f"Cut: {shown} of {total} characters are shown.")
-    if text and written and total <= shown:
-        parts.append(f"Structured content of {len(written)} characters is not shown.")
+    elif unseen:
+        parts.append(f"Structured content of {unseen} characters is not shown.")
     if handle is None:
         parts.append("The rest is too large to be kept; ask the tool for less at once.")
     else:

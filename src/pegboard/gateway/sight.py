@@ -3,17 +3,12 @@
 from collections.abc import Callable
 
 import msgspec
-from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import AccessDeniedError, ServerNotFoundError
-from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.options import GatewayOptions, Profile
-from pegboard.hub import Hub
+from pegboard.errors import AccessDeniedError
 from pegboard.model import Principal, Scope, Tool
-from pegboard.model.names import name_matcher
 from pegboard.policies import holds, may, may_use_server, visible_to
 
-__all__ = ["Admits", "Sight", "group_named"]
+__all__ = ["Admits", "Sight"]
 
 Admits = Callable[[str | None, str | None, tuple[str, ...]], bool]
 """Tells by server, name (``None``: any) and tags whether something belongs to a group."""
@@ -62,6 +57,20 @@ class Sight:
         anything = msgspec.structs.replace(self.principal, tools=("*",))
         return may_use_server(anything, "read", server)
 
+    def knows_server(self, server: str, tags: tuple[str, ...] = ()) -> bool:
+        """Tell whether a client may know that there is such a server, whatever it offers.
+
+        One that is limited to some tools, of any server, may know those servers only that have
+        such tools; this cannot be told here.
+        """
+        if self._admits is not None and not self._admits(server, None, tags):
+            return False
+        principal = self.principal
+        if "*" in principal.servers and "*" not in principal.tools:
+            return False
+        anything = msgspec.structs.replace(principal, tools=("*",))
+        return any(may_use_server(anything, it, server) for it in ("read", "register"))
+
     def check_call(self, tool: Tool) -> None:
         """Refuse to call a tool that may only be looked at.
 
@@ -91,43 +100,6 @@ class Sight:
             return belongs and (permitted is None or permitted(tool))
 
         return visible
-
-
-def group_named(group: str, hub: Hub, options: GatewayOptions) -> Admits:
-    """Return what belongs to a profile, server or tag of this name.
-
-    Raises:
-        RpcError: when there is none.
-    """
-    profile = options.profiles.get(group)
-    if profile is not None:
-        return _of_profile(profile)
-    try:
-        hub.server(group)
-    except ServerNotFoundError:
-        if not _is_tag(group, hub):
-            words = f"Nothing is called {group!r} here: a group is a server, a tag or a profile."
-            raise RpcError(INVALID_PARAMS, words) from None
-        return lambda _server, _name, tags: group in tags
-    return lambda server, _name, _tags: server == group
-
-
-def _is_tag(group: str, hub: Hub) -> bool:
-    if any(group in hub.server(name).config.tags for name in hub.servers):
-        return True
-    return any(group in tool.tags for tool in hub.registry.tools())
-
-
-def _of_profile(profile: Profile) -> Admits:
-    of_server = name_matcher("servers", profile.servers)
-    of_name = name_matcher("tools", profile.tools)
-    wanted = frozenset(profile.tags)
-
-    def admits(server: str | None, name: str | None, tags: tuple[str, ...]) -> bool:
-        tagged = not wanted or not wanted.isdisjoint(tags)
-        return tagged and of_server(server or "") and (name is None or of_name(name))
-
-    return admits
 
 
 def _denied(name: str) -> AccessDeniedError:

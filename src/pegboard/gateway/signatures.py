@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.gateway.objects import object_in
 from pegboard.model import Tool
+from pegboard.model.objects import object_in
 
-__all__ = ["first_sentence", "one_line", "signature"]
+__all__ = ["first_sentence", "one_line", "signature", "type_name"]
 
 LONGEST_SIGNATURE = 360
 LONGEST_SENTENCE = 160
@@ -47,6 +47,11 @@ def first_sentence(text: str) -> str:
     return f"{sentence[: LONGEST_SENTENCE - 1].rstrip()}…"
 
 
+def type_name(schema: object, root: Mapping[str, Any]) -> str:
+    """Return the type that a part of a schema asks for, as signatures write it."""
+    return _type(schema, root, _DEEPEST)
+
+
 def _parameters(schema: Mapping[str, Any]) -> Iterator[str]:
     properties = object_in(schema.get("properties"))
     listed: Any = schema.get("required")
@@ -54,7 +59,7 @@ def _parameters(schema: Mapping[str, Any]) -> Iterator[str]:
     required = {name for name in needed if isinstance(name, str)}
     for name in sorted(properties, key=lambda it: it not in required):
         mark = "" if name in required else "?"
-        yield f"{name}{mark}: {_type(properties[name], schema, _DEEPEST)}"
+        yield f"{name}{mark}: {type_name(properties[name], schema)}"
 
 
 def _type(schema: object, root: Mapping[str, Any], depth: int) -> str:

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pegboard.gateway.exchange import Client
+from mcp_types import INVALID_PARAMS
+
+from pegboard.gateway.exchange import Client, RpcError
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.own_tool import OwnTool, Visit
 from pegboard.gateway.sight import Sight
-from pegboard.gateway.tool_list import ToolList, definition_of
+from pegboard.gateway.tool_list import NO_CURSOR, ToolList, definition_of
 from pegboard.model import Tool
 from pegboard.model.names import name_matcher
 from pegboard.policies import holds
@@ -43,6 +45,9 @@ class Surfaces:
         client = visit.client
         own = [self._definitions[name] for name in self._own if self._offers(name, client)]
         if client.face.surface == "search":
+            if cursor not in (None, ""):
+                # All of it is on one page, so no cursor was given to anybody.
+                raise RpcError(INVALID_PARAMS, NO_CURSOR)
             page, more = [*own, *self._pinned(visit)], None
         else:
             page, more = self._tools.page(visit.sight, cursor, self._options.page_size)
@@ -52,6 +57,10 @@ class Surfaces:
         if more is not None:
             listed["nextCursor"] = more
         return listed
+
+    def is_fixed(self, client: Client) -> bool:
+        """Tell whether a client is shown the same list whatever tools there are."""
+        return client.face.surface == "search" and self._is_pinned is None
 
     def own(self, name: object, client: Client) -> OwnTool | None:
         """Return a tool of the gateway itself, if this client has it."""

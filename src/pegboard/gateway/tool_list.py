@@ -12,13 +12,13 @@ from pegboard.errors import ToolNotFoundError
 from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.sight import Sight
 from pegboard.model import CatalogChange, Tool
+from pegboard.model.definition import Definition, definition_of
 from pegboard.model.names import nearest_names
 from pegboard.registry import Registry
 
-__all__ = ["Definition", "ToolList", "cursor_after", "definition_of", "position_of"]
+__all__ = ["NO_CURSOR", "Definition", "ToolList", "cursor_after", "definition_of", "position_of"]
 
-Definition = dict[str, Any]
-"""A tool as the protocol writes it."""
+NO_CURSOR = "This is no cursor of ours; list from the start."
 
 
 class ToolList:
@@ -41,15 +41,19 @@ class ToolList:
             self.close: Callable[[], None] = registry.subscribe(self._take_in)
             self._tools.update((tool.name, tool) for tool in registry.tools())
 
+    def __len__(self) -> int:
+        return len(self._tools)
+
     def find(self, name: object, sight: Sight) -> Tool:
         """Return a tool that exists for a client.
 
         Raises:
-            ToolNotFoundError: when there is none, with names of others that are like it.
+            ToolNotFoundError: when there is none, with names like it that the client may read.
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None or not sight.sees(tool):
-            others = (it.name for it in self.seen(sight))
+            readable = sight.to("read")
+            others = (it.name for it in self.seen(sight) if readable.sees(it))
             raise ToolNotFoundError(name, nearest=nearest_names(name, others))
         return tool
 
@@ -106,34 +110,6 @@ class ToolList:
                 self._names = None
 
 
-def definition_of(tool: Tool, raw: Mapping[str, Any] | None = None) -> Definition:
-    """Return a tool as the protocol writes it, with all that its server said of it."""
-    schema = tool.input_schema
-    if schema.get("type") != "object":
-        # What the protocol wants to see there, whatever the server left out.
-        schema = {**schema, "type": "object"}
-    if raw is not None:
-        return {**raw, "name": tool.name, "inputSchema": schema}
-    hints = tool.annotations
-    definition: Definition = {"name": tool.name}
-    if hints.title is not None:
-        definition["title"] = hints.title
-    definition["description"] = tool.description
-    definition["inputSchema"] = schema
-    if tool.output_schema is not None:
-        definition["outputSchema"] = tool.output_schema
-    said = {
-        "readOnlyHint": hints.read_only,
-        "destructiveHint": hints.destructive,
-        "idempotentHint": hints.idempotent,
-        "openWorldHint": hints.open_world,
-    }
-    said = {key: value for key, value in said.items() if value is not None}
-    if said:
-        definition["annotations"] = said
-    return definition
-
-
 def cursor_after(position: str) -> str:
     """Return the cursor that goes on after a position."""
     encoded = position.encode("utf-8", "surrogatepass")
@@ -149,9 +125,9 @@ def position_of(cursor: object) -> str:
     if cursor is None:
         return ""
     try:
-        text = str(cursor)
+        text = cursor if isinstance(cursor, str) else "?"
         padded = text + "=" * (-len(text) % 4)
         position = base64.b64decode(padded, altchars=b"-_", validate=True)
         return position.decode("utf-8", "surrogatepass")
     except ValueError:
-        raise RpcError(INVALID_PARAMS, "This is no cursor of ours; list from the start.") from None
+        raise RpcError(INVALID_PARAMS, NO_CURSOR) from None

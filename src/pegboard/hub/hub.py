@@ -1,5 +1,6 @@
 """Hub: every server of a configuration, connected, and their tools on one board."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError, ToolNotFoundError
 from pegboard.hub.missing_tools import why_missing
 from pegboard.hub.options import HubOptions, Source, check_options
-from pegboard.hub.sources import configs_of, load
+from pegboard.hub.sources import configs_of, load, load_again
 from pegboard.hub.sync_hub import SyncHub
 from pegboard.model import ToolResult, truncate_text
 from pegboard.model.naming import NameTable, naming_of
@@ -71,9 +72,7 @@ class Hub:
         """Which file was read, and what was wrong in it."""
         on_conflict = options.get("on_conflict", "rename")
         self._naming = naming_of(options.get("naming", "mcp"))
-        names = NameTable(
-            self._name, on_conflict=on_conflict, taken=lambda name: name in self.registry
-        )
+        names = NameTable(self._name, on_conflict=on_conflict, taken=self.registry.runs)
         self._names = names
         self._supervisor = Supervisor(
             Board(
@@ -124,26 +123,34 @@ class Hub:
     ) -> None:
         await self.close()
 
-    async def start(self) -> None:
+    async def start(self, *, wait: bool = True) -> None:
         """Read the configuration and start the servers that are to be started; once is enough.
+
+        Args:
+            wait: until each server is up or has failed. Otherwise the hub is open at once, and
+                tools come on the board as soon as their server is up: see `starting`.
 
         Raises:
             ConfigError: when the file cannot be used at all, or with ``strict``.
-            ToolConflictError: when two tools want one name, with ``on_conflict="raise"``.
+            ToolConflictError: when two tools want one name, with ``on_conflict="raise"``; who does
+                not wait is not told.
             StorageError: when the storage cannot be opened or read.
         """
         await self._nursery.open()
-        await self._nursery.at_home(self._start_alone)
+        await self._nursery.at_home(lambda: self._start_alone(wait=wait))
+        if wait:
+            await self.started()
 
-    async def _start_alone(self) -> None:
+    async def _start_alone(self, *, wait: bool) -> None:
         async with self._turn():
             if self._is_up is not None and self._is_up is self._nursery.opening:
                 return
             with anyio.CancelScope() as self._starting:
                 try:
                     await self._open_storage()
-                    await self._supervisor.open(await self._configs())
-                    self._supervisor.raise_conflict()
+                    await self._supervisor.open(await self._configs(), wait=wait)
+                    if wait:
+                        self._supervisor.raise_conflict()
                     self._is_up = self._nursery.opening
                 except BaseException:
                     with anyio.CancelScope(shield=True):
@@ -151,6 +158,27 @@ class Hub:
                     raise
             if self._starting.cancelled_caught:
                 raise NotConnectedError("The hub was closed while it was starting.", server="")
+
+    @property
+    def starting(self) -> list[str]:
+        """The servers that are being started and of whose tools nothing is known yet."""
+        return self._supervisor.newcomers()
+
+    def starting_for(self, tool: str) -> list[str]:
+        """Return those of the servers that are `starting` that may have a tool of this name."""
+        return self._supervisor.newcomers(tool)
+
+    async def started(
+        self, servers: Iterable[str] | None = None, *, until: float = math.inf
+    ) -> None:
+        """Wait until servers that were not waited for are up or have failed.
+
+        Args:
+            servers: their names; ``None`` for all.
+            until: how many seconds after the hub was opened nobody is waited for any more.
+        """
+        names = list(self._supervisor.servers) if servers is None else servers
+        await self._supervisor.arrived(names, until=until)
 
     async def close(self) -> None:
         """Stop all servers; from any task, any number of times. `start` opens the hub again."""
@@ -206,19 +234,26 @@ class Hub:
             self._lock = (home, anyio.Lock())
         return self._lock[1]
 
-    async def reload(self) -> None:
+    async def reload(self, *, wait: bool = True) -> None:
         """Read the configuration again: new servers are started, missing ones stopped.
 
-        Once the file is read, the servers are replaced even if the caller is cancelled.
+        A server whose entry cannot be used now stays as it was. Once the file is read, the servers
+        are replaced even if the caller is cancelled.
+
+        Args:
+            wait: until each new server is up or has failed; see `start`.
 
         Raises:
-            ConfigError: when the file cannot be used; then everything stays as it is.
+            ConfigError: when the file cannot be used, or says nothing of servers; then everything
+                stays as it is.
             NotConnectedError: when the hub is not open, or was closed meanwhile.
         """
         if not self._nursery.is_open:
             raise self._closed()
-        configs = await self._configs()
-        await self._nursery.at_home(lambda: self._supervisor.replace(configs))
+        loaded = await load_again(self._source, self._options, before=self.loaded)
+        configs = configs_of(loaded, self._options)
+        self.loaded = loaded
+        await self._nursery.at_home(lambda: self._supervisor.replace(configs, wait=wait))
 
     @property
     def servers(self) -> dict[str, ServerStatus]:

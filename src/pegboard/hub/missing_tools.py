@@ -9,7 +9,7 @@ from pegboard.errors import (
     ToolNotFoundError,
 )
 from pegboard.model.naming import Naming
-from pegboard.upstream import UpstreamServer
+from pegboard.upstream import ServerState, UpstreamServer
 
 __all__ = ["why_missing"]
 
@@ -48,7 +48,8 @@ def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> Upstream
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     status = server.status
     reason = status.last_error or "nothing is known of its tools."
-    words = f"Tool {name!r} is not there, because server {status.name!r} is {status.state.value}: "
+    how = "starting" if status.state == ServerState.READY else status.state.value
+    words = f"Tool {name!r} is not there, because server {status.name!r} is {how}: "
     if isinstance(server.connection.failure, AuthenticationError):
         # Nobody tries again by itself: only a person can help.
         again = f"Then call `await hub.server({status.name!r}).start()`."

@@ -11,7 +11,7 @@ from pegboard.config.locate import places_looked_in
 from pegboard.errors import ConfigError
 from pegboard.hub.options import HubOptions, Source
 
-__all__ = ["configs_of", "load"]
+__all__ = ["configs_of", "load", "load_again"]
 
 logger: logging.Logger = logging.getLogger("pegboard.hub")
 
@@ -36,6 +36,37 @@ async def load(source: Source, options: HubOptions) -> LoadedConfig:
         places = ", ".join(await anyio.to_thread.run_sync(places_looked_in))
         logger.warning("config_not_found: looked for %s", places, extra={"places": places})
     return loaded
+
+
+async def load_again(source: Source, options: HubOptions, *, before: LoadedConfig) -> LoadedConfig:
+    """Read the configuration of a hub that is open; a server whose entry is broken now stays.
+
+    Raises:
+        ConfigError: when the file is gone, cannot be used, or has no place for servers. Only a
+            place that is empty says that there are none.
+    """
+    loaded = await load(source, options)
+    place = None if before.path is None else str(before.path)
+    if before.path is not None and loaded.path != before.path:
+        raise ConfigError("The configuration file is gone.", path=place)
+    errors = [it for it in loaded.problems if it.severity == "error"]
+    for it in errors:
+        if it.server is None:
+            raise ConfigError(it.message, path=place, line=it.line, column=it.column)
+    if before.servers and not loaded.has_section:
+        raise ConfigError(
+            'The file names no servers; to stop all of them, write "mcpServers": {}.', path=place
+        )
+    broken = {it.server for it in errors} - {it.name for it in loaded.servers}
+    kept = tuple(it for it in before.servers if it.name in broken)
+    for it in kept:
+        context = {"server": it.name}
+        logger.error(
+            "config_kept: server %r stays as it was: what the file says of it cannot be used.",
+            it.name,
+            extra=context,
+        )
+    return msgspec.structs.replace(loaded, servers=(*loaded.servers, *kept))
 
 
 def configs_of(loaded: LoadedConfig, options: HubOptions) -> list[ServerConfig]:

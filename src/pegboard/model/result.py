@@ -49,7 +49,9 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
         fix(self, "content", tuple(self.content))
-        fix(self, "structured_content", freeze(self.structured_content))
+        if self.wire is None:
+            # What came over a wire belongs to this result alone, and may have millions of values.
+            fix(self, "structured_content", freeze(self.structured_content))
         fix(self, "meta", freeze(self.meta))
 
     @classmethod

@@ -222,7 +222,7 @@ class _InStore:
     def _prune(self) -> None:
         with self._store.elected("prune-audit") as mine:
             if mine:
-                old = sorted(self._values.items())[: -self._keep]
+                old = self._values.keys()[: -self._keep]
                 if old:
                     self._values.delete(old)
         self._since_pruned = 0

@@ -1,12 +1,21 @@
-"""The registry: tools are registered, described and called here."""
+"""The registry: tools are registered, described and called here.
 
+Names are imported when they are first used: where the index of a store lies, say, can be asked
+without what makes tools of functions.
+"""
+
+from typing import TYPE_CHECKING
+
+from pegboard.lazy_names import lazy_names
 from pegboard.model.naming import OnConflict
-from pegboard.registry.candidate import BoundTool
-from pegboard.registry.catalog import Subscriber
-from pegboard.registry.functions import FunctionTool, tool
-from pegboard.registry.plan import StepResult, arun_plan, run_plan
-from pegboard.registry.registry import Registry
-from pegboard.registry.report import Registration, Rejection
+
+if TYPE_CHECKING:
+    from pegboard.registry.candidate import BoundTool
+    from pegboard.registry.catalog import Subscriber
+    from pegboard.registry.functions import FunctionTool, tool
+    from pegboard.registry.plan import StepResult, arun_plan, run_plan
+    from pegboard.registry.registry import Registry
+    from pegboard.registry.report import Registration, Rejection
 
 __all__ = [
     "BoundTool",
@@ -21,3 +30,18 @@ __all__ = [
     "run_plan",
     "tool",
 ]
+
+_HOMES = {
+    "BoundTool": "candidate",
+    "FunctionTool": "functions",
+    "Registration": "report",
+    "Registry": "registry",
+    "Rejection": "report",
+    "StepResult": "plan",
+    "Subscriber": "catalog",
+    "arun_plan": "plan",
+    "run_plan": "plan",
+    "tool": "functions",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -26,7 +26,7 @@ class Candidate(msgspec.Struct, frozen=True):
     tool: Tool
     implementation: Implementation
     schema: ArgumentSchema | None
-    """``None`` for a stored definition that was checked before; read when it is first needed."""
+    """``None`` for a definition that was checked in an earlier run; read when first needed."""
 
     @property
     def is_definition(self) -> bool:
@@ -37,7 +37,12 @@ class Candidate(msgspec.Struct, frozen=True):
         """Return what checks the arguments."""
         if self.schema is not None:
             return self.schema
-        return ArgumentSchema(self.tool.input_schema, tool=self.tool.name, checked=True)
+        return ArgumentSchema(
+            self.tool.input_schema,
+            tool=self.tool.name,
+            fills_defaults=self.is_definition,
+            checked=True,
+        )
 
 
 class BoundTool(msgspec.Struct, frozen=True):
@@ -86,15 +91,14 @@ def _understood(item: object) -> Candidate:
         tool, implementation = item, DEFINITION_ONLY
     else:
         tool, implementation = _from_object(item)
-    checked = isinstance(item, BoundTool) and item.checked
-    if tool.output_schema is not None and not checked:
+    if isinstance(item, BoundTool) and item.checked:
+        return Candidate(tool, implementation, None)
+    if tool.output_schema is not None:
         check_output_schema(tool.output_schema, tool=tool.name)
     # Python fills in a function's defaults by itself, and knows those that JSON does not; a server
     # fills in its own.
     fills = not completes_itself
-    schema = ArgumentSchema(
-        tool.input_schema, tool=tool.name, fills_defaults=fills, checked=checked
-    )
+    schema = ArgumentSchema(tool.input_schema, tool=tool.name, fills_defaults=fills)
     return Candidate(tool, implementation, schema)
 
 

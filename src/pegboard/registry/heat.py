@@ -34,6 +34,11 @@ class Heat:
         """Make a new lock: the thread that held it is not in a forked child."""
         self._reading = threading.Lock()
 
+    @property
+    def is_known(self) -> bool:
+        """True when asking for it waits for nobody."""
+        return self._heat is not None
+
     def current(self) -> Mapping[str, float]:
         """Return the heat of the tools that were ever used, at most some seconds old."""
         if self._heat is None:

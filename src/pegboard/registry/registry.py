@@ -243,6 +243,11 @@ class Registry:
             raise self._not_found(name)
         return entry.is_definition
 
+    def runs(self, name: object) -> bool:
+        """Tell whether there is a tool of that name that could be called."""
+        entry = self._catalog.entries.get(name) if isinstance(name, str) else None
+        return entry is not None and not entry.is_definition
+
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return how often and when tools were called, in this process and all others.
 

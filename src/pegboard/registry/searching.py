@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
 from pegboard.model.names import nearest_names
 from pegboard.registry.catalog import Catalog
@@ -10,7 +11,7 @@ from pegboard.registry.index_place import index_place
 from pegboard.registry.keeping import Keeping
 from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
 from pegboard.search.facets import hint
-from pegboard.search.options import Boost, SearchOptions, Visible, names_of, query_of
+from pegboard.search.options import Boost, SearchOptions, Visible, names_of, queries_of
 from pegboard.search.searcher import Answer
 
 __all__ = ["Searching"]
@@ -46,20 +47,16 @@ class Searching:
         """Return what fits each of many texts; see `Registry.search_many`."""
         groups = names_of("groups", options.get("groups", ()))
         visible, boost = self._visible(groups), self._boost(options)
-        queries = [query_of(text, options, visible=visible, boost=boost) for text in texts]
+        queries = queries_of(texts, options, visible=visible, boost=boost)
+        method = options.get("method", DEFAULT_METHOD)
         if not queries:
             return []
-        answers = self.engine.search_many(
-            queries,
-            method=options.get("method", DEFAULT_METHOD),
-            budget=options.get("budget"),
-        )
-        if groups and not all(answer.hits for answer in answers):
-            hints = self._group_hints(groups)
-            answers = [
-                Answer(hints=hints) if hints and not answer.hits else answer for answer in answers
-            ]
-        return answers
+        if groups and not self._has_any(groups):
+            # Nothing could be found, however long one looks.
+            if method not in (known := self.engine.methods()):
+                raise SearcherNotFoundError(method, known=known)
+            return [Answer(hints=self._group_hints(groups))] * len(queries)
+        return self.engine.search_many(queries, method=method, budget=options.get("budget"))
 
     def _visible(self, groups: frozenset[str]) -> Visible | None:
         if not groups:
@@ -78,11 +75,13 @@ class Searching:
         heat = self._heat.current()
         return lambda name: heat.get(name, 0.0)
 
+    def _has_any(self, groups: frozenset[str]) -> bool:
+        entries = list(self._catalog.entries.values())
+        return any(not groups.isdisjoint(entry.groups) for entry in entries)
+
     def _group_hints(self, groups: frozenset[str]) -> tuple[str, ...]:
         """Return groups that may be meant, when none of these exists."""
         entries = list(self._catalog.entries.values())
         known = {group for entry in entries for group in entry.groups}
-        if not groups.isdisjoint(known):
-            return ()
         near = [name for group in sorted(groups) for name in nearest_names(group, known)]
         return tuple(hint("group", name) for name in (near or sorted(known))[:_SHOWN])

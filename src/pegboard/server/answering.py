@@ -29,12 +29,24 @@ class Answering(Protocol):
         """Return what a client of this protocol version is told that we can do."""
         ...
 
+    async def admit(self, client: Client) -> None:
+        """Refuse a client at once that came to an address where there is nothing for it.
+
+        Raises:
+            RpcError: what it is told instead of being let in.
+        """
+        ...
+
     async def answer(self, exchange: Exchange) -> dict[str, Any]:
         """Return the raw result of a request.
 
         Raises:
             RpcError: what is answered instead.
         """
+        ...
+
+    def parked(self, exchange: Exchange) -> int:
+        """Return how many calls of a caller wait for answers, besides the one it now answers."""
         ...
 
     async def notified(self, exchange: Exchange) -> None:

@@ -19,11 +19,12 @@ from pegboard.server.front_desk import FrontDesk
 from pegboard.server.handshake_http import HandshakeHttp
 from pegboard.server.health import Health
 from pegboard.server.hosts import Hosts
-from pegboard.server.http_request import BodyTooLargeError, ClientGoneError, HttpRequest
+from pegboard.server.http_request import ClientGoneError, HttpRequest
 from pegboard.server.limits import Limits
-from pegboard.server.messages import internal_error
+from pegboard.server.messages import BodyTooLargeError, internal_error
 from pegboard.server.metrics import CONTENT_TYPE
 from pegboard.server.modern_http import ModernHttp
+from pegboard.server.owners_desk import OwnersDesk
 from pegboard.server.places import place_of
 from pegboard.server.sse_http import MESSAGES, SseHttp
 
@@ -43,17 +44,21 @@ class App:
         hosts: Hosts | None = None,
         limits: Limits | None = None,
         surface: Surface = "search",
+        owners_desk: OwnersDesk | None = None,
     ) -> None:
         limits = Limits() if limits is None else limits
         self._desk = desk
         self._reception = Reception() if reception is None else reception
         self._hosts = Hosts() if hosts is None else hosts
         self._surface: Surface = surface
+        self._owners_desk = owners_desk
         self._attendance = Attendance(self._reception.still_admits)
         self._modern = ModernHttp(
             desk, reception=self._reception, attendance=self._attendance, limits=limits
         )
-        self._handshake = HandshakeHttp(desk, limits=limits)
+        self._handshake = HandshakeHttp(
+            desk, reception=self._reception, attendance=self._attendance, limits=limits
+        )
         self._sse = SseHttp(desk, reception=self._reception, limits=limits)
         self.health: Health = Health(desk)
         """To be told when the process is to end."""
@@ -84,10 +89,10 @@ class App:
             await self._serve(request)
         except ClientGoneError:
             pass
-        except BodyTooLargeError:
+        except BodyTooLargeError as error:
             # The connection stays open and the rest is thrown away: closing it now would reset it,
             # and the client would never read why.
-            await request.refuse(413, RpcError(INVALID_REQUEST, "Request body too large"))
+            await request.refuse(413, RpcError(INVALID_REQUEST, str(error)))
         except Exception:
             logger.exception("A request could not be served.")
             if not request.is_answered:
@@ -96,7 +101,7 @@ class App:
     async def _serve(self, request: HttpRequest) -> None:
         if await self.health.answer(request):
             return
-        if not await admit_page(request, self._hosts) or await self._reception.describe(request):
+        if not await admit_page(request, self._hosts) or await self._is_told(request):
             return
         path = request.scope["path"]
         place = place_of(path, self._surface)
@@ -121,6 +126,12 @@ class App:
             await self._handshake.serve(request)
         else:
             await self._modern.serve(request)
+
+    async def _is_told(self, request: HttpRequest) -> bool:
+        """Answer what is asked beside the protocol: by anybody, or by whose process this is."""
+        if await self._reception.describe(request):
+            return True
+        return self._owners_desk is not None and await self._owners_desk.serve(request)
 
     async def _measure(self, request: HttpRequest) -> None:
         if not may_operate(request.principal):

@@ -95,7 +95,7 @@ class Attendance:
                 while (await request.receive())["type"] != "http.disconnect":
                     pass
                 if not stream.is_over:
-                    stream.abandon()
+                    stream.client_left()
                 return
             if not await self._still_admits(request):
                 stream.abandon()

@@ -18,6 +18,12 @@ _EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after
 
 async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
     """Look where a request comes from and goes to; if it must not, answer it and return false."""
+    for name in ("Host", "Origin"):
+        if request.has_twice(name.lower()):
+            # Whoever stands before us may have looked at another one than we would.
+            words = f"Invalid {name} header: it is sent once."
+            await request.refuse(400, RpcError(INVALID_REQUEST, words))
+            return False
     if not hosts.permits_host(request.headers.get("host", "")):
         words = "Invalid Host header: this name is not known here; see `--allow-host`."
         await request.refuse(421, RpcError(INVALID_REQUEST, words))

@@ -11,13 +11,14 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, REQUEST_TIMEOUT
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from msgspec.structs import replace
 
 from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
+from pegboard.server.messages import internal_error
 
 __all__ = ["INLINE", "Conversation", "SessionChannel", "principal_in"]
 
@@ -28,6 +29,9 @@ INLINE = frozenset({"initialize"})
 
 SLOWEST_READER = 30.0
 """A notification that a client does not take within so many seconds is dropped."""
+
+LONGEST_ANSWER = 600.0
+"""Seconds that a client, and the person before it, have for an answer; the call waits meanwhile."""
 
 Context = DispatchContext[TransportContext]
 Params = Mapping[str, Any] | None
@@ -48,13 +52,16 @@ class SessionChannel:
         """Send a request, and return what the client answers.
 
         Raises:
-            RpcError: when it answers with an error, or cannot be asked.
+            RpcError: when it answers with an error, not in time, or cannot be asked.
         """
-        try:
-            return await self._outbound.send_raw_request(method, params)
-        except MCPError as error:
-            said = error.error
-            raise RpcError(said.code, said.message, said.data) from error
+        with anyio.move_on_after(LONGEST_ANSWER):
+            try:
+                return await self._outbound.send_raw_request(method, params)
+            except MCPError as error:
+                said = error.error
+                raise RpcError(said.code, said.message, said.data) from error
+        words = f"The client did not answer {method} within {LONGEST_ANSWER:g} seconds."
+        raise RpcError(REQUEST_TIMEOUT, words)
 
 
 class Conversation:
@@ -103,15 +110,32 @@ class Conversation:
         """
         if method == "initialize":
             return self._initialize(params or {})
-        if not self._is_open and method != "ping":
-            raise MCPError(INVALID_PARAMS, "The first request of a session is `initialize`.")
         try:
-            return await self._desk.answer(self._exchange(context, method, params))
+            return await self.answer(self._exchange(context, method, params))
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
+
+    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the result of a request other than the handshake.
+
+        Raises:
+            RpcError: what is answered instead; nothing else leaves this function.
+        """
+        if not self._is_open and exchange.method != "ping":
+            raise RpcError(INVALID_PARAMS, "The first request of a session is `initialize`.")
+        try:
+            return await self._desk.answer(exchange)
+        except RpcError:
+            raise
         except Exception as error:
-            logger.exception("A request could not be answered: %s.", method)
-            raise MCPError(INTERNAL_ERROR, "Internal server error") from error
+            logger.exception("A request could not be answered: %s.", exchange.method)
+            raise internal_error() from error
+
+    def client_as(self, principal: Principal | None) -> Client:
+        """Return the client as whom a message came: what is granted may have changed since."""
+        if principal is None or principal is self.client.principal:
+            return self.client
+        return replace(self.client, principal=principal)
 
     async def on_notify(self, context: Context, method: str, params: Params) -> None:
         """Take a notification."""
@@ -150,16 +174,11 @@ class Conversation:
         return {**answer, "instructions": words} if words else answer
 
     def _exchange(self, context: Context, method: str, params: Params) -> Exchange:
-        client = self.client
-        principal = principal_in(context)
-        if principal is not None and principal is not client.principal:
-            # What is granted may have changed since the session was opened.
-            client = replace(client, principal=principal)
         return Exchange(
             id=context.request_id,
             method=method,
             params=params or {},
-            client=client,
+            client=self.client_as(principal_in(context)),
             channel=SessionChannel(context),
         )
 

@@ -7,7 +7,7 @@ import anyio
 
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
-from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.gateway.exchange import Client, Exchange, RpcError
 from pegboard.observe import Audit
 from pegboard.server.answering import Answering
 from pegboard.server.metrics import Metrics
@@ -21,7 +21,15 @@ RATE_LIMITED = -32011
 
 _AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
 """What can be answered while the servers are still starting."""
-_LIMITED = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+_LIMITED = frozenset(
+    {
+        "tools/call",
+        "resources/read",
+        "resources/subscribe",
+        "prompts/get",
+        "completion/complete",
+    }
+)
 
 
 class FrontDesk:
@@ -50,6 +58,16 @@ class FrontDesk:
         """Whether calls are taken, and the servers were started."""
         has_started = self._opening is None or self._opening.is_done
         return has_started and self.gateway.is_ready
+
+    async def admit(self, client: Client) -> None:
+        """Refuse a client before it has a session, if there is nothing for it where it came to.
+
+        Raises:
+            RpcError: what it is told instead.
+        """
+        if self._opening is not None:
+            await self._opening.wait()
+        await self.gateway.admit(client)
 
     async def answer(self, exchange: Exchange) -> dict[str, Any]:
         """Return the raw result of a request.
@@ -81,7 +99,8 @@ class FrontDesk:
             await self._opening.wait()
         if exchange.method in _LIMITED:
             try:
-                admission = self._limits.admit(exchange.client.principal)
+                parked = self.gateway.parked(exchange)
+                admission = self._limits.admit(exchange.client.principal, parked=parked)
             except RateLimitedError as error:
                 self._note_limit(exchange)
                 data = {"retryAfter": error.retry_after}

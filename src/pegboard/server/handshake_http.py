@@ -1,29 +1,71 @@
 """The handshake era over HTTP: sessions, each with its own transport of the SDK."""
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Self
+import math
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Self
 from uuid import uuid4
 
 import anyio
 import anyio.abc
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
-from starlette.types import Message
+from starlette.types import Message, Send
 
 from pegboard.gateway.exchange import Face, RpcError
+from pegboard.server.attendance import Attendance
+from pegboard.server.authentication import Reception
 from pegboard.server.conversation import Conversation
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.http_request import HttpRequest
 from pegboard.server.limits import Limits
-from pegboard.server.messages import read_json
+from pegboard.server.messages import is_request, read_json
+from pegboard.server.plain_calls import PlainCalls
 
 __all__ = ["HandshakeHttp"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-Owner = tuple[str, str, Face]
+LOOK_EVERY = 15.0
+"""Seconds after which somebody looks whether clients with open streams may still have them."""
+
+Account = tuple[str, str, str]
+
+
+class _Session:
+    def __init__(
+        self,
+        request: HttpRequest,
+        conversation: Conversation,
+        transport: StreamableHTTPServerTransport,
+    ) -> None:
+        self.owner: tuple[tuple[str, str], Face] = request.caller, request.face
+        self.account: Account = request.account
+        self.conversation = conversation
+        self.transport = transport
+        self._requests = 0
+
+    @property
+    def idle_until(self) -> float:
+        """When it will have been idle for too long; never while it is used."""
+        scope = self.transport.idle_scope
+        return math.inf if scope is None else scope.deadline
+
+    @contextmanager
+    def used(self, *, idle_seconds: float) -> Generator[None]:
+        """Keep it from being idle. The SDK does the same, for those requests that it sees."""
+        self._requests += 1
+        self._end_at(math.inf)
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self._end_at(math.inf if self._requests else anyio.current_time() + idle_seconds)
+
+    def _end_at(self, deadline: float) -> None:
+        if self.transport.idle_scope is not None:
+            self.transport.idle_scope.deadline = deadline
 
 
 class HandshakeHttp:
@@ -32,17 +74,23 @@ class HandshakeHttp:
     To anybody else it is as if there were no such session.
     """
 
-    def __init__(self, desk: FrontDesk, *, limits: Limits) -> None:
+    def __init__(
+        self, desk: FrontDesk, *, reception: Reception, attendance: Attendance, limits: Limits
+    ) -> None:
         self._desk = desk
+        self._reception = reception
+        self._plain = PlainCalls(attendance)
         self._limits = limits
-        self._sessions: dict[str, tuple[Owner, StreamableHTTPServerTransport]] = {}
-        self._counts: dict[Owner, int] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._accounts: dict[Account, set[str]] = {}
+        self._running: dict[anyio.CancelScope, HttpRequest] = {}
         self._tasks: anyio.abc.TaskGroup
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
         """Keep sessions for as long as this is open; then all of them end."""
         async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._let_go)
             yield self
             self._tasks.cancel_scope.cancel()
 
@@ -53,9 +101,9 @@ class HandshakeHttp:
 
     def end_all(self) -> None:
         """End all sessions."""
-        for _, transport in self._sessions.values():
-            if transport.idle_scope is not None:
-                transport.idle_scope.cancel()
+        for session in self._sessions.values():
+            if session.transport.idle_scope is not None:
+                session.transport.idle_scope.cancel()
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer a request, in its session or in a new one.
@@ -64,64 +112,92 @@ class HandshakeHttp:
             BodyTooLargeError: when its body is too large.
             ClientGoneError: when its client did not wait.
         """
-        if request.method == "POST" and not await self._read(request):
-            return
+        message: Any = None
+        if request.method == "POST":
+            try:
+                message = await self._read(request)
+            except RpcError as error:
+                await request.refuse(400, error)
+                return
         request.scope["pegboard.principal"] = request.principal
-        session = request.headers.get(MCP_SESSION_ID_HEADER)
-        if session is None:
-            await self._open_session(request)
+        name = request.headers.get(MCP_SESSION_ID_HEADER)
+        if name is None:
+            await self._open_session(request, message)
             return
-        owner, transport = self._sessions.get(session, (None, None))
-        if transport is None or owner != _owner_of(request):
+        session = self._sessions.get(name)
+        if session is None or session.owner != (request.caller, request.face):
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
-        await transport.handle_request(request.scope, request.receive, request.send)
-        if transport.is_terminated:
-            await self._forget(session)
+        with session.used(idle_seconds=self._limits.session_idle_seconds):
+            if self._plain.takes(request, message, session.conversation):
+                await self._plain.run(request, message, session.conversation)
+                return
+            self._plain.note_cancellation(message, name)
+            await self._hand_over(request, session.transport)
+        if session.transport.is_terminated:
+            await self._forget(name)
 
-    async def _read(self, request: HttpRequest) -> bool:
+    async def _read(self, request: HttpRequest) -> Any:
         """Take the body within our limits before the SDK sees it."""
         body = await request.body(at_most=self._limits.body)
-        try:
-            read_json(body)
-        except RpcError as error:
-            await request.refuse(400, error)
-            return False
+        message = read_json(body)
         request.replay(body)
-        return True
+        return message
 
-    async def _open_session(self, request: HttpRequest) -> None:
-        owner = _owner_of(request)
-        if not self._has_room(owner):
-            words = "Too many open sessions"
-            await request.refuse(
-                503, RpcError(INTERNAL_ERROR, words), headers=[(b"retry-after", b"30")]
-            )
+    async def _open_session(self, request: HttpRequest, message: Any) -> None:
+        if not is_request(message) or message["method"] != "initialize" or "id" not in message:
+            words = "Bad Request: Missing session ID"
+            await request.refuse(400, RpcError(INVALID_REQUEST, words))
             return
-        session = uuid4().hex
-        transport = StreamableHTTPServerTransport(
-            session, idle_timeout=self._limits.session_idle_seconds
+        name = uuid4().hex
+        conversation = Conversation(
+            self._desk, session=name, principal=request.principal, face=request.face
         )
-        self._sessions[session] = owner, transport
-        self._counts[owner] = self._counts.get(owner, 0) + 1
-        status = 500
-        send = request.send
-
-        async def watch(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         try:
-            conversation = Conversation(
-                self._desk, session=session, principal=request.principal, face=request.face
-            )
+            await self._desk.admit(conversation.client)
+        except RpcError as error:
+            status = 404 if self._desk.gateway.is_ready else 503
+            await request.refuse(status, error, request_id=message["id"])
+            return
+        if not await self._has_room(request.account):
+            said = RpcError(INTERNAL_ERROR, "Too many open sessions")
+            headers = [(b"retry-after", b"30")]
+            await request.refuse(503, said, request_id=message["id"], headers=headers)
+            return
+        transport = StreamableHTTPServerTransport(
+            name, idle_timeout=self._limits.session_idle_seconds
+        )
+        self._sessions[name] = _Session(request, conversation, transport)
+        self._accounts.setdefault(request.account, set()).add(name)
+        status = 500
+        try:
             await self._tasks.start(self._converse, conversation, transport)
-            await transport.handle_request(request.scope, request.receive, watch)
+            status = await self._hand_over(request, transport)
         finally:
-            if status >= 400:  # only `initialize` opens a session, and this was not it
-                await self._forget(session)
+            if status >= 400:  # it was no `initialize` as the SDK wants it
+                await self._forget(name)
+
+    async def _hand_over(
+        self, request: HttpRequest, transport: StreamableHTTPServerTransport
+    ) -> int:
+        """Let the SDK answer a request, for as long as its sender is let in; return the status."""
+        answer = _Answer(request.send)
+        with anyio.CancelScope() as scope:
+            self._running[scope] = request
+            try:
+                await transport.handle_request(request.scope, request.receive, answer.send)
+            finally:
+                del self._running[scope]
+        if scope.cancelled_caught and answer.status:
+            await request.send({"type": "http.response.body", "body": b""})
+        return answer.status or 500
+
+    async def _let_go(self) -> None:
+        while True:
+            await anyio.sleep(LOOK_EVERY)
+            for scope, request in list(self._running.items()):
+                if not await self._reception.still_admits(request):
+                    scope.cancel()
 
     async def _converse(
         self,
@@ -141,24 +217,38 @@ class HandshakeHttp:
         finally:
             await self._forget(conversation.client.session)
 
-    async def _forget(self, session: str) -> None:
-        owner, transport = self._sessions.pop(session, (None, None))
-        if owner is None or transport is None:
+    async def _forget(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is None:
             return
-        self._counts[owner] -= 1
-        if not self._counts[owner]:
-            del self._counts[owner]
-        if not transport.is_terminated:
+        own = self._accounts[session.account]
+        own.remove(name)
+        if not own:
+            del self._accounts[session.account]
+        if not session.transport.is_terminated:
             with anyio.CancelScope(shield=True):
-                await transport.terminate()
+                await session.transport.terminate()
 
-    def _has_room(self, owner: Owner) -> bool:
-        limits = self._limits
-        return (
-            len(self._sessions) < limits.sessions
-            and self._counts.get(owner, 0) < limits.sessions_per_principal
-        )
+    async def _has_room(self, account: Account) -> bool:
+        """Tell whether there is room for one session more; an idle one of one's own gives way."""
+        limits, own = self._limits, self._accounts.get(account, set())
+        if len(self._sessions) < limits.sessions and len(own) < limits.sessions_per_principal:
+            return True
+        oldest = min(own, key=lambda name: self._sessions[name].idle_until, default=None)
+        if oldest is None or self._sessions[oldest].idle_until == math.inf:
+            return False
+        await self._forget(oldest)
+        return True
 
 
-def _owner_of(request: HttpRequest) -> Owner:
-    return request.principal.tenant, request.principal.subject, request.face
+class _Answer:
+    """Passes an answer on, and notes its status once it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)

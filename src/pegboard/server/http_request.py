@@ -6,10 +6,10 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.gateway.exchange import Face, RpcError
-from pegboard.model.principal import Principal
-from pegboard.server.messages import RequestId, encode, error_message
+from pegboard.model.principal import LOCAL, Principal
+from pegboard.server.messages import BodyTooLargeError, RequestId, encode, error_message
 
-__all__ = ["EVENT_STREAM", "BodyTooLargeError", "ClientGoneError", "Header", "HttpRequest"]
+__all__ = ["EVENT_STREAM", "ClientGoneError", "Header", "HttpRequest"]
 
 Header = tuple[bytes, bytes]
 
@@ -24,10 +24,6 @@ EVENT_STREAM: list[Header] = [
 
 _NOBODY = Principal(subject="")
 """Who sends a request as long as nobody has asked: somebody who may do nothing."""
-
-
-class BodyTooLargeError(Exception):
-    """A request brings along more than is taken."""
 
 
 class ClientGoneError(Exception):
@@ -66,6 +62,16 @@ class HttpRequest:
         return sum(it == wanted for it, _ in self.scope["headers"]) > 1
 
     @property
+    def caller(self) -> tuple[str, str]:
+        """Whose it is: what it opens is for nobody else."""
+        return self.principal.tenant, self.principal.subject
+
+    @property
+    def account(self) -> tuple[str, str, str]:
+        """Who is charged for what it opens: a caller, or an address where all callers are one."""
+        return *self.caller, self.source if self.principal is LOCAL else ""
+
+    @property
     def source(self) -> str:
         """The address of whoever sent it, as far as this machine knows."""
         client = self.scope.get("client")
@@ -80,7 +86,7 @@ class HttpRequest:
         """
         length = self.headers.get("content-length", "0")
         if not (length.isdecimal() and int(length[:20]) <= at_most):
-            raise BodyTooLargeError
+            raise BodyTooLargeError("Request body too large")
         parts: list[bytes] = []
         size = 0
         while True:
@@ -90,7 +96,7 @@ class HttpRequest:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > at_most:
-                raise BodyTooLargeError
+                raise BodyTooLargeError("Request body too large")
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -44,7 +44,6 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=end_within,
             )
         )
-        self._limits = limits
         self._is_ending = anyio.Event()
 
     def end(self, *, at_once: bool = False) -> None:
@@ -66,12 +65,12 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def close_slow_connections(self) -> None:
-        """Close, for as long as this runs, connections that do not finish what they began."""
+        """Close, for as long as this runs, connections whose clients neither send nor read on."""
         while True:
             await anyio.sleep(_LOOK_EVERY)
-            limit = anyio.current_time() - self._limits.request_seconds
+            now = anyio.current_time()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, _Connection) and connection.reading_since < limit:
+                if isinstance(connection, _Connection) and connection.is_stuck(now):
                     connection.transport.abort()
 
 
@@ -105,28 +104,46 @@ def _cannot_listen(host: str, port: int, error: OSError) -> ConfigError:
 
 
 class _Connection(HttpToolsProtocol):
-    """Bounds the headers, which the parser would collect for ever, and the time they take."""
+    """Bounds the headers, which the parser would collect for ever, and what takes time."""
 
     def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._most = limits.headers
+        self._limits = limits
         self._head: int | None = 0
         """Bytes of the headers that are being read; ``None`` behind them."""
-        self.reading_since: float = self.loop.time()
+        self._reading_since: float = self.loop.time()
         """Since when a request is being read; later than anything if none is."""
+        self._unread = 0
+        """Bytes that waited for the client when somebody last looked."""
+        self._unread_since: float = self._reading_since
+        """Since when the client has taken none of them."""
+
+    def is_stuck(self, now: float) -> bool:
+        """Tell whether the client does not finish its request, or does not take its answer.
+
+        Whoever asks again and again sees whether anything of it was taken meanwhile.
+        """
+        unread = self.transport.get_write_buffer_size()
+        if not 0 < self._unread <= unread:
+            self._unread_since = now
+        self._unread = unread
+        return (
+            self._reading_since < now - self._limits.request_seconds
+            or self._unread_since < now - self._limits.unread_seconds
+        )
 
     def data_received(self, data: bytes) -> None:
         before = self._head
         super().data_received(data)
         if before is not None and self._head is not None:
             self._head += len(data)
-            if self._head > self._most and not self.transport.is_closing():
+            if self._head > self._limits.headers and not self.transport.is_closing():
                 self.transport.write(_TOO_LARGE)
                 self.transport.close()
 
     def on_message_begin(self) -> None:
         self._head = 0
-        self.reading_since = self.loop.time()
+        self._reading_since = self.loop.time()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -134,5 +151,5 @@ class _Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self.reading_since = float("inf")
+        self._reading_since = float("inf")
         super().on_message_complete()

@@ -14,6 +14,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request, with its address."""
     request_seconds: float = 30.0
     """Within which a request must have come, from when its connection was opened or it began."""
+    unread_seconds: float = 30.0
+    """Within which a client must have taken something of what was sent to it."""
     connections: int = 4096
     sessions: int = 10_000
     """Of the handshake era, together."""

@@ -11,7 +11,9 @@ from pegboard.gateway.exchange import RpcError
 
 __all__ = [
     "MOST_LEVELS",
+    "MOST_VALUES",
     "PING",
+    "BodyTooLargeError",
     "RequestId",
     "as_event",
     "closing_error",
@@ -31,6 +33,12 @@ RequestId = str | int
 MOST_LEVELS = 200
 """How deep a message may be nested."""
 
+MOST_VALUES = 100_000
+"""How many values a message may have, empty lists and objects counted twice.
+
+Each costs much more memory and time than its bytes.
+"""
+
 PING = b": ping\r\n\r\n"
 """What is sent on an event stream to keep it open; it says nothing."""
 
@@ -38,12 +46,19 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
+class BodyTooLargeError(Exception):
+    """A message brings along more than is taken."""
+
+
 def read_json(body: bytes) -> Any:
     """Return what a body says.
 
     Raises:
+        BodyTooLargeError: when it has too many values.
         RpcError: when it is no JSON, or nested too deeply.
     """
+    if _marks_in(body) > MOST_VALUES and _has_too_many_values(body):
+        raise BodyTooLargeError(f"Request body has more than {MOST_VALUES} values")
     try:
         value = _decode(body)
     except (ValueError, RecursionError):  # msgspec's errors, and broken UTF-8, are ValueErrors
@@ -118,6 +133,19 @@ def encode(value: object) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair, which JSON can say only as an escape.
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _marks_in(text: bytes) -> int:
+    """Count what stands before every value but the first; in a text, it may mean nothing."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _has_too_many_values(body: bytes) -> bool:
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # A value has two strings at most, its key and itself, and a string two quotes.
+    if unescaped.count(b'"') > 4 * MOST_VALUES:
+        return True
+    return _marks_in(b"".join(unescaped.split(b'"')[::2])) > MOST_VALUES
 
 
 def _is_shallow(value: object) -> bool:

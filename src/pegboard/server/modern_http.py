@@ -146,7 +146,9 @@ class ModernHttp:
                     status = _status(error) if self._desk.gateway.is_ready else 503
                     answer = error_message(exchange.id, error)
                     headers = _headers(error)
-            if not stream.is_abandoned:
+            if stream.is_abandoned:
+                await stream.break_off()
+            else:
                 answer = answer or error_message(exchange.id, closing_error())
                 await stream.finish(status, answer, headers=headers)
         finally:

@@ -22,10 +22,11 @@ class ResponseStream:
     It is the `Channel` of its request: notifications go where the answer goes.
     """
 
-    __slots__ = ("_is_over", "_is_stream", "_lock", "_request", "is_abandoned", "scope")
+    __slots__ = ("_headers", "_is_over", "_is_stream", "_lock", "_request", "is_abandoned", "scope")
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
         self._request = request
+        self._headers = tuple(headers)
         self._is_stream = False
         self._is_over = False
         self._lock = anyio.Lock(fast_acquire=True)
@@ -43,6 +44,10 @@ class ResponseStream:
         """Stop the work, since nobody waits for its result."""
         self._is_over = self.is_abandoned = True
         self.scope.cancel()
+
+    def client_left(self) -> None:
+        """Take note that the client closed its connection: in this era, it wants no more."""
+        self.abandon()
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification ahead of the answer."""
@@ -70,19 +75,32 @@ class ResponseStream:
             else:
                 await self._request.answer_json(status, message, headers=headers)
 
+    async def break_off(self) -> None:
+        """Send no answer; a client that is there all the same was not to wait for one any more."""
+        async with self._lock:
+            if self._is_stream:
+                await self._send(b"", is_last=True)
+            else:
+                words = "This credential is not accepted any more"
+                await self._request.refuse(401, RpcError(INVALID_REQUEST, words))
+
     async def _send_part(self, event: bytes) -> None:
         async with self._lock:
             if self._is_over:
                 return
             with anyio.move_on_after(SLOWEST_READER) as patience:
-                if not self._is_stream:
-                    self._is_stream = self._request.is_answered = True
-                    await self._request.send(
-                        {"type": "http.response.start", "status": 200, "headers": EVENT_STREAM}
-                    )
+                await self._begin()
                 await self._send(event, is_last=False)
             if patience.cancelled_caught:
                 self.abandon()
+
+    async def _begin(self) -> None:
+        if not self._is_stream:
+            self._is_stream = self._request.is_answered = True
+            headers = [*EVENT_STREAM, *self._headers]
+            await self._request.send(
+                {"type": "http.response.start", "status": 200, "headers": headers}
+            )
 
     async def _send(self, event: bytes, *, is_last: bool) -> None:
         await self._request.send(

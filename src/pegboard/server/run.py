@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
 from pegboard.errors import AuthenticationFailedError
 from pegboard.gateway import Face, Gateway
+from pegboard.server.announcing import announce
 from pegboard.server.app import App
 from pegboard.server.authentication import Reception
 from pegboard.server.hosts import Hosts
 from pegboard.server.http_request import HttpRequest
 from pegboard.server.http_server import HttpServer, listen_on
-from pegboard.server.reloading import FileFollower, reload_hub
+from pegboard.server.owner import Owner
+from pegboard.server.owners_desk import OwnersDesk
+from pegboard.server.reloading import FileFollower, Reloading
 from pegboard.server.serving import ServeOptions, Serving, open_serving
 from pegboard.server.signals import Ending, watch_signals
 from pegboard.server.stdio import serve_stdio
@@ -56,21 +59,26 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 "authenticate", "refused", reason=error.reason, source=request.source
             )
 
-        reception = Reception(authenticator, settings=settings, on_refusal=on_refusal)
+        owner = Owner()
+        reception = Reception(authenticator, settings=settings, on_refusal=on_refusal, owner=owner)
         app = App(
             serving.desk,
             reception=reception,
             hosts=_hosts(options, settings),
             limits=options.limits,
             surface=options.surface,
+            owners_desk=OwnersDesk(serving.hub, opening=serving.opening, owner=owner),
         )
         server = HttpServer(app, limits=options.limits)
-        address = f"http://{_shown(options.host)}:{listener.getsockname()[1]}"
+        port: int = listener.getsockname()[1]
+        address = f"http://{_shown(options.host)}:{port}"
+        announcing = partial(announce, port=port, opening=serving.opening, ending=ending)
         async with app.open(), anyio.create_task_group() as tasks:
             tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, address))
             tasks.start_soon(server.close_slow_connections)
             tasks.start_soon(_end, ending, app, server, options)
             tasks.start_soon(_tell_of_calls, ending, serving.gateway)
+            tasks.start_soon(announcing, owner, options)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
     if serving.opening.error is not None:
@@ -88,8 +96,10 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
     wire = StdioWire(*descriptors)
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, ""))
-        tasks.start_soon(_cancel_at, ending.asked, tasks.cancel_scope)
-        await serve_stdio(serving.desk, wire, face=Face(surface=options.surface))
+        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
+        tasks.start_soon(_tell_of_calls, ending, serving.gateway)
+        tasks.start_soon(_drain, ending, serving.gateway, options, drained := anyio.Event())
+        await serve_stdio(serving.desk, wire, face=Face(surface=options.surface), drained=drained)
         tasks.cancel_scope.cancel()
     if serving.opening.error is not None:
         raise serving.opening.error
@@ -99,15 +109,18 @@ async def _live(
     serving: Serving, ending: Ending, options: ServeOptions, on_up: Callable[[], object]
 ) -> None:
     """Start the servers, then follow the signals and the file."""
+    reloading = Reloading(serving.hub, options.config)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_signals, ending, partial(reload_hub, serving.hub))
+        tasks.start_soon(watch_signals, ending, reloading.ask)
         follower = await anyio.to_thread.run_sync(FileFollower, options.config)
+        await anyio.to_thread.run_sync(reloading.note_settings)
         await serving.opening.run()
         if serving.opening.error is not None:
             ending.ask()
             return
         on_up()
-        await follower.follow(serving.hub)
+        tasks.start_soon(reloading.run)
+        await follower.follow(reloading.ask)
 
 
 async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptions) -> None:
@@ -123,6 +136,14 @@ async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptio
     server.end(at_once=ending.pressed.is_set())
     await ending.pressed.wait()
     server.end(at_once=True)
+
+
+async def _drain(
+    ending: Ending, gateway: Gateway, options: ServeOptions, drained: anyio.Event
+) -> None:
+    await ending.asked.wait()
+    await gateway.drain(options.drain_seconds)
+    drained.set()
 
 
 async def _tell_of_calls(ending: Ending, gateway: Gateway) -> None:

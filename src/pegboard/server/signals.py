@@ -1,7 +1,7 @@
 """Signals: what whoever runs the process wants of it."""
 
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 
@@ -25,11 +25,11 @@ class Ending:
         (self.pressed if self.asked.is_set() else self.asked).set()
 
 
-async def watch_signals(ending: Ending, on_hangup: Callable[[], Awaitable[None]]) -> None:
+async def watch_signals(ending: Ending, on_hangup: Callable[[], object]) -> None:
     """Hear the signals of this process for as long as this runs."""
     with anyio.open_signal_receiver(*_WATCHED) as signals:
         async for it in signals:
             if it == _HANGUP:
-                await on_hangup()
+                on_hangup()
             else:
                 ending.ask()

@@ -30,12 +30,12 @@ PING_EVERY = 15.0
 WAITING = 100
 """So many messages of a client may wait; whoever sends more waits with them."""
 
-Owner = tuple[str, str]
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class _Session(NamedTuple):
-    owner: Owner
+    caller: tuple[str, str]
+    account: tuple[str, str, str]
     incoming: Incoming
     scope: anyio.CancelScope
 
@@ -72,21 +72,26 @@ class SseHttp:
         if request.method != "GET":
             await request.answer(405, headers=[(b"allow", b"GET")])
             return
-        owner = _owner_of(request)
-        if not self._has_room(owner):
-            await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
-            return
         name = uuid4().hex
-        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
-        outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
         conversation = Conversation(
             self._desk, session=f"sse-{name}", principal=request.principal, face=request.face
         )
+        try:
+            await self._desk.admit(conversation.client)
+        except RpcError as error:
+            await request.refuse(404 if self._desk.gateway.is_ready else 503, error)
+            return
+        if not self._has_room(request.account):
+            await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
+            return
+        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
+        outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
         with to_us, from_us, anyio.CancelScope() as scope:
-            self._sessions[name] = _Session(owner, to_us, scope)
+            self._sessions[name] = _Session(request.caller, request.account, to_us, scope)
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_cancel_when_gone, request, scope)
+                    tasks.start_soon(self._cancel_when_refused, request, scope)
                     tasks.start_soon(self._say_all, request, name, from_us)
                     await conversation.run(incoming, outgoing)
             finally:
@@ -106,7 +111,7 @@ class SseHttp:
             return
         asked = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
         session = self._sessions.get(asked[0])
-        if session is None or session.owner != _owner_of(request):
+        if session is None or session.caller != request.caller:
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
         body = await request.body(at_most=self._limits.body)
@@ -141,24 +146,25 @@ class SseHttp:
         while True:
             await request.send({"type": "http.response.body", "body": event, "more_body": True})
             event = PING
-            with anyio.move_on_after(PING_EVERY) as pause:
+            with anyio.move_on_after(PING_EVERY):
                 message = (await from_us.receive()).message
                 event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
-            if pause.cancelled_caught and not await self._reception.still_admits(request):
-                self._sessions[name].scope.cancel()
 
-    def _has_room(self, owner: Owner) -> bool:
+    async def _cancel_when_refused(self, request: HttpRequest, scope: anyio.CancelScope) -> None:
+        # By the clock: on a stream that is never silent, nobody would ever look.
+        while not scope.cancel_called:
+            await anyio.sleep(PING_EVERY)
+            if not await self._reception.still_admits(request):
+                scope.cancel()
+
+    def _has_room(self, account: tuple[str, str, str]) -> bool:
         limits, sessions = self._limits, self._sessions.values()
         if len(sessions) >= limits.sessions:
             return False
-        return sum(it.owner == owner for it in sessions) < limits.sessions_per_principal
+        return sum(it.account == account for it in sessions) < limits.sessions_per_principal
 
 
 async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-def _owner_of(request: HttpRequest) -> Owner:
-    return request.principal.tenant, request.principal.subject

@@ -13,11 +13,10 @@ from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
     INVALID_REQUEST,
-    PARSE_ERROR,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
@@ -30,7 +29,13 @@ from pegboard.gateway.exchange import Exchange, Face, RpcError
 from pegboard.model.principal import LOCAL
 from pegboard.server.conversation import INLINE, Context, Conversation, Params, SessionChannel
 from pegboard.server.front_desk import FrontDesk
-from pegboard.server.messages import encode, read_json
+from pegboard.server.messages import (
+    BodyTooLargeError,
+    encode,
+    error_message,
+    is_request_id,
+    read_json,
+)
 from pegboard.server.modern import answer_modern, client_of, refusal_of
 from pegboard.server.stdio_wire import StdioWire
 
@@ -43,18 +48,37 @@ GRACE = 2.0
 
 _SESSION = "stdio"
 _NEVER_ENDS = "subscriptions/listen"
+_PROBE = "server/discover"
+"""Clients of both eras may begin with it, to see whom they talk to."""
 
 
-async def serve_stdio(desk: FrontDesk, wire: StdioWire, *, face: Face | None = None) -> None:
-    """Answer the one client at the other end, until it closes its end."""
+async def serve_stdio(
+    desk: FrontDesk,
+    wire: StdioWire,
+    *,
+    face: Face | None = None,
+    drained: anyio.Event | None = None,
+) -> None:
+    """Answer the one client at the other end, until it closes its end.
+
+    Args:
+        desk: what answers.
+        wire: how the client is reached.
+        face: what it is shown.
+        drained: set when all that is to be answered still is; what is not written yet is, then.
+    """
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
     client = _Client(desk, Face() if face is None else face)
     unanswered = _Unanswered()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, wire, to_us, unanswered)
-        tasks.start_soon(_write, wire, from_us, unanswered)
-        await client.run(incoming, outgoing)
+    async with anyio.create_task_group() as around:
+        if drained is not None:
+            around.start_soon(_leave, drained, unanswered, around.cancel_scope)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, wire, to_us, unanswered)
+            tasks.start_soon(_write, wire, from_us, unanswered)
+            await client.run(incoming, outgoing)
+        around.cancel_scope.cancel()
 
 
 class _Client:
@@ -69,14 +93,7 @@ class _Client:
         read: MemoryObjectReceiveStream[SessionMessage | Exception],
         write: MemoryObjectSendStream[SessionMessage],
     ) -> None:
-        async def on_broken_line(error: Exception) -> None:
-            del error
-            said = ErrorData(code=PARSE_ERROR, message="Parse error")
-            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=said)))
-
-        dispatcher = JSONRPCDispatcher[TransportContext](
-            read, write, inline_methods=INLINE, on_stream_exception=on_broken_line
-        )
+        dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=INLINE)
         self._conversation.begin(dispatcher)
         try:
             await dispatcher.run(self._on_request, self._on_notify)
@@ -85,9 +102,10 @@ class _Client:
 
     async def _on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
         is_modern = method != "initialize" and _is_enveloped(params)
-        if self._is_modern is None:
-            self._is_modern = is_modern
-        if self._is_modern:
+        era = is_modern if self._is_modern is None else self._is_modern
+        if method != _PROBE:
+            self._is_modern = era
+        if era:
             return await self._answer_modern(context, method, params)
         if is_modern:
             raise MCPError(
@@ -168,15 +186,49 @@ async def _read(
 ) -> None:
     with to_us:
         async for line in wire.lines():
-            try:
-                message = jsonrpc_message_adapter.validate_python(read_json(line), by_name=False)
-            except (RpcError, ValidationError) as error:
-                if line.strip():
-                    await to_us.send(error)
+            if not line.strip():
                 continue
-            unanswered.add(message)
-            await to_us.send(SessionMessage(message))
+            value: Any = None
+            try:
+                value = read_json(line)
+                message = _message(value)
+            except BodyTooLargeError as error:
+                await _refuse(wire, value, RpcError(INVALID_REQUEST, str(error)))
+            except RpcError as error:
+                await _refuse(wire, value, error)
+            else:
+                unanswered.add(message)
+                await to_us.send(SessionMessage(message))
         await unanswered.wait(GRACE)
+
+
+def _message(value: Any) -> JSONRPCMessage:
+    words = "A line must be a single JSON-RPC request, notification or response object"
+    try:
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError:
+        raise RpcError(INVALID_REQUEST, words) from None
+    if isinstance(message, JSONRPCNotification) and "id" in value:
+        # That the id is null makes it no notification: whoever sent it waits for an answer.
+        raise RpcError(INVALID_REQUEST, words)
+    return message
+
+
+async def _refuse(wire: StdioWire, value: Any, error: RpcError) -> None:
+    """Answer to what is no message; with its id if it was to be a request."""
+    match value:
+        # Of what was to be a response, the id is one of ours: it may be that of a request, too.
+        case {"method": _, "id": named} if is_request_id(named):
+            request_id = named
+        case _:
+            request_id = None
+    await wire.write(error_message(request_id, error) + b"\n")
+
+
+async def _leave(drained: anyio.Event, unanswered: _Unanswered, scope: anyio.CancelScope) -> None:
+    await drained.wait()
+    await unanswered.wait(GRACE)
+    scope.cancel()
 
 
 async def _write(

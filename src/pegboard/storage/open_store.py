@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -75,17 +74,26 @@ def scheme_of(url: str) -> str:
 
 def _opener(scheme: str, url: str) -> Opener:
     home = _HOMES.get(scheme)
-    if home is not None:
-        try:
-            return cast("Opener", import_module(home).open_url)
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("psycopg"):
-                raise
-            raise StorageError(
-                f"Stores of the kind `{scheme}` need {error.name!r}: "
-                "`pip install 'pegboard[postgres]'`.",
-                url=without_password(url),
-            ) from error
+    return _plugged_in(scheme, url) if home is None else _built_in(home, scheme, url)
+
+
+def _built_in(home: str, scheme: str, url: str) -> Opener:
+    try:
+        return cast("Opener", import_module(home).open_url)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("psycopg"):
+            raise
+        raise StorageError(
+            f"Stores of the kind `{scheme}` need {error.name!r}: "
+            "`pip install 'pegboard[postgres]'`.",
+            url=without_password(url),
+        ) from error
+
+
+def _plugged_in(scheme: str, url: str) -> Opener:
+    # Only here: it takes longer to import than a store to open.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
     for plugin in entry_points(group=ENTRY_POINTS, name=scheme):
         try:
             return plugin.load()

@@ -89,6 +89,10 @@ class KeyValues(Protocol):
         """Return everything, in the order of the keys."""
         ...
 
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order, without reading the values."""
+        ...
+
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision; durable on return.
 

@@ -240,6 +240,11 @@ class MemoryValues:
         with self._store.shelf() as shelf:
             return {key: _stored(it) for key, it in sorted(shelf.room(self._name).items())}
 
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order."""
+        with self._store.shelf() as shelf:
+            return sorted(shelf.room(self._name))
+
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision."""
         text = _text(key, value)

@@ -25,6 +25,7 @@ class ValuesContract(OpensStores):
         values = store.namespace("pins")
         assert values.get("a") is None
         assert dict(values.items()) == {}
+        assert values.keys() == []
         assert values.delete(["a"]) == 0
         assert values.delete([]) == 0
         assert store.namespaces() == []
@@ -64,6 +65,14 @@ class ValuesContract(OpensStores):
         keys = ["b", "a", "B", "é", "a b", "10", "9", "z", "\N{PUSHPIN}", "\uffee", "a!"]
         store.namespace("pins").put_many(dict.fromkeys(keys, 1))
         assert list(store.namespace("pins").items()) == sorted(keys)
+
+    def test_keys_are_those_of_the_items_in_the_same_order(self, store: Store, twin: Store) -> None:
+        keys = ["b", "a", "B", "é", "a b", "10", "9", "z", "\N{PUSHPIN}", "\uffee", "a!"]
+        store.namespace("pins").put_many(dict.fromkeys(keys, 1))
+        store.namespace("other").put("c", 1)
+        assert twin.namespace("pins").keys() == sorted(keys)
+        store.namespace("pins").delete(keys[1:])
+        assert twin.namespace("pins").keys() == ["b"]
 
     def test_namespaces_know_nothing_of_each_other(self, store: Store) -> None:
         one, other = store.namespace("one"), store.namespace("other")

@@ -1,32 +1,48 @@
-"""Upstreams: everything about the servers we call."""
+"""Upstreams: everything about the servers we call.
 
-from pegboard.upstream.call_context import CallContext, LogLevel, OnLog, OnProgress, context_of_call
-from pegboard.upstream.connection import (
-    Connection,
-    Era,
-    Negotiated,
-    ServerState,
-)
-from pegboard.upstream.events import (
-    OnServerEvent,
-    PromptsChanged,
-    ResourcesChanged,
-    ResourceUpdated,
-    ServerDown,
-    ServerEvent,
-    ServerUp,
-)
-from pegboard.upstream.memory import CatalogMemory, FileMemory, NoMemory, Remembered
-from pegboard.upstream.questions import (
-    ALL_KINDS,
-    Question,
-    QuestionKind,
-    QuestionRefusedError,
-    Questions,
-)
-from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
-from pegboard.upstream.store_memory import StoreMemory
-from pegboard.upstream.supervisor import Supervisor
+Names are imported when they are first used: some modules need no MCP SDK, and commands that use
+only those are there at once.
+"""
+
+from typing import TYPE_CHECKING
+
+from pegboard.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pegboard.upstream.call_context import (
+        CallContext,
+        LogLevel,
+        OnLog,
+        OnProgress,
+        context_of_call,
+    )
+    from pegboard.upstream.connection import (
+        Connection,
+        Era,
+        Negotiated,
+        ServerState,
+    )
+    from pegboard.upstream.events import (
+        ElicitationCompleted,
+        OnServerEvent,
+        PromptsChanged,
+        ResourcesChanged,
+        ResourceUpdated,
+        ServerDown,
+        ServerEvent,
+        ServerUp,
+    )
+    from pegboard.upstream.memory import CatalogMemory, FileMemory, NoMemory, Remembered
+    from pegboard.upstream.questions import (
+        ALL_KINDS,
+        Question,
+        QuestionKind,
+        QuestionRefusedError,
+        Questions,
+    )
+    from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
+    from pegboard.upstream.store_memory import StoreMemory
+    from pegboard.upstream.supervisor import Supervisor
 
 __all__ = [
     "ALL_KINDS",
@@ -34,6 +50,7 @@ __all__ = [
     "CallContext",
     "CatalogMemory",
     "Connection",
+    "ElicitationCompleted",
     "Era",
     "FileMemory",
     "LogLevel",
@@ -60,3 +77,39 @@ __all__ = [
     "UpstreamServer",
     "context_of_call",
 ]
+
+_HOMES = {
+    "ALL_KINDS": "questions",
+    "Board": "server",
+    "CallContext": "call_context",
+    "CatalogMemory": "memory",
+    "Connection": "connection",
+    "ElicitationCompleted": "events",
+    "Era": "connection",
+    "FileMemory": "memory",
+    "LogLevel": "call_context",
+    "Negotiated": "connection",
+    "NoMemory": "memory",
+    "OnLog": "call_context",
+    "OnProgress": "call_context",
+    "OnServerEvent": "events",
+    "PromptsChanged": "events",
+    "Question": "questions",
+    "QuestionKind": "questions",
+    "QuestionRefusedError": "questions",
+    "Questions": "questions",
+    "Remembered": "memory",
+    "ResourceUpdated": "events",
+    "ResourcesChanged": "events",
+    "ServerDown": "events",
+    "ServerEvent": "events",
+    "ServerState": "connection",
+    "ServerStatus": "server",
+    "ServerUp": "events",
+    "StoreMemory": "store_memory",
+    "Supervisor": "supervisor",
+    "UpstreamServer": "server",
+    "context_of_call": "call_context",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

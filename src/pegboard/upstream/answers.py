@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
@@ -11,6 +12,9 @@ from pegboard.upstream.failures import UNREADABLE
 from pegboard.upstream.messages import read_message
 
 __all__ = ["Answer", "message_in", "quick_answer", "result_in", "result_of_answer"]
+
+LARGE = 256 * 1024
+"""Answers of more bytes are looked through in a thread, since they may have millions of parts."""
 
 
 class RpcError(msgspec.Struct):
@@ -43,7 +47,7 @@ def quick_answer(body: bytes) -> Answer | None:
     return said if is_answer else None
 
 
-def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
+async def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
     """Return the result that an answer brings.
 
     Raises:
@@ -51,13 +55,20 @@ def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
     """
     if said.error is not None:
         raise MCPError(said.error.code, said.error.message, said.error.data)
-    assert said.result is not None
-    if body.count(b"{") + body.count(b"[") > MOST_LEVELS and _is_too_deep(said.result):
+    result = said.result
+    assert result is not None
+    if body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
+        return result
+    if len(body) <= LARGE:
+        is_too_deep = _is_too_deep(result)
+    else:
+        is_too_deep = await run_sync(_is_too_deep, result, abandon_on_cancel=True)
+    if is_too_deep:
         raise MCPError(UNREADABLE.error.code, UNREADABLE.message, UNREADABLE.error.data)
-    return said.result
+    return result
 
 
-def result_in(body: bytes) -> dict[str, Any] | None:
+async def result_in(body: bytes) -> dict[str, Any] | None:
     """Return the result in an answer; ``None`` if it is no answer.
 
     Raises:
@@ -65,7 +76,7 @@ def result_in(body: bytes) -> dict[str, Any] | None:
     """
     said = quick_answer(body)
     if said is not None:
-        return result_of_answer(said, body)
+        return await result_of_answer(said, body)
     match read_message(body):
         case JSONRPCResponse(result=result):
             return result

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
-from pegboard.upstream.calls import CallInFlight, CallsInFlight
+from pegboard.upstream.calls import CallInFlight, CallsInFlight, NobodysQuestionError
 from pegboard.upstream.questions import Question, QuestionKind, QuestionRefusedError, Questions, ask
 
 __all__ = ["Asking"]
@@ -52,6 +52,7 @@ class Asking:
         self._server = config.name
         self._questions = questions
         self.calls: CallsInFlight = calls
+        self._has_warned = False
 
     def callback(self, kind: QuestionKind) -> Any:
         """Return what the SDK calls for a question of a kind; ``None`` if it may not be asked."""
@@ -60,10 +61,15 @@ class Asking:
 
         async def answer(_: ClientRequestContext, params: BaseModel | None = None) -> object:
             asked = _dumped(params) if params is not None else {}
-            owners = self.calls.owners()
-            if owners is None:
+            if self.calls.owners() is None and not self._has_warned:
+                self._has_warned = True
+                context = {"server": self._server, "reason": _WHOSE}
+                logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
+            try:
+                call = await self.calls.asking()
+            except NobodysQuestionError:
                 return _refusal(_WHOSE)
-            return await self._answer(kind, asked, owners[-1] if owners else None)
+            return await self._answer(kind, asked, call)
 
         return answer
 

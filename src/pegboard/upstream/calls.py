@@ -1,6 +1,6 @@
 """The calls that are under way over one session, and to which of them a message belongs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
@@ -9,10 +9,12 @@ import anyio
 
 from pegboard.upstream.call_context import CallContext, told
 
-__all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "reaches"]
+__all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "NobodysQuestionError", "reaches"]
 
 MOST_NOTES = 1000
 """So many notes of one call may wait for a slow client; further ones are dropped."""
+MOST_QUESTIONS = 100
+"""So many may wait until it is known whose they are; further ones are refused."""
 LAST_NOTES = 2.0
 """How many seconds a result waits for the notes that came before it to be delivered."""
 
@@ -20,6 +22,10 @@ _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "
 
 _current: ContextVar["CallInFlight | None"] = ContextVar("call_in_flight", default=None)
 """The call in whose answer a message came, where the transport can tell (over HTTP, in memory)."""
+
+
+class NobodysQuestionError(Exception):
+    """Raised when calls of several clients are under way, and one of them asks."""
 
 
 class CallInFlight:
@@ -52,7 +58,7 @@ class CallInFlight:
         assert self._before is not None
         _current.reset(self._before)
         if self._calls is not None:
-            self._calls.discard(self)
+            self._calls.discard(self, answered=error is None)
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the call is, after everything that was to be told before."""
@@ -101,14 +107,17 @@ class CallsInFlight:
 
     def __init__(self) -> None:
         self._calls: dict[CallInFlight, None] = {}
+        self._undecided: set[_Undecided] = set()
 
     def add(self, call: CallInFlight) -> None:
         """Note that a call began."""
         self._calls[call] = None
 
-    def discard(self, call: CallInFlight) -> None:
-        """Note that a call ended."""
+    def discard(self, call: CallInFlight, *, answered: bool) -> None:
+        """Note that a call ended: with the answer of the server, or because it was given up."""
         self._calls.pop(call, None)
+        for undecided in self._undecided:
+            undecided.take_note(call, answered=answered)
 
     def owners(self) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.
@@ -123,10 +132,54 @@ class CallsInFlight:
             return None
         return list(self._calls)
 
+    async def asking(self) -> "CallInFlight | None":
+        """Return the call that a question just now belongs to; ``None`` if it is of no call.
+
+        When calls of several clients are under way, it has to wait for some to end: a call that
+        the server has answered asks nothing more.
+
+        Raises:
+            NobodysQuestionError: when nobody can tell whose it is.
+        """
+        owners = self.owners()
+        if owners is None:
+            owners = await self._settled(_Undecided(self._calls))
+        return owners[-1] if owners else None
+
+    async def _settled(self, undecided: "_Undecided") -> list[CallInFlight]:
+        if len(self._undecided) >= MOST_QUESTIONS:
+            raise NobodysQuestionError
+        self._undecided.add(undecided)
+        try:
+            await undecided.settled.wait()
+        finally:
+            self._undecided.discard(undecided)
+        if undecided.is_lost:
+            raise NobodysQuestionError
+        return list(undecided.calls)
+
     async def log(self, params: Mapping[str, Any]) -> None:
         """Give a log message of the server to the calls that it may belong to."""
         for call in self.owners() or ():
             await call.logged(params)
+
+
+class _Undecided:
+    """The calls that a question may belong to."""
+
+    def __init__(self, calls: Iterable[CallInFlight]) -> None:
+        self.calls: dict[CallInFlight, None] = dict.fromkeys(calls)
+        self.settled: anyio.Event = anyio.Event()
+        self.is_lost: bool = False
+
+    def take_note(self, call: CallInFlight, *, answered: bool) -> None:
+        if call not in self.calls:
+            return
+        del self.calls[call]
+        # One that was given up may be the one that asks: its question is not to reach another.
+        self.is_lost = self.is_lost or not answered
+        if self.is_lost or len({it.context.client for it in self.calls}) <= 1:
+            self.settled.set()
 
 
 def reaches(level: object, wanted: str | None) -> bool:

@@ -5,16 +5,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
-import msgspec
-
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
-from pegboard.model import Annotations, Step, Tool
+from pegboard.model import Step, Tool
 from pegboard.model.names import name_matcher, nearest_names
 from pegboard.model.naming import NameTable, OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
 from pegboard.upstream.depths import MOST_LEVELS, TOO_DEEP
+from pegboard.upstream.recall import annotations_of, is_usable, lazy_tool_of, permission_of
 
 __all__ = ["CatalogFeed", "Steps", "tool_of"]
 
@@ -64,7 +63,7 @@ class CatalogFeed:
         self._filtered: list[str] = []
         self.conflict: ToolConflictError | None = None
         """The first conflict of names, where those are to be raised."""
-        self._permits = _permission(config)
+        self._permits = permission_of(config)
         self._retired = False
         self._changing = threading.Lock()
 
@@ -125,7 +124,7 @@ class CatalogFeed:
                 left_out[label] = "every tool needs a name of its own"
                 continue
             try:
-                tool = self._understand(original, raw, (names or {}).get(original))
+                tool = self._understand(original, raw, (names or {}).get(original), checked=checked)
             except (PegboardError, TypeError, ValueError) as error:
                 if isinstance(error, ToolConflictError):
                     self.conflict = self.conflict or error
@@ -181,7 +180,7 @@ class CatalogFeed:
         }
 
     def _understand(
-        self, original: str, raw: Mapping[str, Any], given: GivenName | None
+        self, original: str, raw: Mapping[str, Any], given: GivenName | None, *, checked: bool
     ) -> Tool | None:
         if not self._permits(original):
             self._filtered.append(original)
@@ -195,7 +194,8 @@ class CatalogFeed:
         if exposed is None:
             self.contested[original] = raw
             raise ValueError(_TAKEN)
-        return tool_of(raw, exposed, self._config)
+        define = lazy_tool_of if checked and is_usable(raw) else tool_of
+        return define(raw, exposed, self._config)
 
     def _doubt_patterns(self, names: list[str]) -> None:
         """Warn of patterns that no tool matches: most likely they are misspelt."""
@@ -209,6 +209,9 @@ class CatalogFeed:
     def _holds(self, tool: Tool) -> bool:
         return tool.name in self._registry and self._registry.get(tool.name) is tool
 
+    def _is_described(self, name: str) -> bool:
+        return name in self._registry and not self._registry.runs(name)
+
     def _exchange(
         self, wanted: dict[str, Tool], left_out: dict[str, str], *, checked: bool
     ) -> None:
@@ -221,11 +224,15 @@ class CatalogFeed:
             [BoundTool(tool, self._steps(it, tool), checked=checked) for it, tool in fresh.items()],
             on_conflict=self._on_conflict,
             on_error="report",
-            # Only what is still ours: somebody may have been allowed to override it.
             replacing=[
-                before[it].name
-                for it in (*gone, *fresh)
-                if it in before and self._holds(before[it])
+                # Only what is still ours: somebody may have been allowed to override it.
+                *(
+                    before[it].name
+                    for it in (*gone, *fresh)
+                    if it in before and self._holds(before[it])
+                ),
+                # What can be called goes before what is only described.
+                *(tool.name for tool in fresh.values() if self._is_described(tool.name)),
             ],
             **self._policies,
         )
@@ -272,28 +279,16 @@ def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
             f"A schema of tool {name!r} is nested too deeply: a server's answer is read to "
             f"{MOST_LEVELS} levels. Let the server give a flatter one, or a `$ref`."
         )
-    try:
-        hints = cast("dict[str, Any]", raw.get("annotations") or {})
-        annotations = msgspec.convert({"title": raw.get("title"), **hints}, Annotations)
-    except (TypeError, msgspec.ValidationError):
-        # Hints that make no sense are no reason to do without the tool.
-        annotations = Annotations()
     return Tool(
         name=name,
         description=raw.get("description") or "",
         input_schema=raw.get("inputSchema") or {},
         output_schema=raw.get("outputSchema"),
-        annotations=annotations,
+        annotations=annotations_of(raw),
         server=config.name,
         tags=config.tags,
         category=config.category,
     )
-
-
-def _permission(config: ServerConfig) -> Callable[[str], bool]:
-    allowed = name_matcher("allow", config.allow)
-    denied = name_matcher("deny", config.deny)
-    return lambda name: allowed(name) and not denied(name)
 
 
 def _useless_patterns(config: ServerConfig, names: list[str]) -> Iterator[str]:

@@ -31,11 +31,12 @@ Greeting = Literal["ask", "trust", "legacy"]
 """How a session begins: ``ask`` what the server speaks and offers, ``trust`` the configuration if
 it names the protocol, or shake hands as with the ``legacy`` server that it was."""
 
-Changed = Literal["tools", "resources", "prompts", "resource"]
-"""Which list of a server is not what it was; or one resource that somebody watches."""
+Changed = Literal["tools", "resources", "prompts", "resource", "elicitation"]
+"""Which list of a server is not what it was; or one resource that somebody watches; or that a page
+has been visited that somebody was asked to visit."""
 
 OnChanged = Callable[[Changed, str], None]
-"""Told what is not what it was; of a resource, its URI."""
+"""Told what is not what it was; of a resource, its URI; of a page, the id of the question."""
 
 
 class ServerState(StrEnum):

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 __all__ = [
+    "ElicitationCompleted",
     "OnServerEvent",
     "PromptsChanged",
     "ResourceUpdated",
@@ -47,7 +48,22 @@ class ResourceUpdated(msgspec.Struct, frozen=True):
     uri: str
 
 
-ServerEvent: TypeAlias = ServerUp | ServerDown | ResourcesChanged | PromptsChanged | ResourceUpdated
+class ElicitationCompleted(msgspec.Struct, frozen=True):
+    """Somebody who was asked to visit a page has done there what they were asked for."""
+
+    server: str
+    id: str
+    """What the server called the question."""
+
+
+ServerEvent: TypeAlias = (
+    ServerUp
+    | ServerDown
+    | ResourcesChanged
+    | PromptsChanged
+    | ResourceUpdated
+    | ElicitationCompleted
+)
 
 OnServerEvent: TypeAlias = Callable[[ServerEvent], object]
 """Told at once, on the event loop of the hub: it must not block, nor wait for a server."""

@@ -1,6 +1,5 @@
 """Memory: what servers offered when last seen, so that they need not be started to ask."""
 
-import hashlib
 import logging
 import os
 import tempfile
@@ -11,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 import platformdirs
 
-from pegboard.config import ServerConfig
 from pegboard.upstream.connection import Negotiated
+from pegboard.upstream.memory_key import memory_key
 
 __all__ = ["CatalogMemory", "FileMemory", "NoMemory", "Remembered", "memory_key"]
 
@@ -86,25 +85,6 @@ class FileMemory:
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}.json"
-
-
-def memory_key(config: ServerConfig) -> str:
-    """Return a key that changes with whatever may change the tools, and shows no secret."""
-    identity = (
-        config.name,
-        config.transport,
-        config.command,
-        config.args,
-        dict(config.env),
-        config.cwd,
-        config.url,
-        dict(config.headers),
-        # Who asks may decide what is offered.
-        config.bearer_token,
-        None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
-    )
-    # Not JSON: an environment may hold text that is no Unicode.
-    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _default_directory() -> Path:

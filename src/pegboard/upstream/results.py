@@ -9,6 +9,9 @@ from pegboard.model import Content, Other, ToolResult
 
 __all__ = ["result_of"]
 
+MOST_BLOCKS = 10_000
+"""So many parts of content one result may have: each is looked at, and everybody else waits."""
+
 
 def result_of(raw: Mapping[str, Any]) -> ToolResult:
     """Return the answer to `tools/call` as a ToolResult that keeps everything.
@@ -17,8 +20,11 @@ def result_of(raw: Mapping[str, Any]) -> ToolResult:
         TypeError, ValueError: when it is no such answer.
     """
     structured = raw.get("structuredContent")
+    blocks = raw.get("content") or ()
+    if len(blocks) > MOST_BLOCKS:
+        raise ValueError(f"It has {len(blocks)} content blocks, and {MOST_BLOCKS} are the most.")
     return ToolResult(
-        content=tuple(_block(block) for block in raw.get("content") or ()),
+        content=tuple(_block(block) for block in blocks),
         structured_content=structured,
         is_error=bool(raw.get("isError")),
         meta=raw.get("_meta") or {},

@@ -25,6 +25,7 @@ from pegboard.upstream.catalog_feed import CatalogFeed
 from pegboard.upstream.client_connections import IDLE, ClientConnections
 from pegboard.upstream.connection import Changed, Connection, Era, Reports, ServerState, Session
 from pegboard.upstream.events import (
+    ElicitationCompleted,
     PromptsChanged,
     ResourcesChanged,
     ResourceUpdated,
@@ -431,6 +432,8 @@ class UpstreamServer:
                 self._around.announce(PromptsChanged(name))
             case "resource":
                 self._around.announce(ResourceUpdated(name, uri))
+            case "elicitation":
+                self._around.announce(ElicitationCompleted(name, uri))
 
     def _turned_to(self, state: ServerState) -> None:
         is_up = state == ServerState.READY

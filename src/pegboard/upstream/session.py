@@ -25,6 +25,7 @@ from pegboard.upstream.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.questions import Questions
 from pegboard.upstream.shortcut import Shortcut
+from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.translate import error_of
 from pegboard.upstream.transport import OpenTransport, open_transport
 from pegboard.upstream.watched import WatchedResources
@@ -62,7 +63,7 @@ _NOTHING = CallContext()
 
 
 @asynccontextmanager
-async def open_session(
+async def open_session(  # noqa: PLR0913 - a session is told all of it
     config: ServerConfig,
     *,
     pool: HttpPool,
@@ -70,13 +71,16 @@ async def open_session(
     questions: Questions,
     on_lost: Callable[[str], None],
     on_changed: OnChanged,
+    grace: float = GRACE,
 ) -> AsyncGenerator["SdkSession"]:
     """Connect, shake hands in the era the server speaks, and disconnect at the end.
+
+    A process has ``grace`` seconds to end by itself.
 
     Raises:
         UpstreamError: when connecting failed, saying why.
     """
-    opened = open_transport(config, pool=pool, on_lost=on_lost)
+    opened = open_transport(config, pool=pool, on_lost=on_lost, grace=grace)
     calls = CallsInFlight()
     asking = Asking(config, questions, calls)
     client = Client(
@@ -391,6 +395,8 @@ async def _receive(calls: CallsInFlight, on_changed: OnChanged, message: Incomin
         on_changed(changed, "")
     elif isinstance(message, types.ResourceUpdatedNotification):
         on_changed("resource", str(message.params.uri))
+    elif isinstance(message, types.ElicitCompleteNotification):
+        on_changed("elicitation", message.params.elicitation_id)
     elif isinstance(message, types.LoggingMessageNotification):
         logged = message.params.model_dump(by_alias=True, mode="json", exclude_unset=True)
         await calls.log(logged)

@@ -7,13 +7,11 @@ import msgspec
 
 from pegboard.storage import Store
 from pegboard.upstream.memory import Remembered
+from pegboard.upstream.memory_key import SERVERS
 
 __all__ = ["StoreMemory"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
-
-SERVERS = "servers"
-"""The namespace of the store in which they are kept."""
 
 
 class StoreMemory:

@@ -1,8 +1,10 @@
 """Supervisor: owns all servers of a hub, from the first start to the last stop."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -10,6 +12,7 @@ import anyio.to_thread
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
+from pegboard.upstream.arrivals import Arrivals
 from pegboard.upstream.events import OnServerEvent, ServerEvent
 from pegboard.upstream.memory import Remembered
 from pegboard.upstream.nursery import PATIENCE, Nursery
@@ -48,6 +51,8 @@ class Supervisor:
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
         self._subscribers: tuple[tuple[OnServerEvent], ...] = ()
+        self._arrivals = Arrivals(board.names)
+        self._opened = 0.0
         self._replacing = anyio.Lock()
         self._replacement: anyio.CancelScope | None = None
 
@@ -56,10 +61,11 @@ class Supervisor:
         """Where the servers live."""
         return self._nursery
 
-    async def open(self, configs: Iterable[ServerConfig]) -> None:
+    async def open(self, configs: Iterable[ServerConfig], *, wait: bool = True) -> None:
         """Put what is remembered on the board, start whoever has to be, and wait for those.
 
-        A server that cannot be started is no error here; its status says why.
+        A server that cannot be started is no error here; its status says why. For ``wait`` see
+        `replace`.
         """
         for server in self.servers.values():
             # From an earlier opening, perhaps on an event loop that is gone.
@@ -68,6 +74,8 @@ class Supervisor:
         self._pool = None
         await self._nursery.open()
         self._replacing = anyio.Lock()
+        self._arrivals = Arrivals(self._board.names)
+        self._opened = monotonic()
         self._surroundings = Surroundings(
             nursery=self._nursery,
             starts=anyio.CapacityLimiter(self._max_starts),
@@ -75,7 +83,7 @@ class Supervisor:
             questions=self._questions.asked_as_guests_of(self._nursery),
             announce=self._announce,
         )
-        await self.replace(configs)
+        await self.replace(configs, wait=wait)
 
     async def close(self) -> None:
         """Stop all servers at once; from any task or loop, any number of times.
@@ -91,27 +99,66 @@ class Supervisor:
             await server.leave(_CLOSED)
             server.feed.retire()
 
-    async def replace(self, configs: Iterable[ServerConfig]) -> None:
+    async def replace(self, configs: Iterable[ServerConfig], *, wait: bool = True) -> None:
         """Have exactly these servers: stop the others, start the new ones, leave the rest alone.
 
         A caller who is cancelled leaves; the servers are replaced all the same.
+
+        Args:
+            configs: of the servers.
+            wait: until each new one is up or has failed; then their tools are on the board in the
+                order of the configuration. Otherwise they come as soon as their server is up.
 
         Raises:
             NotConnectedError: when everything was closed meanwhile.
         """
         wanted = {config.name: config for config in configs}
-        await self._nursery.see_through(lambda: self._replace_alone(wanted))
+        done = await self._nursery.see_through(lambda: self._replace_alone(wanted, in_order=wait))
+        if wait:
+            around = self._surroundings
+            await self._nursery.at_home(done.wait)
+            if around is None or around is not self._surroundings:
+                raise _closed_meanwhile()
 
-    async def _replace_alone(self, wanted: dict[str, ServerConfig]) -> None:
+    async def arrived(self, servers: Iterable[str], *, until: float = math.inf) -> None:
+        """Wait until these servers are up or have failed, since they were configured.
+
+        Args:
+            servers: their names.
+            until: how many seconds after all of this was opened nobody is waited for any more.
+        """
+        awaited = [self.servers[name] for name in servers if name in self.servers]
+
+        async def wait() -> None:
+            with anyio.move_on_after(self._opened + until - monotonic()):
+                await self._arrivals.over(awaited)
+
+        if awaited:
+            await self._nursery.at_home(wait)
+
+    def newcomers(self, tool: str = "") -> list[str]:
+        """Return the servers that nobody knows yet because they are still starting.
+
+        Args:
+            tool: only those that might have a tool of this name.
+        """
+        return [
+            it.config.name
+            for it in self._arrivals.newcomers()
+            if self.servers.get(it.config.name) is it
+            and (not tool or self._arrivals.may_have(it, tool))
+        ]
+
+    async def _replace_alone(
+        self, wanted: dict[str, ServerConfig], *, in_order: bool
+    ) -> anyio.Event:
         async with self._replacing:
             if self._surroundings is not None:
                 with anyio.CancelScope() as self._replacement:
-                    await self._replace(wanted)
-                if not self._replacement.cancelled_caught:
-                    return
-        raise NotConnectedError("The hub was closed meanwhile.", server="")
+                    return await self._replace(wanted, in_order=in_order)
+        raise _closed_meanwhile()
 
-    async def _replace(self, wanted: dict[str, ServerConfig]) -> None:
+    async def _replace(self, wanted: dict[str, ServerConfig], *, in_order: bool) -> anyio.Event:
         leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
         for server in leaving:
             del self.servers[server.config.name]
@@ -120,28 +167,35 @@ class Supervisor:
         # In the order of the configuration, whoever was there before.
         known = {**self.servers, **{it.config.name: it for it in fresh}}
         self.servers = {name: known[name] for name in wanted}
-        memories = await anyio.to_thread.run_sync(self._recall, [it.key for it in fresh])
         async with anyio.create_task_group() as group:
             # First, because one that comes back changed might want the same port.
             for server in leaving:
                 group.start_soon(_leave, server, _REMOVED)
-        async with anyio.create_task_group() as group:
-            for server in fresh:
-                if not server.config.enabled:
-                    continue
+        for server in fresh:
+            if server.config.enabled:
+                # One after the other: what all of them remember is large while it is being read.
+                memories = await anyio.to_thread.run_sync(self._recall, [server.key])
                 if server.key in memories:
                     server.recall(memories[server.key])
-                if not (server.config.lazy and server.is_known):
-                    server.hold()
-                    group.start_soon(_start, server)
-        # In the order of the configuration, whoever was faster.
-        for server in fresh:
-            await server.release()
-        if leaving:
-            await self._retry_contested()
+        arriving = [
+            it for it in fresh if it.config.enabled and not (it.config.lazy and it.is_known)
+        ]
+        arrivals, done = self._arrivals, anyio.Event()
+        arrivals.announce(arriving)
+
+        async def bring() -> None:
+            try:
+                await arrivals.bring(arriving, in_order=in_order)
+                if leaving:
+                    await self._retry_contested()
+            finally:
+                done.set()
+
+        self._nursery.start_soon(bring)
+        return done
 
     async def _retry_contested(self) -> None:
-        for server in self.servers.values():
+        for server in list(self.servers.values()):
             try:
                 await server.retry_contested()
             except PegboardError as error:
@@ -212,17 +266,13 @@ class Supervisor:
                 await pool.close()
 
 
-async def _start(server: UpstreamServer) -> None:
-    try:
-        await server.start()
-    except PegboardError:
-        # Logged where it happened, and shown in the server's status.
-        return
-
-
 async def _leave(server: UpstreamServer, reason: str) -> None:
     try:
         await server.leave(reason)
     except Exception:
         name = server.config.name
         logger.exception("stop_failed: server %r", name, extra={"server": name})
+
+
+def _closed_meanwhile() -> NotConnectedError:
+    return NotConnectedError("The hub was closed meanwhile.", server="")

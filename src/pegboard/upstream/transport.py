@@ -14,6 +14,7 @@ from pegboard.upstream.http.client import HttpPool, http_transport, sse_transpor
 from pegboard.upstream.http.direct import direct_to
 from pegboard.upstream.log_secrets import hide_secrets_of
 from pegboard.upstream.stdio.exchanges import PipeExchanges
+from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.stdio.transport import stdio_transport
 
 __all__ = ["OpenTransport", "open_transport"]
@@ -31,16 +32,24 @@ class OpenTransport(msgspec.Struct, frozen=True):
 
 
 def open_transport(
-    config: ServerConfig, *, pool: HttpPool, on_lost: Callable[[str], None]
+    config: ServerConfig,
+    *,
+    pool: HttpPool,
+    on_lost: Callable[[str], None],
+    grace: float = GRACE,
 ) -> OpenTransport:
-    """Return the transport of a server; nothing is opened before it is entered."""
+    """Return the transport of a server; nothing is opened before it is entered.
+
+    A process has ``grace`` seconds to end once its input is closed.
+    """
     hide_secrets_of(config)
     match config.transport:
         case "memory":
             return OpenTransport(config.server)
         case "stdio":
             exchanges = PipeExchanges()
-            return OpenTransport(_stdio(config, on_lost, exchanges), direct=exchanges)
+            streams = _stdio(config, on_lost, exchanges, grace=grace)
+            return OpenTransport(streams, direct=exchanges)
         case "websocket":
             # Only few need it, and it needs an extra.
             from pegboard.upstream.websocket import websocket_transport  # noqa: PLC0415
@@ -73,7 +82,13 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
     return pool.logins[key]
 
 
-def _stdio(config: ServerConfig, on_lost: Callable[[str], None], exchanges: PipeExchanges) -> Any:
+def _stdio(
+    config: ServerConfig,
+    on_lost: Callable[[str], None],
+    exchanges: PipeExchanges,
+    *,
+    grace: float,
+) -> Any:
     if sys.platform == "win32":
         # The SDK knows job objects; our process groups and guardian are POSIX.
         return StdioServerParameters(
@@ -82,4 +97,4 @@ def _stdio(config: ServerConfig, on_lost: Callable[[str], None], exchanges: Pipe
             env=dict(config.env),
             cwd=config.cwd,
         )
-    return stdio_transport(config, on_lost=on_lost, exchanges=exchanges)
+    return stdio_transport(config, on_lost=on_lost, exchanges=exchanges, grace=grace)

@@ -25,7 +25,7 @@ class FileGoneError(StoreUnavailableError):
         """Say what to do; ``journal`` is the one that says something, if there is one."""
         begin = "close what has it open, and begin anew"
         if journal is not None:
-            command = f"python -m pegboard.storage recover {shlex.quote(path)}"
+            command = f"pegboard store recover --store {shlex.quote(path)}"
             begin = f"begin anew with what {journal} says: `{command}`"
         super().__init__(f"{path} is gone. Put it back, or {begin}.", url=path)
 

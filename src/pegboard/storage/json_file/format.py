@@ -141,7 +141,7 @@ def damaged(path: Path, problem: str, text: str, offset: int) -> StoreDamagedErr
     return StoreDamagedError(
         problem,
         url=str(path),
-        remedy=f"python -m pegboard.storage recover {shlex.quote(str(store))}",
+        remedy=f"pegboard store recover --store {shlex.quote(str(store))}",
         line=place.line,
         column=place.column,
     )

@@ -39,6 +39,10 @@ class JsonValues:
         found = self._files.read(lambda content: sorted(self._room(content).items()))
         return {key: _stored(text) for key, text in found}
 
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order."""
+        return self._files.read(lambda content: sorted(self._room(content)))
+
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision."""
         [revision] = self._put({key: value}, expected)

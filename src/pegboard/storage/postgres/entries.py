@@ -22,6 +22,10 @@ WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND value IS NOT NULL
 """
 _GET = f"{_SELECT} AND id = %(id)s"
 _ITEMS = f"{_SELECT} ORDER BY key"
+_KEYS = """
+SELECT key FROM pegboard.entries
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND value IS NOT NULL ORDER BY key
+"""
 _PUT = """
 INSERT INTO pegboard.entries AS it (tenant, id, namespace, key, revision, value)
 SELECT %(tenant)s, new.id, %(namespace)s, new.key, %(revision)s, convert_from(new.value, 'UTF8')
@@ -52,6 +56,14 @@ class PostgresEntries:
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
         return self._found(_ITEMS, self._place)
+
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order."""
+
+        def read(connection: Connection) -> list[tuple[str]]:
+            return connection.execute(_KEYS, self._place).fetchall()
+
+        return [key for (key,) in self._transactions.read(read)]
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision; durable on return.

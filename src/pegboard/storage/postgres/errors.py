@@ -68,6 +68,6 @@ def translated(error: psycopg.Error, url: str) -> StorageError:
 
 def damaged(problem: str, url: str) -> StoreDamagedError:
     """Return the error for what was not written by us."""
-    remedy = f"python -m pegboard.storage copy BACKUP {shlex.quote(url)}"
+    remedy = f"pegboard store migrate --store BACKUP {shlex.quote(url)}"
     advice = "Only a backup brings it back: one of the server by `pg_restore`, or a copied store."
     return StoreDamagedError(f"{problem} {advice}", url=url, remedy=remedy)

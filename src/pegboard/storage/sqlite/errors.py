@@ -46,7 +46,7 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, url: str) -> StorageEr
 
 def damaged(problem: str, url: str) -> StoreDamagedError:
     """Return what to raise when the content is not what was written."""
-    remedy = f"python -m pegboard.storage recover {shlex.quote(url)}"
+    remedy = f"pegboard store recover --store {shlex.quote(url)}"
     return StoreDamagedError(problem, url=url, remedy=remedy)
 
 

@@ -16,6 +16,8 @@ _GET = """SELECT value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
 _ITEMS = """SELECT key, value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND value IS NOT NULL ORDER BY key"""
+_KEYS = """SELECT key FROM entries
+    WHERE tenant = ? AND namespace = ? AND value IS NOT NULL ORDER BY key"""
 _PUT = """INSERT INTO entries (tenant, namespace, key, revision, value) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (tenant, namespace, key) DO UPDATE
     SET revision = excluded.revision, value = excluded.value, deleted_at = NULL"""
@@ -42,6 +44,11 @@ class SqliteValues:
         with self._database.reading as connection:
             found = connection.execute(_ITEMS, self._place).fetchall()
         return {key: self._stored(key, value, revision) for key, value, revision in found}
+
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order."""
+        with self._database.reading as connection:
+            return [key for (key,) in connection.execute(_KEYS, self._place).fetchall()]
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision."""

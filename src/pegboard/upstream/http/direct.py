@@ -110,7 +110,7 @@ class Direct:
         except WireError as error:
             raise self._broke(error) from None
         if answer.is_plain:
-            return self._result(answer)
+            return await self._result(answer)
         result: dict[str, Any] | Exception
         try:
             if answer.status < 300:
@@ -154,7 +154,7 @@ class Direct:
         lines += (f"{name}: {value}" for name, value in fixed.items())
         return "\r\n".join([*lines, ""])
 
-    def _result(self, answer: WireAnswer) -> dict[str, Any]:
+    async def _result(self, answer: WireAnswer) -> dict[str, Any]:
         body = answer.take()
         if answer.status == 202:
             raise MCPError(INVALID_REQUEST, "server answered a request with 202 Accepted")
@@ -162,7 +162,7 @@ class Direct:
             raise MCPError(INVALID_REQUEST, f"Unexpected content type: {answer.kind}")
         if answer.headers.get("content-encoding", "identity") != "identity":
             body = self._unpacked(answer, body)
-        result = result_in(body)
+        result = await result_in(body)
         if result is None:
             raise self._failed(UNREADABLE)
         return result
@@ -207,7 +207,7 @@ class Direct:
                 raise _ended(last) or closed
 
     async def _heard(self, data: bytes, on_message: OnMessage) -> dict[str, Any] | None:
-        result = result_in(data)
+        result = await result_in(data)
         if result is not None:
             return result
         message = message_in(data)
@@ -237,7 +237,7 @@ class Direct:
         if failure is not None:
             return self._failed(failure)
         try:
-            result_in(said)
+            await result_in(said)
         except MCPError as error:
             return error
         return self._failed(UNREADABLE)

@@ -9,7 +9,7 @@ import msgspec
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCError, JSONRPCResponse
 
-from pegboard.upstream.answers import quick_answer, result_of_answer
+from pegboard.upstream.answers import Answer, quick_answer, result_of_answer
 from pegboard.upstream.exchanges import NotDirectError, OnMessage
 
 __all__ = ["PipeExchanges"]
@@ -25,7 +25,7 @@ class PipeExchanges:
 
     def __init__(self) -> None:
         self._write: Callable[[bytes], Awaitable[ErrorData | None]] | None = None
-        self._waiting: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int | str, asyncio.Future[tuple[Answer, bytes]]] = {}
         self._is_over = False
 
     def open(self, write: Callable[[bytes], Awaitable[ErrorData | None]]) -> None:
@@ -55,7 +55,7 @@ class PipeExchanges:
             failure = await self._write(line)
             if failure is not None:
                 raise MCPError(failure.code, failure.message, failure.data)
-            return await answer
+            return await result_of_answer(*await answer)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             raise _closed() from None
         finally:
@@ -79,10 +79,7 @@ class PipeExchanges:
         if said is None or waiting is None:
             return False
         if not waiting.done():
-            try:
-                waiting.set_result(result_of_answer(said, line))
-            except MCPError as error:
-                waiting.set_exception(error)
+            waiting.set_result((said, line))
         return True
 
     def take_message(self, message: object) -> bool:
@@ -94,7 +91,7 @@ class PipeExchanges:
             return False
         if not waiting.done():
             if isinstance(message, JSONRPCResponse):
-                waiting.set_result(message.result)
+                waiting.set_result((Answer(result=message.result), b""))
             else:
                 error = message.error
                 waiting.set_exception(MCPError(error.code, error.message, error.data))

@@ -1,0 +1,135 @@
+"""Secrets that stand outside of the configuration: in a private file, or in the OS keyring."""
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from platformdirs import user_data_path
+
+from pegboard.config.write_file import read_file, write_file
+from pegboard.errors import ConfigError
+
+__all__ = ["Keep", "KeptSecret", "keep_secret", "read_keyring", "read_secret_file"]
+
+SERVICE = "pegboard"
+_PREFIX = "secret:"
+_LARGEST = 65_536
+# Backends below that keep nothing, or keep it in plain text.
+_LEAST_PRIORITY = 1
+
+
+class KeptSecret(NamedTuple):
+    """Where a secret is now, and what to write in its place."""
+
+    where: Literal["keyring", "file"]
+    reference: str
+    """``${keyring:NAME}`` or ``${file:PATH}``."""
+
+
+Keep = Callable[[str, str], KeptSecret]
+"""Takes a name and a secret, and keeps it: `keep_secret` does."""
+
+
+def keep_secret(name: str, value: str) -> KeptSecret:
+    """Keep a secret in the keyring if one works, else in a file that only its owner can read.
+
+    A name that is taken by another secret gets a number.
+
+    Raises:
+        ConfigError: when neither is possible.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-") or "secret"
+    keyring = _working_keyring()
+    if keyring is not None:
+        kept = _kept_in_keyring(keyring, name, value)
+        if kept is not None:
+            return kept
+    return _kept_in_file(name, value)
+
+
+def read_keyring(name: str) -> str | None:
+    """Return what the keyring keeps under a name, or ``None``.
+
+    Raises:
+        ConfigError: when there is no keyring, or it does not open.
+    """
+    try:
+        keyring = importlib.import_module("keyring")
+    except ImportError:
+        raise ConfigError(
+            "A secret is in the keyring, which needs the extra `pegboard[keyring]`: run "
+            '`pip install "pegboard[keyring]"`.'
+        ) from None
+    try:
+        return keyring.get_password(SERVICE, _PREFIX + name)
+    except Exception as error:  # noqa: BLE001 - each backend has errors of its own
+        kind = type(error).__name__
+    raise ConfigError(f"The keyring of this machine does not open ({kind}); unlock it.")
+
+
+def read_secret_file(path: Path) -> str | None:
+    """Return the text of a file without the line break at its end, or ``None`` if there is none.
+
+    Raises:
+        ConfigError: when it cannot be read, is too long, or is no text.
+    """
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        text = content[: _LARGEST + 1].decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = None
+    if text is None or len(content) > _LARGEST:
+        raise ConfigError("The file of a secret is short UTF-8 text.", path=str(path))
+    return re.sub(r"\r?\n\Z", "", text)
+
+
+def _working_keyring() -> Any:
+    try:
+        keyring = importlib.import_module("keyring")
+        works = keyring.get_keyring().priority >= _LEAST_PRIORITY
+    except Exception:  # noqa: BLE001 - no extra, no backend, no session: then there is the file
+        return None
+    return keyring if works else None
+
+
+def _kept_in_keyring(keyring: Any, name: str, value: str) -> KeptSecret | None:
+    try:
+        free = _free_name(name, value, lambda it: keyring.get_password(SERVICE, _PREFIX + it))
+        keyring.set_password(SERVICE, _PREFIX + free, value)
+        is_kept = keyring.get_password(SERVICE, _PREFIX + free) == value
+    except Exception:  # noqa: BLE001 - locked, refused or broken: then there is the file
+        return None
+    return KeptSecret("keyring", f"${{keyring:{free}}}") if is_kept else None
+
+
+def _kept_in_file(name: str, value: str) -> KeptSecret:
+    folder = user_data_path(SERVICE, appauthor=False) / "secrets"
+    free = _free_name(name, value, lambda it: read_secret_file(folder / it))
+    path = folder / free
+    before = read_file(path)
+    if before is None:
+        write_file(path, value.encode("utf-8", "surrogatepass") + b"\n", instead_of=None)
+    if os.name == "posix":
+        folder.chmod(0o700)
+        path.chmod(0o600)
+    return KeptSecret("file", f"${{file:{_from_home(path)}}}")
+
+
+def _free_name(name: str, value: str, there: Callable[[str], str | None]) -> str:
+    free, number = name, 1
+    while there(free) not in (None, value):
+        number += 1
+        free = f"{name}.{number}"
+    return free
+
+
+def _from_home(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home()).as_posix()}"
+    except (ValueError, RuntimeError):
+        return str(path)

@@ -1,0 +1,92 @@
+"""Secrets of an entry moved to where they are kept, with a reference in their place."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from pegboard.config.kept_secrets import Keep, KeptSecret
+from pegboard.config.paths import FieldPath, shown_path
+from pegboard.config.plain_secrets import PlainSecret, plain_secrets
+from pegboard.config.secret_words import is_secret, secrets_in
+
+__all__ = ["Moved", "move_secrets"]
+
+_SCHEME = re.compile(r"\s*(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
+_SHORTEST_PART = 6
+
+
+class Moved(NamedTuple):
+    """An entry without secrets in plain text."""
+
+    entry: dict[str, Any]
+    kept: dict[str, KeptSecret]
+    """By the path of the field, as people read it."""
+    left: tuple[str, ...]
+    """Fields whose secret stands beside a variable, so that a person has to move it."""
+
+
+def move_secrets(server: str, entry: Mapping[str, Any], keep: Keep) -> Moved:
+    """Keep every secret that stands in plain text, and write a reference in its place.
+
+    The entry has our own names of fields.
+
+    Raises:
+        ConfigError: when a secret cannot be kept.
+    """
+    copied = cast("dict[str, Any]", _copied(entry))
+    kept: dict[str, KeptSecret] = {}
+    left: list[str] = []
+    for found in list(plain_secrets(server, copied)):
+        shown = shown_path(found.path)
+        text = _at(copied, found.path)
+        if "${" in text or not _can_be_kept(text):
+            left.append(shown)
+            continue
+        start, secret, end = _split(server, copied, found)
+        place = keep(f"{server}.{found.variable}", secret)
+        _put(copied, found.path, f"{start}{place.reference}{end}")
+        kept[shown] = place
+    return Moved(copied, kept, tuple(left))
+
+
+def _split(server: str, entry: dict[str, Any], found: PlainSecret) -> tuple[str, str, str]:
+    """Return what stands before the secret, the secret, and what stands behind it."""
+    text = _at(entry, found.path)
+    name = str(found.path[-1])
+    whole = _SCHEME.sub("", text, count=1)
+    if is_secret(name, text):
+        return text[: len(text) - len(whole)], whole, ""
+    for part in sorted({it.value for it in secrets_in(text)}, key=len):
+        if len(part) < _SHORTEST_PART or text.count(part) != 1:
+            continue
+        start, _, end = text.partition(part)
+        tried = cast("dict[str, Any]", _copied(entry))
+        _put(tried, found.path, f"{start}${{file:x}}{end}")
+        if all(it.path != found.path for it in plain_secrets(server, tried)):
+            return start, part, end
+    return "", text, ""
+
+
+def _can_be_kept(text: str) -> bool:
+    # Half of a surrogate pair can be written to no file.
+    return not any("\ud800" <= it <= "\udfff" for it in text)
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _copied(it) for key, it in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_copied(it) for it in cast("list[object]", value)]
+    return value
+
+
+def _at(entry: Any, path: FieldPath) -> str:
+    for step in path:
+        entry = entry[step]
+    return entry
+
+
+def _put(entry: Any, path: FieldPath, text: str) -> None:
+    for step in path[:-1]:
+        entry = entry[step]
+    entry[path[-1]] = text

@@ -1,0 +1,151 @@
+"""The user's file of servers, to be changed by a program without losing what a person wrote."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from pegboard.config.dialects import find_entries, sections_of
+from pegboard.config.edit_jsonc import remove_member, set_member
+from pegboard.config.entry import SPELLINGS, ServerEntry
+from pegboard.config.interpret import RawEntry, Reading, Surroundings, interpret
+from pegboard.config.jsonc import Document, parse_jsonc
+from pegboard.config.locate import ABSENT, candidates, user_config_file
+from pegboard.config.variables import Variables
+from pegboard.config.write_file import read_file, write_file
+from pegboard.errors import ConfigError, ServerNotFoundError
+
+__all__ = ["ServersFile", "file_to_edit"]
+
+_NEW = '{\n  "mcpServers": {}\n}\n'
+
+
+def file_to_edit(source: str | os.PathLike[str] | None = None) -> Path:
+    """Return the file that servers are read from, or where one would be made.
+
+    Raises:
+        ConfigError: when a folder is named where a file should be.
+    """
+    for path, fault, origin in candidates(source):
+        if fault is None:
+            return path
+        if origin in ("explicit", "PEGBOARD_CONFIG"):
+            if fault != ABSENT:
+                raise ConfigError(f"The configuration file {fault}.", path=str(path))
+            return path
+    return user_config_file()
+
+
+class ServersFile:
+    """The text of the file; nothing is written before `save`."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file, if there is one.
+
+        Raises:
+            ConfigError: when it cannot be read, or is not JSON.
+        """
+        self.path = path
+        self._before = read_file(path)
+        self._text = _NEW
+        if self._before is not None and self._before.strip():
+            # Parsed once from the bytes: that says where something is not UTF-8.
+            parse_jsonc(self._before, path=str(path))
+            self._text = self._before.decode()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no such file."""
+        return self._before is None
+
+    @property
+    def entries(self) -> dict[str, RawEntry]:
+        """The entries by name, as they are written."""
+        document = self._document()
+        return {it.name: it for it in find_entries(document.root.value, document).entries}
+
+    def readings(self) -> dict[str, Reading]:
+        """Return what each entry says, by name; variables stand in it as they are written."""
+        document = self._document()
+        variables = Variables(environ={}, undefined="keep", reads_secrets=False, home="~")
+        surroundings = Surroundings(variables, self.path.parent, document)
+        return {name: interpret(it, surroundings) for name, it in self.entries.items()}
+
+    def put(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Add a server, or replace the one that has this name.
+
+        Raises:
+            ConfigError: when there is no place for servers in this file.
+        """
+        path = (*self._section(name), name)
+        self._text = set_member(self._text, path, entry, file=str(self.path))
+
+    def remove(self, name: str) -> None:
+        """Take a server out.
+
+        Raises:
+            ServerNotFoundError: when nobody has that name.
+        """
+        self._expect(name)
+        while name in self.entries:
+            self._text = remove_member(self._text, (*self._section(name), name))
+
+    def switch(self, name: str, *, on: bool) -> bool:
+        """Switch a server on or off, and tell whether that changed anything.
+
+        Raises:
+            ServerNotFoundError: when nobody has that name.
+            ConfigError: when its entry is no object.
+        """
+        entry = self._expect(name).value
+        if not isinstance(entry, Mapping):
+            raise ConfigError(f"Server {name!r} must be an object.", path=str(self.path))
+        members = cast("Mapping[str, object]", entry)
+        fields = {SPELLINGS[ServerEntry].get(key, key): key for key in members}
+        path = (*self._section(name), name)
+        was_on = all(
+            members[fields[field]] is not off
+            for field, off in (("enabled", False), ("disabled", True))
+            if field in fields
+        )
+        if was_on == on:
+            return False
+        if "disabled" in fields:
+            self._text = remove_member(self._text, (*path, fields["disabled"]))
+        if not on:
+            self._text = set_member(self._text, (*path, fields.get("enabled", "enabled")), False)  # noqa: FBT003 - the value
+        elif "enabled" in fields:
+            self._text = remove_member(self._text, (*path, fields["enabled"]))
+        return True
+
+    def save(self) -> None:
+        """Write the file as a whole.
+
+        Raises:
+            ConfigError: when that is not possible, or somebody else wrote in the meantime.
+        """
+        content = self._text.encode()
+        if content != self._before:
+            write_file(self.path, content, instead_of=self._before)
+            self._before = content
+
+    def _document(self) -> Document:
+        return parse_jsonc(self._text, path=str(self.path))
+
+    def _expect(self, name: str) -> RawEntry:
+        entries = self.entries
+        if name not in entries:
+            raise ServerNotFoundError(name, known=list(entries))
+        return entries[name]
+
+    def _section(self, name: str) -> tuple[str, ...]:
+        """Return where this server stands, or where a new one belongs."""
+        content: object = self._document().root.value
+        if not isinstance(content, Mapping):
+            raise ConfigError("The file must be an object with `mcpServers`.", path=str(self.path))
+        sections = sections_of(cast("Mapping[str, object]", content))
+        holding = [
+            path for path, value in sections.items() if isinstance(value, Mapping) and name in value
+        ]
+        # Of two, the last one counts.
+        return [*holding[-1:], *sections, ("mcpServers",)][0]

@@ -1,0 +1,86 @@
+"""Write a file as a whole: at every moment it is the old one or the new one."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from pegboard.errors import ConfigError
+
+__all__ = ["read_file", "write_file"]
+
+_MAX_BYTES = 10_000_000
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return what is in a file, or ``None`` if there is none.
+
+    Raises:
+        ConfigError: when it cannot be read, or is larger than 10 MB.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
+    except ValueError:
+        # Not quoted: nobody can print it.
+        raise ConfigError("A path cannot have a null character in it.") from None
+    if len(content) > _MAX_BYTES:
+        raise ConfigError("The file is larger than 10 MB.", path=str(path))
+    return content
+
+
+def write_file(path: Path, content: bytes, *, instead_of: bytes | None) -> None:
+    """Put content under a path, following links; mode and owner of what is there are kept.
+
+    A file that is new can be read by its owner alone, and so can folders that lack.
+
+    Args:
+        path: where to.
+        content: the whole file.
+        instead_of: what was there when the content was made, ``None`` for no file.
+
+    Raises:
+        ConfigError: when that is not possible, or somebody else wrote in the meantime. Nothing
+            was changed then.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise _refusal(path, error) from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _take_over(target, temporary)
+        if read_file(target) != instead_of:
+            raise ConfigError(
+                "Somebody else changed the file just now, so nothing was written; try again.",
+                path=str(path),
+            )
+        temporary.replace(target)
+    except OSError as error:
+        raise _refusal(path, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _take_over(target: Path, temporary: Path) -> None:
+    """Give the new file the mode and the owner of the old one."""
+    with suppress(FileNotFoundError):
+        old = target.stat()
+        if hasattr(os, "chown"):
+            with suppress(OSError):
+                os.chown(temporary, old.st_uid, old.st_gid)
+        temporary.chmod(old.st_mode & 0o777)
+
+
+def _refusal(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"The file cannot be written: {error.strerror}.", path=str(path))

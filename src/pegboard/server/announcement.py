@@ -1,0 +1,153 @@
+"""Announcement: which gateways run on this machine, for the commands of their owner."""
+
+import os
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from pegboard.storage.open_store import scheme_of
+from pegboard.storage.urls import path_of, without_password
+
+__all__ = [
+    "Announcement",
+    "announcements",
+    "identity_of",
+    "place_of_store",
+    "publish",
+    "withdraw",
+]
+
+_ENDED = ("Z", "X")
+"""States of processes that nobody has buried yet."""
+
+
+class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway that runs: where it is, what it serves, and how its owner is known there."""
+
+    pid: int
+    started: str
+    """When the process began, in words of the system: another one may get its number."""
+    machine: str
+    """A home may be shared by several."""
+    address: str
+    config: str | None
+    """The file with its servers; ``None`` if it has none."""
+    store: str | None
+    """As `place_of_store` names it."""
+    token: str
+
+    def __repr__(self) -> str:
+        return f"<Announcement of process {self.pid} at {self.address}>"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        # Without this, Rich shows every field.
+        return [("pid", self.pid), ("address", self.address)]
+
+
+def identity_of(pid: int) -> tuple[str, str]:
+    """Return the machine and the beginning of a process: with its number, they are its own."""
+    return socket.gethostname(), _beginning(pid) or ""
+
+
+def place_of_store(url: str) -> str:
+    """Return what names a store from any folder, without its password."""
+    try:
+        is_file = scheme_of(url) in ("json", "sqlite")
+    except ValueError:
+        return without_password(url)
+    return str(path_of(url).resolve()) if is_file else without_password(url)
+
+
+def publish(announcement: Announcement) -> Path:
+    """Write an announcement to a file that nobody else can read, and return the file.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Made with the mode 0600.
+    handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
+    path = folder / f"{announcement.pid}.json"
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.encode(announcement))
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def withdraw(path: Path) -> None:
+    """Remove an announcement."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def announcements() -> Iterator[Announcement]:
+    """Return the gateways that run, the latest first; what dead ones left behind is removed."""
+    with suppress(OSError):
+        for path in sorted(_folder().glob("*.json"), key=_age):
+            announced = _read(path)
+            if announced is None or announced.machine != socket.gethostname():
+                continue
+            if _beginning(announced.pid) == announced.started:
+                yield announced
+            else:
+                withdraw(path)
+
+
+def _folder() -> Path:
+    return Path(platformdirs.user_state_dir("pegboard", appauthor=False)) / "gateways"
+
+
+def _age(path: Path) -> float:
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _read(path: Path) -> Announcement | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            # Whoever could write it could send the owner's arguments to a place of their own.
+            if not _is_own(os.fstat(file.fileno())):
+                return None
+            return msgspec.json.decode(file.read(), type=Announcement)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _is_own(found: os.stat_result) -> bool:
+    if sys.platform == "win32":
+        return True
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def _beginning(pid: int) -> str | None:
+    """Return when a process began, empty where the system does not tell; ``None`` if it is gone."""
+    if sys.platform == "win32":
+        # Asking there would end it; whether it listens shows when it is asked for something.
+        return ""
+    with suppress(OSError, IndexError):
+        told = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        # The name of the program, in brackets, may hold anything.
+        fields = told.rpartition(")")[2].split()
+        return None if fields[0] in _ENDED else fields[19]
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return ""
+    except OSError:
+        return None
+    return ""

@@ -1,0 +1,81 @@
+"""Announcing: a process that serves lets the commands of its owner find it, as long as it can."""
+
+import ipaddress
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from pegboard.config import locate_config
+from pegboard.server.announcement import (
+    Announcement,
+    identity_of,
+    place_of_store,
+    publish,
+    withdraw,
+)
+from pegboard.server.hosts import is_loopback
+from pegboard.server.opening import Opening
+from pegboard.server.owner import Owner
+from pegboard.server.serving import ServeOptions
+from pegboard.server.signals import Ending
+
+__all__ = ["announce", "own_address"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+
+async def announce(
+    owner: Owner, options: ServeOptions, *, port: int, opening: Opening, ending: Ending
+) -> None:
+    """Announce this process from when its servers had their moment until it is to end."""
+    address = own_address(options.host, port)
+    if address is None:
+        return
+    try:
+        await opening.finished()
+    except Exception:  # noqa: BLE001 - raised again by whoever runs the process
+        return
+    try:
+        path = await anyio.to_thread.run_sync(_publish, owner, options, address)
+    except OSError as error:
+        # Commands start servers of their own then, that is all.
+        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
+        return
+    try:
+        await ending.asked.wait()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(withdraw, path)
+
+
+def own_address(host: str, port: int) -> str | None:
+    """Return the address by which this machine alone reaches a server, if there is one."""
+    if is_loopback(host):
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        bound = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not bound.is_unspecified:
+        return None
+    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
+
+
+def _publish(owner: Owner, options: ServeOptions, address: str) -> Path:
+    machine, started = identity_of(os.getpid())
+    config = None if isinstance(options.config, Mapping) else locate_config(options.config).path
+    return publish(
+        Announcement(
+            pid=os.getpid(),
+            started=started,
+            machine=machine,
+            address=address,
+            config=None if config is None else str(config.resolve()),
+            store=None if options.storage is None else place_of_store(options.storage),
+            token=owner.token,
+        )
+    )

@@ -1,0 +1,79 @@
+"""OwnersDesk: what the commands of the person who runs this process ask it."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+
+from pegboard.errors import InvalidQueryError, ToolNotFoundError
+from pegboard.hub import Hub
+from pegboard.model import Tool
+from pegboard.search import SearchOptions
+from pegboard.server.http_request import HttpRequest
+from pegboard.server.opening import Opening
+from pegboard.server.owner import Owner
+
+__all__ = ["OwnersDesk", "Wanted"]
+
+_PLACE = "/owner/"
+_LONGEST = 64 * 1024
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A search."""
+
+    text: str
+    options: dict[str, Any] = {}
+
+
+class OwnersDesk:
+    """Answers under ``/owner/`` whoever has the owner's token; for all others nothing is there."""
+
+    def __init__(self, hub: Hub, *, opening: Opening, owner: Owner) -> None:
+        self._hub = hub
+        self._opening = opening
+        self._owner = owner
+
+    async def serve(self, request: HttpRequest) -> bool:
+        """Answer a request of the owner; return false if it is none."""
+        path: str = request.scope["path"]
+        if not path.startswith(_PLACE) or not self._owner.sent(request):
+            return False
+        await self._opening.wait()
+        match request.method, path.removeprefix(_PLACE):
+            case "GET", "servers":
+                await request.answer_json(200, list(self._hub.servers.values()))
+            case "GET", "tools":
+                await request.answer_json(200, await anyio.to_thread.run_sync(self._tools))
+            case "POST", "search":
+                await self._search(request)
+            case _:
+                return False
+        return True
+
+    def _tools(self) -> bytes:
+        shown = [
+            {"tool": tool, "raw": self._raw(tool)}
+            for tool in sorted(self._hub.registry.tools(), key=lambda it: it.name)
+        ]
+        return msgspec.json.encode(shown)
+
+    def _raw(self, tool: Tool) -> Mapping[str, Any] | None:
+        try:
+            server, original = self._hub.origin(tool.name)
+        except ToolNotFoundError:
+            return None
+        return self._hub.server(server).definition(original)
+
+    async def _search(self, request: HttpRequest) -> None:
+        try:
+            wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=Wanted)
+            options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
+            found = partial(self._hub.registry.search, wanted.text, **options)
+            answer = await anyio.to_thread.run_sync(found)
+        except (InvalidQueryError, msgspec.MsgspecError) as error:
+            await request.answer_json(400, {"error": str(error)})
+            return
+        await request.answer_json(200, msgspec.json.encode(answer))

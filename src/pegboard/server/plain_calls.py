@@ -1,0 +1,121 @@
+"""PlainCalls: requests of the handshake era that are answered without the SDK."""
+
+from typing import Any
+
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, REQUEST_CANCELLED
+from mcp.shared.dispatcher import coerce_request_id
+
+from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.server.attendance import Attendance
+from pegboard.server.conversation import Conversation
+from pegboard.server.http_request import HttpRequest
+from pegboard.server.media_types import accepts, is_json
+from pegboard.server.messages import (
+    RequestId,
+    as_event,
+    closing_error,
+    error_message,
+    is_request,
+    is_request_id,
+    result_message,
+)
+from pegboard.server.response_stream import ResponseStream
+
+__all__ = ["PlainCalls"]
+
+_QUESTIONS = ("elicitation", "sampling", "roots")
+_CANCELLED = RpcError(REQUEST_CANCELLED, "Request cancelled")
+
+
+class PlainCalls:
+    """Answers requests within sessions, for clients that cannot be asked anything meanwhile.
+
+    What they are told goes one way, as in the modern era. The SDK would start seven tasks for each.
+    """
+
+    def __init__(self, attendance: Attendance) -> None:
+        self._attendance = attendance
+        self._running: dict[tuple[str, RequestId], _Stream] = {}
+
+    def takes(self, request: HttpRequest, message: Any, conversation: Conversation) -> bool:
+        """Tell whether a message is such a request; whatever is odd about it is for the SDK."""
+        client, headers = conversation.client, request.headers
+        return (
+            is_request(message)
+            and "id" in message
+            and message["method"] != "initialize"
+            and not any(it in client.capabilities for it in _QUESTIONS)
+            and _key(client.session, message["id"]) not in self._running
+            and is_json(headers.get("content-type", ""))
+            and accepts(headers.get("accept", "")) == (True, True)
+        )
+
+    async def run(
+        self, request: HttpRequest, message: dict[str, Any], conversation: Conversation
+    ) -> None:
+        """Answer one."""
+        session, request_id = conversation.client.session, message["id"]
+        stream = _Stream(request, headers=[(MCP_SESSION_ID_HEADER.encode(), session.encode())])
+        exchange = Exchange(
+            id=request_id,
+            method=message["method"],
+            params=message.get("params") or {},
+            client=conversation.client_as(request.principal),
+            channel=stream,
+        )
+        answer = b""
+        self._running[_key(session, request_id)] = stream
+        self._attendance.begin(stream, request)
+        try:
+            with stream.scope:
+                try:
+                    result = await conversation.answer(exchange)
+                    answer = result_message(request_id, result)
+                except RpcError as error:
+                    answer = error_message(request_id, error)
+            if stream.is_abandoned:
+                await stream.break_off()
+            else:
+                unfinished = _CANCELLED if stream.is_withdrawn else closing_error()
+                await stream.end(answer or error_message(request_id, unfinished))
+        finally:
+            self._attendance.end(stream)
+            del self._running[_key(session, request_id)]
+
+    def note_cancellation(self, message: Any, session: str) -> None:
+        """Stop the work for a request if this message takes it back."""
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": request_id}}:
+                if is_request_id(request_id):
+                    stream = self._running.get(_key(session, request_id))
+                    if stream is not None:
+                        stream.withdraw()
+            case _:
+                pass
+
+
+class _Stream(ResponseStream):
+    __slots__ = ("is_withdrawn",)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.is_withdrawn = False
+
+    def client_left(self) -> None:
+        # In this era a line that breaks says nothing: who wants no more says so.
+        self._is_over = self.is_abandoned = True
+
+    async def end(self, message: bytes) -> None:
+        """Send the answer as an event, always: some clients of this era expect nothing else."""
+        async with self._lock:
+            self._is_over = True
+            await self._begin()
+            await self._send(as_event(message), is_last=True)
+
+    def withdraw(self) -> None:
+        self.is_withdrawn = True
+        self.scope.cancel()
+
+
+def _key(session: str, request_id: RequestId) -> tuple[str, RequestId]:
+    return session, coerce_request_id(request_id)

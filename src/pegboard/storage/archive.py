@@ -1,0 +1,121 @@
+"""An archive: everything of some tenants in one JSON document, to keep or to carry elsewhere."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from pegboard.errors import StorageError
+from pegboard.model import Usage
+from pegboard.storage.copying import Copied
+from pegboard.storage.encoding import check_tenant, decode_tool, encode_tool
+from pegboard.storage.leases import LEASES
+from pegboard.storage.store import OnProgress, Store, StoredTool
+
+__all__ = ["Archive", "ArchivedTenant", "ArchivedTool", "archived", "read_archive", "restore"]
+
+
+class ArchivedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool, as its entry in a JSON store is written."""
+
+    tool: msgspec.Raw
+    extras: dict[str, Any] = {}
+
+
+class ArchivedTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of one tenant."""
+
+    tenant: str
+    tools: list[ArchivedTool]
+    usage: dict[str, Usage]
+    values: dict[str, dict[str, Any]]
+    """By room and key."""
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """What an archive holds."""
+
+    format: Literal["pegboard-archive"] = "pegboard-archive"
+    version: Literal[1] = 1
+    tenants: list[ArchivedTenant]
+
+
+def archived(stores: Iterable[Store]) -> Archive:
+    """Return an archive of what these stores hold, one tenant each; those without anything apart.
+
+    Raises:
+        StorageError: when one cannot be read.
+    """
+    found = [_tenant(store) for store in stores]
+    return Archive(tenants=[it for it in found if it.tools or it.usage or it.values])
+
+
+def read_archive(text: bytes, *, name: str) -> Archive:
+    """Return what a document holds; ``name`` is what to call it in an error.
+
+    Raises:
+        StorageError: when it is no archive.
+    """
+    try:
+        archive = msgspec.json.decode(text, type=Archive)
+        for it in archive.tenants:
+            check_tenant(it.tenant)
+    except (ValueError, RecursionError) as error:
+        raise StorageError(
+            f"{name} is no archive of Pegboard: {error}. `pegboard store export` writes one.",
+            url=name,
+        ) from error
+    return archive
+
+
+def restore(
+    archived: ArchivedTenant, store: Store, *, on_progress: OnProgress | None = None
+) -> Copied:
+    """Put everything of one tenant into a store; what it has under the same names is replaced.
+
+    The tools arrive all or none.
+
+    Raises:
+        StorageError: when the store cannot be written, or holds no such thing.
+    """
+    try:
+        store.save_many(_tools(archived), on_progress=on_progress)
+        if archived.usage:
+            store.set_usage(archived.usage)
+        for name, values in archived.values.items():
+            store.namespace(name).put_many(values)
+    except ValueError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(
+            f"{store.url} cannot hold the archive: {error}", url=store.url
+        ) from error
+    return Copied(
+        tools=len(archived.tools),
+        used=len(archived.usage),
+        values=sum(map(len, archived.values.values())),
+    )
+
+
+def _tenant(store: Store) -> ArchivedTenant:
+    tools = store.load_all()
+    return ArchivedTenant(
+        tenant=store.tenant,
+        tools=[
+            ArchivedTool(tool=msgspec.Raw(encode_tool(it.tool)), extras=dict(it.extras))
+            for it in tools
+        ],
+        usage=store.usage(),
+        values={
+            name: {key: it.value for key, it in store.namespace(name).items().items()}
+            for name in store.namespaces()
+            # Who does which job now is nobody's business elsewhere.
+            if name != LEASES
+        },
+    )
+
+
+def _tools(archived: ArchivedTenant) -> Iterator[StoredTool]:
+    for it in archived.tools:
+        # A copy, or each tool would keep the whole archive in memory.
+        yield StoredTool(tool=decode_tool(bytes(it.tool)), extras=it.extras)

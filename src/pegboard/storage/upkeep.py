@@ -1,0 +1,73 @@
+"""Look after a store that is there already: open it without making one, recover it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pegboard.errors import StorageError
+from pegboard.storage.json_file.paths import paths_of
+from pegboard.storage.json_file.recovery import recover as recover_json
+from pegboard.storage.open_store import DEFAULT_TENANT, open_store, scheme_of
+from pegboard.storage.recovered import Recovered
+from pegboard.storage.sqlite.recovery import recover as recover_sqlite
+from pegboard.storage.store import Store
+from pegboard.storage.urls import path_of, without_password
+
+__all__ = ["files_of", "is_same_store", "open_existing", "recover_store"]
+
+_RECOVERIES: dict[str, Callable[[Path], Recovered]] = {
+    "json": recover_json,
+    "sqlite": recover_sqlite,
+}
+
+
+def open_existing(url: str, *, tenant: str = DEFAULT_TENANT) -> Store | None:
+    """Open a store, or return ``None`` where there is nothing: a wrong name makes no store.
+
+    Raises:
+        ValueError: when nobody knows the scheme.
+        StorageError: when it cannot be opened.
+    """
+    files = files_of(url, tenant=tenant)
+    return open_store(url, tenant=tenant) if files is None or files else None
+
+
+def files_of(url: str, *, tenant: str = DEFAULT_TENANT) -> list[Path] | None:
+    """Return the files that hold something of a tenant; ``None`` where a store is not in files.
+
+    Raises:
+        ValueError: when the URL does not say what kind of store it is.
+    """
+    scheme = scheme_of(url)
+    if scheme == "json":
+        files = list(paths_of(path_of(url), None if tenant == DEFAULT_TENANT else tenant))
+    elif scheme == "sqlite":
+        files = [path_of(url)]
+    else:
+        return None
+    return [it for it in files if it.exists() and it.stat().st_size]
+
+
+def is_same_store(one: str, other: str) -> bool:
+    """Tell whether two URLs name the same store, as far as that can be seen."""
+    return _place(one) == _place(other)
+
+
+def recover_store(url: str) -> Recovered:
+    """Keep what can be read of a damaged file, and set the file itself aside.
+
+    Raises:
+        ValueError: when nobody knows the scheme.
+        StorageError: when it is no file, or there is none.
+    """
+    recovery = _RECOVERIES.get(scheme_of(url))
+    if recovery is None:
+        raise StorageError(
+            "Only files are recovered here; restore a database from its backup.",
+            url=without_password(url),
+        )
+    return recovery(path_of(url))
+
+
+def _place(url: str) -> tuple[str, object]:
+    scheme = scheme_of(url)
+    return scheme, path_of(url).resolve() if scheme in _RECOVERIES else url

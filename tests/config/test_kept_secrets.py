@@ -1,0 +1,113 @@
+"""Secrets that stand outside of the file."""
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from pegboard.config import load_servers
+from pegboard.config.kept_secrets import keep_secret
+from pegboard.errors import ConfigError
+from tests.config.own_folders import FakeKeyring, use_own_folders
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return use_own_folders(tmp_path, monkeypatch)
+
+
+def token_of(reference: str) -> str | None:
+    content = {"mcpServers": {"a": {"url": "https://a.test", "bearer_token": reference}}}
+    loaded = load_servers(content, strict=True)
+    assert "canary" not in repr(loaded).lower()
+    return loaded.servers[0].bearer_token
+
+
+def test_without_a_keyring_a_secret_is_in_a_file_for_its_owner_alone(home: Path) -> None:
+    kept = keep_secret("a.TOKEN", "canary-1234")
+    assert kept.where == "file"
+    if sys.platform == "linux":
+        assert kept.reference == "${file:~/.local/share/pegboard/secrets/a.TOKEN}"
+        path = home / ".local/share/pegboard/secrets/a.TOKEN"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert token_of(kept.reference) == "canary-1234"
+
+
+def test_a_name_that_is_taken_gets_a_number_and_the_same_secret_none() -> None:
+    first = keep_secret("a/../B", "canary-1")
+    assert keep_secret("a/../B", "canary-1") == first
+    second = keep_secret("a/../B", "canary-2")
+    assert second.reference == first.reference.replace("a_.._B", "a_.._B.2")
+    assert token_of(first.reference) == "canary-1"
+    assert token_of(second.reference) == "canary-2"
+
+
+def test_a_keyring_that_works_is_preferred(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring = FakeKeyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    kept = keep_secret("a.TOKEN", "canary-1234")
+    assert kept == ("keyring", "${keyring:a.TOKEN}")
+    assert keyring.kept == {("pegboard", "secret:a.TOKEN"): "canary-1234"}
+    assert keep_secret("a.TOKEN", "canary-5678").reference == "${keyring:a.TOKEN.2}"
+    assert token_of(kept.reference) == "canary-1234"
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", ["locked", "useless", "absent"])
+def test_a_keyring_that_does_not_work_is_passed_over(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = FakeKeyring(priority=0 if state == "useless" else 5)
+    keyring.is_locked = state == "locked"
+    monkeypatch.setitem(sys.modules, "keyring", None if state == "absent" else keyring)
+    assert keep_secret("a.TOKEN", "canary-1234").where == "file"
+    assert keyring.kept == {}
+
+
+def test_what_is_not_there_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"The secret `file:nowhere\.txt` is not there"):
+        token_of("${file:nowhere.txt}")
+    assert token_of("${file:nowhere.txt:-other}") == "other"
+    keyring = FakeKeyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    with pytest.raises(ConfigError, match="`keyring:a` is not in the keyring"):
+        token_of("${keyring:a}")
+    keyring.is_locked = True
+    with pytest.raises(ConfigError, match=r"does not open \(RuntimeError\)") as caught:
+        token_of("${keyring:a}")
+    assert "canary" not in str(caught.value)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(ConfigError, match=r"pegboard\[keyring\]"):
+        token_of("${keyring:a}")
+
+
+def test_a_file_is_looked_for_beside_the_configuration(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "mcp.json").write_bytes(b'{"a": {"command": "x", "args": ["${file:key}"]}}')
+    (folder / "key").write_bytes(b"canary-beside\r\n")
+    loaded = load_servers(folder / "mcp.json")
+    assert loaded.servers[0].args == ("canary-beside",)
+    assert loaded.servers[0].target == "x ***"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"x" * 70_000, b"x" * 11_000_000])
+def test_what_is_no_short_text_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(ConfigError):
+        token_of("${file:key}")
+
+
+@pytest.mark.parametrize("path", ["\0", "/", "~/", "", "x" * 5000])
+def test_a_path_that_leads_to_no_file_is_reported(path: str) -> None:
+    with pytest.raises(ConfigError):
+        token_of(f"${{file:{path}}}")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_in_words(home: Path) -> None:
+    for name in (".local", "Library", "AppData"):
+        (home / name).write_bytes(b"")
+    with pytest.raises(ConfigError, match="cannot be"):
+        keep_secret("a", "canary")

@@ -1,0 +1,58 @@
+"""A file is the old one or the new one."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pegboard.config.write_file import read_file, write_file
+from pegboard.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def no_blocking_calls() -> None:
+    """Nothing else runs beside it."""
+
+
+def test_a_new_file_is_for_its_owner_and_so_are_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "mcp.json"
+    assert read_file(path) is None
+    write_file(path, b"{}", instead_of=None)
+    assert read_file(path) == b"{}"
+    if os.name == "posix":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [it.name for it in path.parent.iterdir()] == ["mcp.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
+def test_mode_and_links_stay(tmp_path: Path) -> None:
+    target, link = tmp_path / "dotfiles" / "real.json", tmp_path / "link.json"
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_file(link, b"new", instead_of=b"old")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("believed", [b"older", None])
+def test_what_somebody_else_wrote_is_not_overwritten(
+    believed: bytes | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_bytes(b"theirs")
+    with pytest.raises(ConfigError, match="Somebody else"):
+        write_file(path, b"ours", instead_of=believed)
+    assert path.read_bytes() == b"theirs"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_cannot_be_read_or_written_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_file(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_file(tmp_path / "file" / "mcp.json", b"", instead_of=None)

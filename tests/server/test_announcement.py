@@ -1,0 +1,136 @@
+"""Announcements: files that only their owner reads, of processes that are there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pegboard.server.announcement import (
+    Announcement,
+    announcements,
+    identity_of,
+    place_of_store,
+    publish,
+    withdraw,
+)
+from pegboard.server.announcing import own_address
+from pegboard.server.http_request import HttpRequest
+from pegboard.server.owner import Owner
+
+CANARY = "pbo_canary"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def announcement(pid: int | None = None) -> Announcement:
+    number = os.getpid() if pid is None else pid
+    machine, started = identity_of(number)
+    return Announcement(
+        pid=number,
+        started=started,
+        machine=machine,
+        address="http://127.0.0.1:1",
+        config=None,
+        store=None,
+        token=CANARY,
+    )
+
+
+def test_what_is_announced_is_found_until_it_is_withdrawn() -> None:
+    here = announcement()
+    path = publish(here)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert list(announcements()) == [here]
+    withdraw(path)
+    assert list(announcements()) == []
+    withdraw(path)
+
+
+def test_what_a_dead_process_left_behind_is_removed() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    path = publish(announcement(ended.pid))
+    assert list(announcements()) == []
+    assert not path.exists()
+
+
+def test_another_process_with_the_same_number_is_not_meant() -> None:
+    path = publish(replace(announcement(), started="long ago"))
+    assert list(announcements()) == []
+    assert not path.exists()
+
+
+def test_what_runs_on_another_machine_is_left_alone() -> None:
+    path = publish(replace(announcement(), machine="elsewhere"))
+    assert list(announcements()) == []
+    assert path.exists()
+
+
+def test_a_file_that_others_could_have_written_is_not_believed(state: Path) -> None:
+    path = publish(announcement())
+    path.chmod(0o660)
+    assert list(announcements()) == []
+    path.chmod(0o600)
+    (path.parent / "1.json").symlink_to(path)
+    (path.parent / "2.json").write_text("{", encoding="utf-8")
+    assert len(list(announcements())) == 1
+
+
+def test_the_token_is_shown_to_nobody() -> None:
+    assert CANARY not in repr(announcement())
+    assert CANARY not in str(announcement().__rich_repr__())
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:5"),
+        ("localhost", "http://localhost:5"),
+        ("::1", "http://[::1]:5"),
+        ("0.0.0.0", "http://127.0.0.1:5"),
+        ("::", "http://[::1]:5"),
+        ("192.0.2.1", None),
+        ("example.com", None),
+    ],
+)
+def test_a_gateway_is_reached_over_loopback_or_not_at_all(host: str, address: str | None) -> None:
+    assert own_address(host, 5) == address
+
+
+def test_a_store_is_the_same_from_any_folder_and_its_password_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert place_of_store("tools.json") == place_of_store(str(tmp_path / "tools.json"))
+    assert "secret" not in place_of_store("postgresql://me:secret@host/db")
+
+
+def request(source: str, *authorization: str) -> HttpRequest:
+    headers = [(b"authorization", it.encode("latin-1")) for it in authorization]
+    scope = {"type": "http", "method": "GET", "headers": headers, "client": (source, 1)}
+
+    async def nothing(*_: object) -> None: ...
+
+    return HttpRequest(scope, nothing, nothing)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_owner_is_known_by_the_token_and_only_on_this_machine() -> None:
+    owner = Owner()
+    right = f"Bearer {owner.token}"
+    assert owner.sent(request("127.0.0.1", right))
+    assert owner.sent(request("::1", right))
+    assert not owner.sent(request("10.0.0.1", right))
+    assert not owner.sent(request("127.0.0.1", right, right))
+    assert not owner.sent(request("127.0.0.1", f"Basic {owner.token}"))
+    assert not owner.sent(request("127.0.0.1", f"Bearer {owner.token}x"))
+    assert not owner.sent(request("127.0.0.1", "Bearer \xe9"))
+    assert not owner.sent(request("127.0.0.1"))
+    assert Owner().token != owner.token
