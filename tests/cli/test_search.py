@@ -1,10 +1,12 @@
 """`pegboard search`."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pegboard.cli.main import main
+from tests.cli.handy import Home
 
 
 def test_hits_are_listed_with_what_they_do(
@@ -46,8 +48,10 @@ def test_nothing_that_fits_is_said_plainly(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     catalog = str(folder / "tools.jsonl")
-    assert main(["search", "zzzzqqqq", "--catalog", catalog, "--method", "regex"]) == 0
-    assert capsys.readouterr().out.startswith("Nothing fits.")
+    assert main(["search", "zzzzqqqq", "--catalog", catalog, "--method", "regex"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Nothing fits.")
 
 
 @pytest.mark.parametrize(
@@ -65,3 +69,38 @@ def test_what_cannot_be_searched_is_an_error(
     catalog = str(folder / "tools.jsonl")
     assert main([it.format(catalog=catalog) for it in arguments]) == 1
     assert problem in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.configure(
+        {"handy": home.entry(tags=["own"]), "twin": home.entry(category="doubles", tags=["own"])}
+    )
+    return home
+
+
+def test_the_servers_of_the_configuration_are_searched(home: Home) -> None:
+    found = home.main("search", "take some steps", "--limit", "2", "--explain")
+    assert found.returncode == 0, found.stderr
+    assert "mcp_handy_steps (handy)" in found.stdout
+    assert "mcp_twin_steps (twin)" in found.stdout
+    assert "score " in found.stdout
+
+
+def test_filters_narrow_the_search_and_json_says_everything(home: Home) -> None:
+    narrowed = ["--server", "twin", "--category", "doubles", "--tag", "own"]
+    found = home.main("search", "steps", *narrowed, "--json", "--limit", "1")
+    [hit] = json.loads(found.stdout)
+    assert hit["name"] == "mcp_twin_steps"
+    assert hit["signature"] == "mcp_twin_steps()"
+    assert (hit["server"], hit["category"], hit["tags"]) == ("twin", "doubles", ["own"])
+    assert 0 < hit["confidence"] <= 1
+    assert hit["description"] == "Does steps."
+    assert {"field", "words"} == set(hit["matches"][0])
+
+
+def test_nothing_found_is_an_empty_array_and_not_found(home: Home) -> None:
+    found = home.main("search", "steps", "--server", "nowhere", "--json")
+    assert (found.returncode, json.loads(found.stdout)) == (3, [])
+    assert "server: handy" in found.stderr

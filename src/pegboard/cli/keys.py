@@ -1,165 +1,201 @@
 """`pegboard keys`: make, list, revoke and rotate the API keys of the gateway."""
 
-import argparse
 import getpass
 import glob
-import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
+import typer
 
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant
+from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import duration, moment, shown
-from pegboard.cli.wording import sentence
-from pegboard.errors import ConfigError, PegboardError
+from pegboard.cli.output import say, show_table, warn, write_json
+from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of
 
-if TYPE_CHECKING:
-    from pegboard.cli.search import Commands
-
 __all__ = ["add_to"]
 
+_keys = typer.Typer(
+    help="Make, list, revoke and rotate API keys of the gateway.", no_args_is_help=True
+)
 
-def add_to(commands: "Commands") -> None:
-    """Add the command to a parser."""
-    words = "make, list, revoke and rotate API keys of the gateway"
-    parser = commands.add_parser("keys", help=words, description=sentence(words))
-    verbs = parser.add_subparsers(required=True, metavar="create|list|revoke|rotate")
-    _add_create(verbs)
-    listing = _add(verbs, "list", _list, "show all keys, never their secrets")
-    listing.add_argument("--tenant", help="only those of this tenant")
-    revoking = _add(verbs, "revoke", _revoke, "accept keys no more")
-    revoking.add_argument("id", nargs="+", help="as `keys list` shows it")
-    rotating = _add(verbs, "rotate", _rotate, "give a key a new secret, which is shown once")
-    rotating.add_argument("id", help="as `keys list` shows it")
-    rotating.add_argument(
-        "--overlap",
-        type=duration,
-        default=0.0,
-        metavar="TIME",
-        help="how long the old secret is accepted beside the new one: 24h, 7d (not at all)",
-    )
+_Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="Where keys are kept (PEGBOARD_STORE, or your own)."
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Patterns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="What it is for: git* (all); may be given several times."),
+]
 
 
-def _add_create(verbs: "Commands") -> None:
-    parser = _add(verbs, "create", _create, "make a key; its secret is shown once")
-    parser.add_argument("--name", default="", help="whom or what it is for")
-    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"({DEFAULT_TENANT})")
-    parser.add_argument(
-        "--scope",
-        action="append",
-        choices=get_args(Scope),
-        help="read: find and describe; call (the default): that, and call; register; admin: all. "
-        "May be given several times",
-    )
-    for kind in ("server", "tool"):
-        parser.add_argument(
-            f"--{kind}", action="append", metavar="PATTERN", help=f"{kind}s it is for: git* (all)"
+def add_to(root: typer.Typer) -> None:
+    """Add the commands to an application."""
+    root.add_typer(_keys, name="keys")
+
+
+@_keys.command()
+def create(
+    *,
+    name: Annotated[str, typer.Option(help="Whom or what it is for.")] = "",
+    tenant: Annotated[str, typer.Option(help="Whose it is.")] = DEFAULT_TENANT,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(get_args(Scope)),
+            autocompletion=lambda: list(get_args(Scope)),
+            help="read: find and describe; call (the default): that, and call; register; "
+            "admin: all. May be given several times.",
+        ),
+    ] = None,
+    server: _Patterns = None,
+    tool: _Patterns = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="90d from now, or 2027-01-31 (never).")
+    ] = None,
+    surface: Annotated[
+        Surface | None, typer.Option(help="What it sees at /mcp (as the server was started).")
+    ] = None,
+    calls_per_minute: Annotated[
+        int | None, typer.Option(metavar="N", help="How many calls in a minute (any).")
+    ] = None,
+    concurrent_calls: Annotated[
+        int | None, typer.Option(metavar="N", help="How many calls at once (any).")
+    ] = None,
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Make a key; its secret is shown once."""
+    until = None if expires is None else moment(expires, option="--expires")
+    with values_checked():
+        grant = KeyGrant(
+            name=name,
+            tenant=tenant,
+            scopes=_scopes_of(scope or ["call"]),
+            servers=tuple(server or ["*"]),
+            tools=tuple(tool or ["*"]),
+            expires=until,
+            surface=surface,
+            calls_per_minute=calls_per_minute,
+            concurrent_calls=concurrent_calls,
         )
-    parser.add_argument(
-        "--expires", type=moment, metavar="WHEN", help="90d from now, or 2027-01-31 (never)"
-    )
-    parser.add_argument(
-        "--surface",
-        choices=get_args(Surface),
-        help="what it sees at /mcp (as the server was started)",
-    )
-    parser.add_argument("--calls-per-minute", type=int, metavar="N")
-    parser.add_argument("--concurrent-calls", type=int, metavar="N")
+        with _opened(store) as (keys, audit):
+            issued = keys.create(grant)
+            audit.note("keys.create", "done", target=issued.key.id, source=_person())
+    _show_secret(issued, json=json)
 
 
-def _add(
-    verbs: "Commands", name: str, run: Callable[[argparse.Namespace], int], words: str
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=words, description=sentence(words))
-    parser.add_argument(
-        "--store", metavar="URL", help="where keys are kept (PEGBOARD_STORE, or the user's own)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=partial(_checked, run))
-    return parser
-
-
-def _checked(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    try:
-        return run(options)
-    except PegboardError:
-        raise
-    except ValueError as error:
-        _warn(f"error: {error}")
-        return 2
-
-
-def _create(options: argparse.Namespace) -> int:
-    grant = KeyGrant(
-        name=options.name,
-        tenant=options.tenant,
-        scopes=tuple(dict.fromkeys(options.scope or ["call"])),
-        servers=tuple(options.server or ["*"]),
-        tools=tuple(options.tool or ["*"]),
-        expires=options.expires,
-        surface=options.surface,
-        calls_per_minute=options.calls_per_minute,
-        concurrent_calls=options.concurrent_calls,
-    )
-    with _opened(options) as (keys, audit):
-        issued = keys.create(grant)
-        audit.note("keys.create", "done", target=issued.key.id, source=_person())
-    _show_secret(issued, options)
-    return 0
-
-
-def _list(options: argparse.Namespace) -> int:
-    missing = _missing_store(options)
-    if missing is not None:
-        _warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
-        return 0
-    with _opened(options) as (keys, _):
-        found = keys.list(tenant=options.tenant)
-    if options.json:
-        for key in found:
-            _say(msgspec.json.encode(key).decode())
+@_keys.command("list")
+def list_keys(
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only those of this tenant.")] = None,
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Show all keys, never their secrets."""
+    missing = _missing_store(store)
+    found: list[ApiKey] = []
+    if missing is None:
+        with values_checked(), _opened(store) as (keys, _):
+            found = list(keys.list(tenant=tenant))
+    if json:
+        write_json([key_as_json(it) for it in found])
     elif found:
-        _say(_table(found))
+        show_table(list(_COLUMNS), ([write(it) for write in _COLUMNS.values()] for it in found))
+    elif missing is not None:
+        warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
     else:
-        _warn("There are no keys yet: `pegboard keys create` makes one.")
-    return 0
+        warn("There are no keys yet: `pegboard keys create` makes one.")
 
 
-def _revoke(options: argparse.Namespace) -> int:
-    _check_store(options, options.id[0])
-    with _opened(options) as (keys, audit):
-        for key in options.id:
-            revoked = keys.revoke(key)
+@_keys.command()
+def revoke(
+    *,
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")
+    ],
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Accept keys no more."""
+    _check_store(store, ids[0])
+    revoked: list[ApiKey] = []
+    with values_checked(), _opened(store) as (keys, audit):
+        for key in ids:
+            revoked.append(keys.revoke(key))
             audit.note("keys.revoke", "done", target=key, source=_person())
-            if options.json:
-                _say(msgspec.json.encode(revoked).decode())
-            else:
-                _say(f"Revoked: {key}")
-    return 0
+            if not json:
+                say(f"Revoked: {key}")
+    if json:
+        write_json([key_as_json(it) for it in revoked])
 
 
-def _rotate(options: argparse.Namespace) -> int:
-    _check_store(options, options.id)
-    with _opened(options) as (keys, audit):
-        issued = keys.rotate(options.id, overlap=options.overlap)
-        audit.note("keys.rotate", "done", target=options.id, source=_person())
-    _show_secret(issued, options)
-    return 0
+@_keys.command()
+def rotate(
+    *,
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")],
+    overlap: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How long the old secret is accepted beside the new one: 24h, 7d.",
+        ),
+    ] = "0s",
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Give a key a new secret, which is shown once."""
+    seconds = duration(overlap, option="--overlap")
+    _check_store(store, key)
+    with values_checked(), _opened(store) as (keys, audit):
+        issued = keys.rotate(key, overlap=seconds)
+        audit.note("keys.rotate", "done", target=key, source=_person())
+    _show_secret(issued, json=json)
 
 
-def _missing_store(options: argparse.Namespace) -> Path | None:
+def key_as_json(key: ApiKey) -> dict[str, Any]:
+    """Return a key as ``--json`` has it: the listing is an array of these.
+
+    ``id``, ``name``, ``tenant``, ``scopes``, ``servers`` and ``tools`` (patterns), ``created``,
+    ``expires`` (null: never), ``surface`` (null: as the server was started),
+    ``calls_per_minute``, ``concurrent_calls`` (null: any), ``revoked`` (when, or null),
+    ``last_used`` (null: never), ``uses``. Moments are seconds since the epoch.
+    """
+    return msgspec.to_builtins(key)
+
+
+def issued_as_json(issued: IssuedKey) -> dict[str, Any]:
+    """Return a key and its secret as ``--json`` has them: one object.
+
+    The fields of `keys list --json`, and ``secret``, which is shown this once.
+    """
+    return {**key_as_json(issued.key), "secret": issued.secret}
+
+
+def _scopes_of(words: Sequence[str]) -> tuple[Scope, ...]:
+    try:
+        return msgspec.convert(tuple(dict.fromkeys(words)), tuple[Scope, ...])
+    except msgspec.ValidationError:
+        known = ", ".join(get_args(Scope))
+        problem = f"{', '.join(words)}: choose among {known}."
+        raise typer.BadParameter(problem, param_hint="--scope") from None
+
+
+def _missing_store(url: str | None) -> Path | None:
     """Return the file that is to be the store, if nobody made it yet."""
-    url = options.store or default_url()
+    url = url or default_url()
     if scheme_of(url) not in ("json", "sqlite"):
         return None
     path = path_of(url)
@@ -167,15 +203,15 @@ def _missing_store(options: argparse.Namespace) -> Path | None:
     return None if any(path.parent.glob(f"{glob.escape(path.stem)}*")) else path
 
 
-def _check_store(options: argparse.Namespace, key: str) -> None:
-    missing = _missing_store(options)
+def _check_store(url: str | None, key: str) -> None:
+    missing = _missing_store(url)
     if missing is not None:
         raise ConfigError(f"No API key has the id {key!r}: there is no store at {missing}.")
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Generator[tuple[ApiKeys, Audit]]:
-    with open_store(options.store, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+def _opened(url: str | None) -> Generator[tuple[ApiKeys, Audit]]:
+    with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
         audit = Audit(store)
         try:
             yield keys, audit
@@ -183,13 +219,12 @@ def _opened(options: argparse.Namespace) -> Generator[tuple[ApiKeys, Audit]]:
             audit.close()
 
 
-def _show_secret(issued: IssuedKey, options: argparse.Namespace) -> None:
-    if options.json:
-        shown = {**msgspec.to_builtins(issued.key), "secret": issued.secret}
-        _say(msgspec.json.encode(shown).decode())
+def _show_secret(issued: IssuedKey, *, json: bool) -> None:
+    if json:
+        write_json(issued_as_json(issued))
         return
-    _warn(f"Key {issued.key.id}. Its secret is shown this once, and kept nowhere:")
-    _say(issued.secret)
+    warn(f"Key {issued.key.id}. Its secret is shown this once, and kept nowhere:")
+    say(issued.secret)
 
 
 def _state(key: ApiKey) -> str:
@@ -199,26 +234,17 @@ def _state(key: ApiKey) -> str:
 
 
 _COLUMNS: dict[str, Callable[[ApiKey], str]] = {
-    "id": lambda it: it.id,
-    "name": lambda it: it.name,
-    "tenant": lambda it: it.tenant,
-    "scopes": lambda it: " ".join(it.scopes),
-    "servers": lambda it: " ".join(it.servers),
-    "tools": lambda it: " ".join(it.tools),
-    "state": _state,
-    "expires": lambda it: shown(it.expires, nothing="never"),
-    "last used": lambda it: shown(it.last_used, nothing="never"),
-    "uses": lambda it: f"{it.uses:,}",
+    "ID": lambda it: it.id,
+    "NAME": lambda it: it.name,
+    "TENANT": lambda it: it.tenant,
+    "SCOPES": lambda it: " ".join(it.scopes),
+    "SERVERS": lambda it: " ".join(it.servers),
+    "TOOLS": lambda it: " ".join(it.tools),
+    "STATE": _state,
+    "EXPIRES": lambda it: shown(it.expires, nothing="never"),
+    "LAST USED": lambda it: shown(it.last_used, nothing="never"),
+    "USES": lambda it: f"{it.uses:,}",
 }
-
-
-def _table(keys: Sequence[ApiKey]) -> str:
-    rows = [list(_COLUMNS), *([write(it) for write in _COLUMNS.values()] for it in keys)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
 
 
 def _person() -> str:
@@ -227,11 +253,3 @@ def _person() -> str:
     except (OSError, KeyError, ImportError):
         # A user that the system does not know, as in a container.
         return ""
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-
-
-def _warn(line: str) -> None:
-    sys.stderr.write(f"{line}\n")

@@ -1,9 +1,10 @@
 """Moments and stretches of time, as people write them on a command line."""
 
-import argparse
 import re
 import time
 from datetime import UTC, datetime
+
+import typer
 
 __all__ = ["duration", "moment", "shown"]
 
@@ -11,24 +12,32 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 
 
-def duration(text: str) -> float:
-    """Return the seconds in ``90d``, ``12h``, ``15m`` or ``30s``."""
+def duration(text: str, *, option: str) -> float:
+    """Return the seconds in ``90d``, ``12h``, ``15m`` or ``30s``.
+
+    Raises:
+        typer.BadParameter: it is none of these.
+    """
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no stretch of time; write 90d, 12h or 15m.")
+        problem = f"{text!r} is no stretch of time; write 90d, 12h or 15m."
+        raise typer.BadParameter(problem, param_hint=option)
     return float(int(found[1]) * _SECONDS[found[2]])
 
 
-def moment(text: str) -> float:
-    """Return when ``90d`` from now is, or the date ``2027-01-31``, in seconds since the epoch."""
+def moment(text: str, *, option: str) -> float:
+    """Return when ``90d`` from now is, or the date ``2027-01-31``, in seconds since the epoch.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
     if _DURATION.fullmatch(text.strip().lower()):
-        return time.time() + duration(text)
+        return time.time() + duration(text, option=option)
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no moment; write 90d, 2027-01-31 or 2027-01-31T12:00:00+01:00."
-        ) from None
+        problem = f"{text!r} is no moment; write 90d, 2027-01-31 or 2027-01-31T12:00:00+01:00."
+        raise typer.BadParameter(problem, param_hint=option) from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 

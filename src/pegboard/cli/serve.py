@@ -1,75 +1,108 @@
 """`pegboard serve`: one MCP endpoint in front of all servers of a configuration."""
 
-import argparse
-import importlib
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from pegboard.cli.wording import sentence
+import typer
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+from pegboard.cli.one_core import calculate_on_one_core
+from pegboard.cli.serve_choices import ServeChoices, Shown
 
 __all__ = ["add_to"]
 
 
-def add_to(commands: "Commands") -> None:
-    """Add the command to a parser."""
-    words = "serve all tools at one MCP endpoint"
-    parser = commands.add_parser("serve", help=words, description=sentence(words))
-    parser.add_argument("--config", metavar="FILE", help="the servers (mcp.json, looked for)")
-    parser.add_argument("--demo", action="store_true", help="serve four small servers to try it")
-    parser.add_argument(
-        "--stdio", action="store_true", help="talk to the program that started this one"
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8765, help="0 takes any that is free (8765)")
-    parser.add_argument(
-        "--surface",
-        choices=("search", "full"),
-        default="search",
-        help="show a handful of tools that find and call the others, or all (search)",
-    )
-    parser.add_argument(
-        "--store", metavar="URL", help="where keys, registered tools and usage are kept"
-    )
-    parser.add_argument("--audit", metavar="FILE", help="write down who did what, besides")
-    parser.add_argument(
-        "--allow-anonymous",
-        action="store_true",
-        help="serve other machines although nobody has to say who they are",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a name under which this server is reached; may be given several times",
-    )
-    parser.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="pages that may talk to this server, such as https://app.example.com",
-    )
-    parser.add_argument(
-        "--drain",
-        type=float,
-        default=30.0,
-        metavar="SECONDS",
-        help="how long calls under way have when the process is to end (30)",
-    )
-    parser.add_argument(
-        "--notice",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="how long requests are still taken after /readyz says no (0)",
-    )
-    parser.add_argument("--verbose", action="store_true", help="log more than warnings")
-    parser.set_defaults(run=_run)
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("serve")(serve)
 
 
-def _run(options: argparse.Namespace) -> int:
-    # A second to import, which no other command should wait for.
-    return importlib.import_module("pegboard.cli.serving").run(options)
+def serve(
+    *,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The servers (mcp.json, looked for).")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve four small servers, to try it.")
+    ] = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Talk to the program that started this one.")
+    ] = False,
+    host: Annotated[str, typer.Option(metavar="NAME", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65_535, help="0 takes any that is free.")
+    ] = 8765,
+    surface: Annotated[
+        Shown,
+        typer.Option(help="Show a handful of tools that find and call the others, or all."),
+    ] = "search",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where keys, registered tools and usage are kept (PEGBOARD_STORE, or your own).",
+        ),
+    ] = None,
+    audit: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write down who did what, besides.")
+    ] = None,
+    allow_anonymous: Annotated[
+        bool,
+        typer.Option(
+            "--allow-anonymous",
+            help="Serve other machines although nobody has to say who they are.",
+        ),
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name under which this server is reached; may be given several times.",
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Pages that may talk to this server, such as https://app.example.com; "
+            "may be given several times.",
+        ),
+    ] = None,
+    drain: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="How long calls under way have when the process is to end.",
+        ),
+    ] = 30.0,
+    notice: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="How long requests are still taken after /readyz says no.",
+        ),
+    ] = 0.0,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
+) -> None:
+    """Serve all tools at one MCP endpoint."""
+    choices = ServeChoices(
+        config=config,
+        demo=demo,
+        stdio=stdio,
+        host=host,
+        port=port,
+        surface=surface,
+        store=store,
+        audit=audit,
+        allow_anonymous=allow_anonymous,
+        allow_host=tuple(allow_host or ()),
+        allow_origin=tuple(allow_origin or ()),
+        drain=drain,
+        notice=notice,
+        verbose=verbose,
+    )
+    calculate_on_one_core()
+    # A second to import, which neither `--help` nor completion should wait for.
+    from pegboard.cli.serving import run  # noqa: PLC0415
+
+    raise typer.Exit(run(choices))

@@ -1,6 +1,5 @@
 """What `pegboard serve` does, and what it says while it does it."""
 
-import argparse
 import json
 import logging
 import sys
@@ -12,6 +11,8 @@ import anyio
 
 from pegboard.auth import ApiKeys, load_auth_settings
 from pegboard.cli.demo import demo_config
+from pegboard.cli.early_signals import hear_signals_as_usual
+from pegboard.cli.serve_choices import ServeChoices
 from pegboard.cli.wording import counted
 from pegboard.config import locate_config
 from pegboard.model.principal import OPERATOR
@@ -22,11 +23,16 @@ from pegboard.storage.urls import without_password
 __all__ = ["run"]
 
 INTERRUPTED = 130
+_NO_SERVERS = (
+    "  No server is configured. `pegboard import` takes over those of your MCP clients,",
+    "  `pegboard add` writes one down, and `pegboard serve --demo` shows four small ones.",
+)
 _STDIO = "It talks on standard input and output."
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: ServeChoices) -> int:
     """Serve until somebody ends it."""
+    hear_signals_as_usual()
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if options.verbose else logging.WARNING,
@@ -47,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _options_of(options: argparse.Namespace) -> ServeOptions:
+def _options_of(options: ServeChoices) -> ServeOptions:
     # What is tried out is not to be found among somebody's own things later.
     storage = options.store if options.demo else options.store or default_url()
     return ServeOptions(
@@ -57,33 +63,36 @@ def _options_of(options: argparse.Namespace) -> ServeOptions:
         host=options.host,
         port=options.port,
         surface=options.surface,
-        allow_hosts=tuple(options.allow_host),
-        allow_origins=tuple(options.allow_origin),
+        allow_hosts=options.allow_host,
+        allow_origins=options.allow_origin,
         allow_anonymous=options.allow_anonymous,
         drain_seconds=options.drain,
         notice_seconds=options.notice,
     )
 
 
-def _tell(options: argparse.Namespace, serve: ServeOptions, serving: Serving, address: str) -> None:
+def _tell(options: ServeChoices, serve: ServeOptions, serving: Serving, address: str) -> None:
     """Say what is served, and where, to the person who started it."""
     lines = [*_about_servers(options, serving), *_about_places(serve)]
     lines += _about_address(options, serve, address) if address else [_STDIO]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is a command
 
 
-def _about_servers(options: argparse.Namespace, serving: Serving) -> Iterator[str]:
+def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
     servers, registry = serving.hub.servers, serving.hub.registry
     definitions = sum(registry.is_definition(tool.name) for tool in registry.tools())
     tools = counted(len(registry) - definitions, "tool")
     besides = f", and {counted(definitions, 'registered definition')}" if definitions else ""
     absent = sum(it.state == "down" for it in servers.values())
-    down = f" ({absent} down, see above)" if absent else ""
-    yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{down}{besides}."
+    late = len(serving.hub.starting)
+    told = [f"{absent} down, see above"] if absent else []
+    told += [f"{late} still starting"] if late else []
+    notes = f" ({'; '.join(told)})" if told else ""
+    yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{notes}{besides}."
     for name, it in servers.items():
         yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}"
     if not servers and not options.demo:
-        yield "  No server is configured: write an mcp.json, or try `pegboard serve --demo`."
+        yield from _NO_SERVERS
 
 
 def _about_places(serve: ServeOptions) -> Iterator[str]:
@@ -94,7 +103,7 @@ def _about_places(serve: ServeOptions) -> Iterator[str]:
     yield f"  {'store':<16} {kept}"
 
 
-def _about_address(options: argparse.Namespace, serve: ServeOptions, address: str) -> Iterator[str]:
+def _about_address(options: ServeChoices, serve: ServeOptions, address: str) -> Iterator[str]:
     face = "find and call them by search" if options.surface == "search" else "all of them"
     yield f"  {address}/mcp        {face}; /mcp-full and /mcp-search choose, /mcp/<server> narrows"
     yield f"  {address}/sse        the same for older clients"

@@ -1,0 +1,1 @@
+"""What writes parts of the documentation: `python -m scripts.reference`."""

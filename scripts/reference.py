@@ -1,0 +1,68 @@
+"""Write the pages and drawings that are made from the code.
+
+Names of files, or parts of them, choose some; `--check` only says which are stale.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from scripts.places import ROOT
+
+PAGES = {
+    "docs/reference/cli.md": "scripts.cli_page",
+    "docs/reference/settings.md": "scripts.settings_page",
+    "docs/reference/errors.md": "scripts.errors_page",
+    "docs/reference/gateway-tools.md": "scripts.gateway_tools_page",
+    "docs/reference/clients.md": "scripts.clients_page",
+    "docs/images/board.svg": "scripts.board_drawing",
+    "docs/images/concepts.svg": "scripts.concepts_drawing",
+}
+"""Each file, and the module whose function `page` gives its text."""
+PARTS = {
+    "README.md": ("scripts.claims", "english"),
+    "README.zh-CN.md": ("scripts.claims", "chinese"),
+}
+"""Each file of which only what stands between two markers is made, and the function that does."""
+
+
+def stale(chosen: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
+    """Give each file that is not what the code would make of it, with what it should be."""
+    for name in (*PAGES, *PARTS):
+        if chosen and not any(part in name for part in chosen):
+            continue
+        path, text = ROOT / name, made(name)
+        if not path.is_file() or path.read_text("utf-8") != text:
+            yield path, text
+
+
+def made(name: str) -> str:
+    """Return what the code makes of a file."""
+    if name in PAGES:
+        return _function(PAGES[name], "page")()
+    part = _function(*PARTS[name])()
+    pattern = re.compile(r"(<!-- made: .*? -->\n).*?(\n<!-- made: end -->)", re.DOTALL)
+    page = (ROOT / name).read_text("utf-8")
+    return pattern.sub(lambda found: f"{found[1]}{part}{found[2]}", page)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write what is stale, or only name it."""
+    checks = "--check" in arguments
+    found = list(stale([it for it in arguments if it != "--check"]))
+    for path, text in found:
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+        if not checks:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+    return 1 if found and checks else 0
+
+
+def _function(module: str, name: str) -> Callable[[], str]:
+    return getattr(import_module(module), name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,131 @@
+"""`pegboard call`: call a tool."""
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pegboard.cli import tool_options as option
+from pegboard.cli.call_arguments import STDIN, arguments_of, missing_in
+from pegboard.cli.catalogue import Catalogue, Places, find_tool, open_catalogue
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.output import complain, warn, write_json
+from pegboard.errors import InvalidArgumentsError, NotImplementedToolError, ToolNotFoundError
+from pegboard.gateway.signatures import signature
+from pegboard.model import ArgumentSchema, Tool, ToolResult
+from pegboard.storage import default_url
+
+__all__ = ["add_to"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("call")(call)
+
+
+def call(
+    tool: Annotated[str, typer.Argument(help="Its name, as `tools` and `search` print it.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE | KEY:=JSON | KEY=@FILE | -]...",
+            help="Typed by the schema of the tool; `-` reads an object from standard input.",
+        ),
+    ] = None,
+    *,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="OBJECT", help="All arguments as JSON.")
+    ] = None,
+    structured: Annotated[
+        bool, typer.Option("--structured", help="Print the structured content, as JSON.")
+    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result, as JSON.")] = False,
+    save_to: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where pictures and other files go.")
+    ] = Path(),
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.001, max=1e8, help="How long it may take."),
+    ] = None,
+    config: option.Config = None,
+    store: option.StoreUrl = None,
+    alone: option.Alone = False,
+    refresh: option.Refresh = False,
+) -> None:
+    """Call a tool: by the gateway that runs, or else its server is started for it."""
+    words = arguments or []
+    places = Places(config=config, store=store, alone=alone, refresh=refresh)
+    with open_catalogue(places) as catalogue:
+        found = _found(catalogue, tool)
+        given = _arguments(found, words, json)
+        result = _result(catalogue, found, given, places=places, timeout=timeout)
+    from pegboard.cli.call_result import result_as_json, show_result  # noqa: PLC0415 - now there is one
+
+    if raw:
+        write_json(result_as_json(result))
+    elif result.is_error:
+        complain(result.text() or "The tool reported a failure without words.")
+    elif structured:
+        write_json(result.structured_content)
+    else:
+        show_result(result, tool=found.name, folder=save_to)
+    if result.is_error:
+        raise typer.Exit(FAILED)
+
+
+def _found(catalogue: Catalogue, name: str) -> Tool:
+    try:
+        return find_tool(catalogue, name)
+    except ToolNotFoundError as error:
+        complain(str(error))
+        raise typer.Exit(NOT_FOUND) from None
+
+
+def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, Any]:
+    """Return what was typed, and asked for where something was missing, as the tool takes it."""
+    try:
+        given = arguments_of(words, tool.input_schema, json=json)
+        if sys.stdin.isatty() and STDIN not in words:
+            given |= _asked_for(tool, missing_in(given, tool.input_schema))
+        return ArgumentSchema(tool.input_schema, tool=tool.name).check(given, tool=tool.name)
+    except (typer.BadParameter, InvalidArgumentsError) as error:
+        problem = error.message if isinstance(error, typer.BadParameter) else str(error)
+        raise typer.BadParameter(f"{problem}\nIt is called like this: {signature(tool)}") from error
+
+
+def _asked_for(tool: Tool, names: list[str]) -> dict[str, Any]:
+    if not names:
+        return {}
+    import anyio  # noqa: PLC0415 - only to ask
+
+    from pegboard.cli.forms import fill_in  # noqa: PLC0415 - the same
+
+    warn(signature(tool))
+    try:
+        return anyio.run(fill_in, names, tool.input_schema)
+    except EOFError:
+        raise typer.Abort from None
+
+
+def _result(
+    catalogue: Catalogue,
+    tool: Tool,
+    given: Mapping[str, Any],
+    *,
+    places: Places,
+    timeout: float | None,
+) -> ToolResult:
+    origin = catalogue.origin(tool)
+    if origin is None:
+        raise NotImplementedToolError(tool.name)
+    import anyio  # noqa: PLC0415 - only now a server is needed
+
+    from pegboard.cli.calling import call_tool  # noqa: PLC0415 - a second to import
+
+    # A gateway counts by itself.
+    store = None if origin.is_gateway else places.store or default_url()
+    work = partial(call_tool, origin=origin, store=store, timeout=timeout)
+    return anyio.run(work, tool.name, given)

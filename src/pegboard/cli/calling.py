@@ -1,0 +1,63 @@
+"""Calling a tool: its server is started for it, or the gateway that runs is asked."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pegboard.cli.catalogue import Origin
+from pegboard.cli.progress_line import ProgressLine
+from pegboard.cli.questions import AtTheTerminal
+from pegboard.hub import Hub
+from pegboard.model import ToolResult
+from pegboard.model.naming import mcp
+from pegboard.upstream import NoMemory
+
+if TYPE_CHECKING:
+    from pegboard.hub.options import HubOptions
+
+__all__ = ["call_tool"]
+
+
+async def call_tool(
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    origin: Origin,
+    store: str | None,
+    timeout: float | None,  # noqa: ASYNC109 - the server's own limit is set to it
+) -> ToolResult:
+    """Call a tool and return what it answered.
+
+    Args:
+        name: as it is shown here.
+        arguments: what it takes.
+        origin: where it is.
+        store: where its use is counted; ``None`` for nowhere.
+        timeout: how many seconds it may take, if not as long as is configured.
+
+    Raises:
+        PegboardError: when it did not answer.
+    """
+    # What goes wrong is said once, by the command.
+    logging.getLogger("pegboard").addHandler(logging.NullHandler())
+    line = ProgressLine()
+    person = AtTheTerminal(line.clear)
+    options: HubOptions = {
+        "naming": lambda server, tool: name if tool == origin.name else mcp(server, tool),
+        # What is known of its other tools stays as it is.
+        "memory": NoMemory(),
+        "storage": store,
+        "elicitation": person.elicitation,
+        "sampling": person.sampling,
+    }
+    config = msgspec.structs.replace(origin.server, prefix=None)
+    if timeout is not None:
+        limits = msgspec.structs.replace(config.timeouts, call=timeout)
+        config = msgspec.structs.replace(config, timeouts=limits)
+    try:
+        async with Hub([config], **options) as hub:
+            return await hub.call(name, arguments, on_progress=line.tell)
+    finally:
+        line.clear()

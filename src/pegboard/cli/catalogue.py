@@ -1,0 +1,248 @@
+"""The tools of the user's servers: from a gateway that runs, or as the store remembers them."""
+
+import gc
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from pegboard.cli.misuse import values_checked
+from pegboard.cli.output import warn
+from pegboard.cli.running_gateway import RunningGateway, find_gateway
+from pegboard.config import LoadedConfig, ServerConfig, load_servers
+from pegboard.errors import ConfigError, ToolNotFoundError
+from pegboard.model import Tool
+from pegboard.model.definition import Definition, definition_of
+from pegboard.model.names import nearest_names
+from pegboard.search.options import SearchOptions, query_of
+from pegboard.search.searcher import Answer
+from pegboard.storage import Store, default_url, open_store
+from pegboard.upstream.failed_starts import FailedStarts
+from pegboard.upstream.recall import Recalled, Recollection, recall
+
+if TYPE_CHECKING:
+    from pegboard.search.engine import SearchEngine
+
+__all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue"]
+
+_NOTHING = (
+    "There is no configuration, so there are no tools. `pegboard import` takes over the servers "
+    "of your MCP clients, `pegboard add` writes one down, and `pegboard serve --demo` shows four "
+    "small ones."
+)
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command looks for tools."""
+
+    config: str | None = None
+    store: str | None = None
+    alone: bool = False
+    """Ask no gateway."""
+    refresh: bool = False
+    """Start the servers, whatever is remembered of them, also of failures."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool is called: which server to start or to ask, and what the tool is called there."""
+
+    server: ServerConfig
+    name: str
+    is_gateway: bool = False
+
+
+class Catalogue(Protocol):
+    """Tools that can be listed, described and searched."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        ...
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        ...
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what fits.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for.
+        """
+        ...
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return how a tool is called; ``None`` if it is only a definition."""
+        ...
+
+
+@contextmanager
+def open_catalogue(places: Places) -> Generator[Catalogue]:
+    """Give the tools of the servers that are configured; servers nobody knows yet are started.
+
+    Raises:
+        ConfigError: when the configuration cannot be used, or there is none.
+        StorageError: when the store cannot be used.
+    """
+    if not (places.alone or places.refresh):
+        gateway = find_gateway(places.config, places.store)
+        if gateway is not None:
+            yield GatewayCatalogue(gateway)
+            return
+    loaded = load_servers(places.config)
+    for problem in loaded.problems:
+        warn(f"{loaded.path}: {problem}")
+    with values_checked():
+        opened = open_store(places.store or default_url())
+    with opened as store:
+        with _without_collecting():
+            catalogue = RememberedCatalogue(loaded, _remembered(loaded, store, places), store)
+        yield catalogue
+        catalogue.save_index()
+
+
+def find_tool(catalogue: Catalogue, name: str) -> Tool:
+    """Return a tool by its name.
+
+    Raises:
+        ToolNotFoundError: when there is none, with names of others that are like it.
+    """
+    tool = catalogue.tools.get(name)
+    if tool is None:
+        raise ToolNotFoundError(name, nearest=_near(name, catalogue.tools.values()))
+    return tool
+
+
+class GatewayCatalogue:
+    """The tools of a gateway that runs."""
+
+    def __init__(self, gateway: RunningGateway) -> None:
+        self._gateway = gateway
+        self._shown: dict[str, Mapping[str, Any] | None] | None = None
+        self._tools: dict[str, Tool] = {}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        if self._shown is None:
+            listed = self._gateway.tools()
+            self._tools = {it.tool.name: it.tool for it in listed}
+            self._shown = {it.tool.name: it.raw for it in listed}
+        return self._tools
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        return definition_of(tool, (self._shown or {}).get(tool.name))
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what the gateway finds."""
+        return self._gateway.search(text, options)
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return the gateway as a server that has this tool alone, or few others."""
+        if (self._shown or {}).get(tool.name) is None:
+            return None
+        server = self._gateway.as_server(tool.server or "")
+        return Origin(server=server, name=tool.name, is_gateway=True)
+
+
+class RememberedCatalogue:
+    """The tools that a store remembers, and the definitions that are registered there."""
+
+    def __init__(self, loaded: LoadedConfig, found: Recollection, store: Store) -> None:
+        self._servers = {config.name: config for config in loaded.servers}
+        self._recalled: Mapping[str, Recalled] = found.tools
+        self._store = store
+        # What a server offers hides a definition of the same name, as in a gateway.
+        tools = {it.tool.name: it.tool for it in store.load_all()}
+        tools |= {name: it.tool for name, it in found.tools.items()}
+        if not tools and loaded.origin == "none":
+            raise ConfigError(_NOTHING)
+        self._tools = dict(sorted(tools.items()))
+        self._engine: SearchEngine | None = None
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        return self._tools
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        recalled = self._recalled.get(tool.name)
+        return definition_of(tool, None if recalled is None else recalled.raw)
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what fits, with the index that is kept beside the store."""
+        # For one question, starting more threads takes longer than they save.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        from pegboard.registry.heat import Heat  # noqa: PLC0415 - only to search
+        from pegboard.registry.index_place import index_place  # noqa: PLC0415 - the same
+        from pegboard.search.definitions import Definitions  # noqa: PLC0415 - the same
+        from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
+
+        used = Heat(self._store.usage).current()
+        query = query_of(text, options, boost=lambda name: used.get(name, 0.0))
+        definitions = Definitions(self._tools.values())
+        index = index_place(self._store)
+        engine = SearchEngine(lambda: definitions, index_path=index, once=True)
+        self._engine = engine
+        return engine.search(query, method=options.get("method", DEFAULT_METHOD))
+
+    def save_index(self) -> None:
+        """Keep the index, if one was built, for the next command."""
+        if self._engine is not None:
+            self._engine.save_index()
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return the server of a tool."""
+        recalled = self._recalled.get(tool.name)
+        if recalled is None or tool.server is None:
+            return None
+        return Origin(server=self._servers[tool.server], name=recalled.original)
+
+
+@contextmanager
+def _without_collecting() -> Generator[None]:
+    """Look for no garbage: among so many tools there is none, and the program ends soon."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
+def _remembered(loaded: LoadedConfig, store: Store, places: Places) -> Recollection:
+    enabled = tuple(config for config in loaded.servers if config.enabled)
+    found = recall(enabled, store)
+    cold = enabled if places.refresh else found.unknown
+    if not cold:
+        return found
+    failures = FailedStarts(store)
+    failed: dict[str, str] = {}
+    if not places.refresh:
+        before = {it.name: failures.get(it) for it in cold}
+        failed = {name: it.error for name, it in before.items() if it is not None and it.is_fresh}
+        cold = tuple(it for it in cold if it.name not in failed)
+    if cold:
+        from pegboard.cli.warming import start_servers  # noqa: PLC0415 - a second to import
+
+        now = start_servers(cold, places.store or default_url())
+        failures.note(cold, now)
+        failed |= now
+        found = recall(enabled, store)
+    for name, reason in failed.items():
+        warn(
+            f"{reason}\n  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out."
+        )
+    return found
+
+
+def _near(name: str, tools: Iterable[Tool]) -> list[str]:
+    """Return names like this one, also of tools that are called so by their server."""
+    known = list(tools)
+    near = nearest_names(name, [tool.name for tool in known])
+    whole = [tool.name for tool in known if tool.name.endswith(f"_{name}")]
+    return list(dict.fromkeys([*whole, *near]))[:3]

@@ -1,0 +1,143 @@
+"""`pegboard connect`: put Pegboard into the configuration of a client."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.output import ask, complain, say, warn
+from pegboard.cli.own_file import ConfigOption, YesOption
+from pegboard.cli.wording import counted
+from pegboard.clients import CLIENTS, Client, Machine, client_named, connect, served_by_us
+from pegboard.config import ServerConfig, load_servers, locate_config
+from pegboard.errors import ConfigError
+
+__all__ = ["ClientNames", "EveryClient", "add_to", "chosen"]
+
+ClientNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CLIENT",
+        help=f"One of {', '.join(CLIENTS)}; or several.",
+        autocompletion=lambda: list(CLIENTS),
+    ),
+]
+EveryClient = Annotated[bool, typer.Option("--all", help="Every client that is found here.")]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("connect")(connect_clients)
+
+
+def connect_clients(
+    clients: ClientNames = None,
+    *,
+    every: EveryClient = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="The client starts Pegboard itself; that is usual.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The client goes to a gateway that runs already."),
+    ] = None,
+    only: Annotated[
+        bool,
+        typer.Option("--only", help="Take out the client's servers that Pegboard serves now."),
+    ] = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Put Pegboard into the configuration of a client; `pegboard disconnect` undoes it."""
+    if stdio and url:
+        raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
+    machine = Machine.here()
+    source = locate_config(config).path
+    servers = () if source is None else load_servers(source, undefined="keep").servers
+    if not servers and url is None:
+        warn("Pegboard serves nothing yet: `pegboard import` takes over the servers of clients.")
+    if url is None and "archive-v0" in _own_command()[0]:
+        warn(
+            "This Pegboard is in a cache of uv, which may be emptied: run "
+            "`uv tool install pegboard`, and connect with that one."
+        )
+    failed = False
+    for client in chosen(clients, machine, every=every):
+        try:
+            _one(client, machine, _entry(client, url, source), servers, only=only, asks=not yes)
+        except ConfigError as error:
+            complain(str(error))
+            failed = True
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[Client]:
+    """Return the clients that are meant.
+
+    Raises:
+        typer.BadParameter: when none is, or one that we do not know.
+    """
+    if every == bool(names):
+        raise typer.BadParameter(f"Name a client ({', '.join(CLIENTS)}), or say `--all`.")
+    if every:
+        return [it for it in CLIENTS.values() if it.is_here(machine)]
+    try:
+        return [client_named(it) for it in dict.fromkeys(names or ())]
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _one(
+    client: Client,
+    machine: Machine,
+    entry: dict[str, Any],
+    servers: tuple[ServerConfig, ...],
+    *,
+    only: bool,
+    asks: bool,
+) -> None:
+    if not client.is_here(machine):
+        warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
+    superfluous = served_by_us(client, machine, servers)
+    if superfluous and not only and asks:
+        names = ", ".join(superfluous)
+        only = ask(f"{client.title} has what Pegboard serves now: {names}. Take that out there?")
+    done = connect(client, machine, entry, take_out=superfluous if only else ())
+    say(f"{client.title}: Pegboard is in {done.path} now.")
+    if done.taken_out:
+        say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
+    elif superfluous:
+        count = counted(len(superfluous), "server")
+        warn(
+            f"{client.title} still has {count} that Pegboard serves, too; `--only` takes them out."
+        )
+    if done.backup is not None:
+        warn(f"The file as it was: {done.backup}")
+    warn(f"Start {client.title} again; `pegboard disconnect {client.name}` undoes this.")
+
+
+def _entry(client: Client, url: str | None, source: Path | None) -> dict[str, Any]:
+    if url is not None:
+        return client.address_entry(url)
+    command, *args = _own_command()
+    args += ["serve", "--stdio"]
+    if source is not None:
+        # The client starts it in a folder of its own choice.
+        args += ["--config", str(source)]
+    return client.program_entry(command, args)
+
+
+def _own_command() -> list[str]:
+    """Return how this program is started from anywhere."""
+    name = "pegboard.exe" if sys.platform == "win32" else "pegboard"
+    beside = Path(sys.executable).parent / name
+    if beside.is_file():
+        return [str(beside)]
+    found = shutil.which("pegboard")
+    if found is not None:
+        return [str(Path(found).absolute())]
+    return [sys.executable, "-m", "pegboard.cli.main"]

@@ -1,0 +1,59 @@
+"""`pegboard list`: list the servers of the configuration."""
+
+from typing import Any
+
+import typer
+
+from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.output import show_table, warn, write_json
+from pegboard.cli.own_file import ConfigOption, JsonOption, open_file
+from pegboard.config.interpret import Reading
+
+__all__ = ["add_to", "server_as_json"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("list")(list_servers)
+
+
+def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """List the servers of your configuration, without starting any."""
+    file = open_file(config)
+    rows = [server_as_json(name, reading) for name, reading in file.readings().items()]
+    if json:
+        write_json(rows)
+    elif rows:
+        show_table(
+            ("SERVER", "STATE", "TYPE", "WHERE"),
+            [(it["name"], it["state"], it["type"] or "", it["target"] or "") for it in rows],
+        )
+    for row in rows:
+        if row["problem"] is not None and not json:
+            warn(f"{row['name']}: {row['problem']}")
+    if not rows:
+        where = f"There is no file {file.path}" if file.is_new else f"{file.path} has no servers"
+        warn(
+            f"{where} yet: `pegboard import` takes over those of your clients, `pegboard add` one."
+        )
+        raise typer.Exit(NOT_FOUND)
+
+
+def server_as_json(name: str, reading: Reading) -> dict[str, Any]:
+    """Return one element of the JSON of `list`, which is an array in the order of the file.
+
+    Fields: ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has a fault);
+    ``type`` (``stdio``, ``streamable_http``, ``sse``, ``websocket``; null if unusable); ``target``
+    (command line or address without secrets, variables as they are written; null if unusable);
+    ``problem`` (the first fault or doubt of its entry, or null).
+    """
+    config = reading.config
+    worst = sorted(reading.problems, key=lambda it: it.severity)
+    state = "enabled" if config is not None and config.enabled else "disabled"
+    return {
+        "name": name,
+        "state": "unusable" if config is None else state,
+        "type": None if config is None else config.transport,
+        "target": None if config is None else config.target,
+        "problem": worst[0].message if worst else None,
+    }

@@ -1,0 +1,98 @@
+"""The entry of `pegboard`: import what the named command needs, run it, and end in words."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+from pegboard.cli.commands import COMMANDS
+from pegboard.cli.exit_codes import DONE, FAILED, INTERRUPTED, MISUSED
+from pegboard.cli.front_page import front_page
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says, and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, debug = _without_debug(given)
+    _let_everything_be_written()
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has enough, as `head` does. What is still to be written goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if debug:
+            raise
+        if "_PEGBOARD_COMPLETE" in os.environ:
+            # Somebody is in the middle of a line: words would land in it.
+            return FAILED
+        from pegboard.cli.endings import explained  # noqa: PLC0415 - most commands end well
+
+        return explained(error)
+    return code
+
+
+def _run(given: list[str]) -> int:
+    if "_PEGBOARD_COMPLETE" in os.environ:
+        from pegboard.cli.completion import command_on_line  # noqa: PLC0415 - only for a shell
+
+        return _typed(given, command_on_line(os.environ))
+    if given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
+    if not given or given[0] in ("--help", "-h"):
+        stream = sys.stdout if given else sys.stderr
+        stream.write(front_page(bold=stream.isatty() and os.environ.get("TERM") != "dumb"))
+        return DONE if given else MISUSED
+    if given[0] in ("--version", "-V"):
+        from pegboard.cli.version import installed_version  # noqa: PLC0415 - only to say it
+
+        sys.stdout.write(f"pegboard {installed_version()}\n")
+        return DONE
+    if given[0] in ("--install-completion", "--show-completion"):
+        from pegboard.cli.completion import complete_in_shell  # noqa: PLC0415 - only for a shell
+
+        return complete_in_shell(given)
+    if given[0] == "serve":
+        from pegboard.cli.early_signals import hear_signals_early  # noqa: PLC0415 - it imports signals
+
+        hear_signals_early()
+    if given[0] in COMMANDS:
+        return _typed(given, given[:1])
+    from pegboard.cli.endings import no_such_command  # noqa: PLC0415 - most know what they want
+
+    return no_such_command(given[0])
+
+
+def _typed(given: list[str], needed: Iterable[str]) -> int:
+    # A sixth of a second to import, which `pegboard --help` does without.
+    from pegboard.cli.root import root_group  # noqa: PLC0415
+
+    try:
+        code = root_group(needed).main(given, prog_name="pegboard", standalone_mode=False)
+    except SystemExit as end:
+        code = end.code
+    return code if isinstance(code, int) else DONE
+
+
+def _without_debug(given: list[str]) -> tuple[list[str], bool]:
+    """Take `--debug` out wherever it stands, but not behind a `--`: that belongs to a server."""
+    end = given.index("--") if "--" in given else len(given)
+    ours = [it for it in given[:end] if it != "--debug"]
+    debug = len(ours) < end or os.environ.get("PEGBOARD_DEBUG", "") not in ("", "0")
+    return [*ours, *given[end:]], debug
+
+
+def _let_everything_be_written() -> None:
+    """Let a character that the terminal or pipe does not know be spelled, not be an error."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TextIO
+
+from pegboard.cli.plain_text import columns_of, fitting_widths, one_line, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
+
+__all__ = [
+    "ask",
+    "complain",
+    "error_console",
+    "progress",
+    "result_console",
+    "say",
+    "show_table",
+    "warn",
+    "write_json",
+]
+
+_MANY = 500
+"""So many rows nobody reads in colours, and rich takes seconds for ten thousand."""
+
+
+def say(line: str = "") -> None:
+    """Print a line of the result; what would steer a terminal is made harmless on one."""
+    _write(sys.stdout, line)
+
+
+def warn(line: str) -> None:
+    """Print a line that is not the result: advice, a question, what is going on."""
+    _write(sys.stderr, line)
+
+
+def complain(message: str) -> None:
+    """Print what went wrong: in red and between the edges where a person looks."""
+    if not sys.stderr.isatty():
+        warn(f"error: {message}")
+        return
+    from rich.text import Text  # noqa: PLC0415 - most commands end without an error
+
+    words = Text.assemble(("error:", "bold red"), " ", printable(message))
+    error_console().print(words)
+
+
+def write_json(value: object) -> None:
+    """Print a value as one JSON document: an array for a listing, an object for one thing."""
+    import msgspec  # noqa: PLC0415 - only for JSON
+
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.write(f"{text.decode()}\n")
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence["str | Text"]],
+    *,
+    right: Collection[str] = (),
+) -> None:
+    """Print a table: as wide as the terminal, or as wide as its cells where nobody looks.
+
+    The first column is never cut: it names what people type next.
+
+    Args:
+        columns: what is above each column.
+        rows: a cell for each column.
+        right: the columns whose cells are numbers, so that these end below each other.
+    """
+    cells = [list(row) for row in rows]
+    if sys.stdout.isatty() and len(cells) <= _MANY:
+        _show_rich_table(columns, cells, right)
+        return
+    plain = [[it if isinstance(it, str) else it.plain for it in row] for row in cells]
+    aligned = [">" if column in right else "<" for column in columns]
+    sys.stdout.writelines(f"{line}\n" for line in columns_of([list(columns), *plain], aligned))
+
+
+def result_console() -> "Console":
+    """Return where the result goes, with colours if a person looks."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
+
+    return Console(file=sys.stdout, highlight=False)
+
+
+def error_console() -> "Console":
+    """Return where everything but the result goes, with colours if a person looks."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
+
+    return Console(file=sys.stderr, highlight=False)
+
+
+def progress() -> AbstractContextManager["Progress"]:
+    """Return a progress bar for what takes longer than a second; unseen where nobody looks."""
+    from rich.progress import Progress  # noqa: PLC0415 - a tenth of a second to import
+
+    console = error_console()
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+def ask(question: str, *, default: bool = False) -> bool:
+    """Ask a person yes or no; where nobody is, the answer is the default."""
+    if not sys.stdin.isatty():
+        return default
+    choices = "[Y/n]" if default else "[y/N]"
+    sys.stderr.write(f"{printable(question)} {choices} ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip().casefold()
+    return default if not answer else answer in ("y", "yes")
+
+
+def _show_rich_table(
+    columns: Sequence[str], rows: Sequence[Sequence["str | Text"]], right: Collection[str]
+) -> None:
+    from rich.table import Table  # noqa: PLC0415 - only where a person looks
+    from rich.text import Text  # noqa: PLC0415 - only where a person looks
+
+    cells = [[Text(one_line(it)) if isinstance(it, str) else it for it in row] for row in rows]
+    console = result_console()
+    plain = [list(columns), *([cell.plain for cell in row] for row in cells)]
+    widths = fitting_widths(plain, console.width)
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        side = "right" if column in right else "left"
+        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=side, width=width)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _write(stream: TextIO, line: str) -> None:
+    stream.write(f"{printable(line) if stream.isatty() else line}\n")

@@ -1,0 +1,63 @@
+"""Text without colours: harmless on a terminal, and in columns."""
+
+import re
+from collections.abc import Iterator, Sequence
+from unicodedata import combining, east_asian_width
+
+__all__ = ["columns_of", "fitting_widths", "one_line", "printable"]
+
+# Controls but for tab and line feed, and what turns the direction of a line around.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_GAP = "  "
+_LEAST = 4
+"""A column that is narrower says nothing."""
+
+
+def printable(text: str) -> str:
+    """Return text in which nothing moves the cursor, changes colours or hides what is there."""
+    return text if text.isprintable() else _STEERING.sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """Return text for one cell of a table."""
+    return printable(text if text.isprintable() else " ".join(text.split()))
+
+
+def columns_of(rows: Sequence[Sequence[str]], aligned: Sequence[str]) -> Iterator[str]:
+    """Return a line for each row, with its cells below each other.
+
+    Args:
+        rows: as many cells as there are columns.
+        aligned: ``<`` or ``>`` for each column.
+    """
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = _widths(cells)
+    for row in cells:
+        parts: list[str] = []
+        for cell, side, width in zip(row, aligned, widths, strict=True):
+            space = " " * (width - _width(cell))
+            parts.append(space + cell if side == ">" else cell + space)
+        yield _GAP.join(parts).rstrip()
+
+
+def fitting_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return how wide each column may be: the widest give way, and the first one never does."""
+    widths = _widths(rows)
+    room -= len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room:
+        widest = max(range(1, len(widths)), key=widths.__getitem__, default=0)
+        if not widest or widths[widest] <= _LEAST:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(_width, column)) for column in zip(*rows, strict=True)]
+
+
+def _width(text: str) -> int:
+    """Return how many places of a terminal text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(it) else 1 + (east_asian_width(it) in "WF") for it in text)

@@ -1,0 +1,56 @@
+"""The command line as one typer application, with the commands that are needed."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from typing import Annotated, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from pegboard.cli.commands import COMMANDS
+
+__all__ = ["root_group"]
+
+_PURPOSE = "Every MCP server and every tool on one board."
+
+
+def root_group(needed: Iterable[str]) -> TyperGroup:
+    """Return the application with these commands; of all others it knows name and summary.
+
+    Each that is needed costs the import of its module.
+    """
+    root = typer.Typer(
+        name="pegboard",
+        help=_PURPOSE,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    # With a callback a single command keeps its name.
+    root.callback()(_options)
+    needed = set(needed)
+    for name in COMMANDS:
+        if name in needed:
+            import_module(f"pegboard.cli.{COMMANDS[name].module}").add_to(root)
+    group = cast("TyperGroup", get_command(root))
+    written = group.commands
+    # Made for the typer of these days; with any other, commands are only slower.
+    with suppress(ImportError, AttributeError):
+        import_module("pegboard.cli.plain_values").spare_pydantic()
+    group.commands = {
+        name: written.get(name) or TyperCommand(name=name, help=command.summary)
+        for name, command in COMMANDS.items()
+    }
+    return group
+
+
+def _options(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Every MCP server and every tool on one board."""
+    # The entry has done these already; here they are for completion.

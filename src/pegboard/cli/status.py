@@ -1,0 +1,149 @@
+"""`pegboard status`: show how each server is."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from pegboard.cli import tool_options as option
+from pegboard.cli.output import show_table, warn, write_json
+from pegboard.cli.running_gateway import RunningGateway, find_gateway
+from pegboard.cli.tokens import estimated
+from pegboard.config import load_servers
+from pegboard.doctor.standing import Standing, remembered_standing
+from pegboard.model.definition import definition_of
+from pegboard.storage import default_url, open_store
+from pegboard.storage.open_store import scheme_of
+from pegboard.storage.urls import path_of
+
+if TYPE_CHECKING:
+    from pegboard.doctor import Report
+
+__all__ = ["add_to", "standing_as_json"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("status")(status)
+
+
+def status(
+    *,
+    start: Annotated[
+        bool, typer.Option("--start", help="Start the servers to see, where no gateway runs.")
+    ] = False,
+    config: option.Config = None,
+    store: option.StoreUrl = None,
+    alone: option.Alone = False,
+    json: option.Json = False,
+) -> None:
+    """Show how each server is: in the gateway that runs, or as it is remembered."""
+    gateway = None if alone else find_gateway(config, store)
+    if gateway is not None:
+        found, source = _in_gateway(gateway), f"the gateway at {gateway.address}"
+    elif start:
+        found, source = _started(config, store), "started now, and stopped again"
+    else:
+        found, source = _remembered(config, store), "as remembered; `--start` starts the servers"
+    if json:
+        write_json([standing_as_json(it) for it in found])
+        return
+    if not found:
+        warn("No server is configured: `pegboard import` or `pegboard add` changes that.")
+        return
+    _show(found)
+    warn(f"({source})")
+
+
+def standing_as_json(it: Standing) -> dict[str, Any]:
+    """Return a server as ``--json`` has it: the listing is an array of these.
+
+    ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
+    ``not running`` where none runs), ``transport``, ``target``, ``era`` (legacy or modern),
+    ``protocol_version``, ``server_version``, ``tools`` and ``tokens`` (estimated; null when nobody
+    has ever asked the server), ``startup_seconds``, ``starts`` and ``last_error``.
+    """
+    return msgspec.to_builtins(it)
+
+
+def _in_gateway(gateway: RunningGateway) -> list[Standing]:
+    tokens: Counter[str] = Counter()
+    for shown in gateway.tools():
+        tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
+    return [
+        Standing(
+            server=it["name"],
+            state=it["state"],
+            transport=it["transport"],
+            target=it["target"],
+            era=it.get("era"),
+            protocol_version=it.get("protocol_version"),
+            server_version=it.get("server_version"),
+            tools=it.get("tool_count"),
+            tokens=tokens[it["name"]],
+            startup_seconds=it.get("startup_seconds"),
+            starts=it.get("starts"),
+            last_error=it.get("last_error"),
+        )
+        for it in gateway.servers()
+    ]
+
+
+def _remembered(config: str | None, store: str | None) -> list[Standing]:
+    loaded = load_servers(config)
+    for problem in loaded.problems:
+        warn(f"{loaded.path}: {problem}")
+    url = store or default_url()
+    if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
+        return remembered_standing(loaded.servers, None)
+    with open_store(url) as opened:
+        return remembered_standing(loaded.servers, opened)
+
+
+def _started(config: str | None, store: str | None) -> list[Standing]:
+    from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
+
+    return _of_report(diagnosed(config=config, store=store))
+
+
+def _of_report(report: "Report") -> list[Standing]:
+    errors = {it.server: it.what for it in reversed(report.findings) if it.severity == "error"}
+    states = {"well": "ready", "ill": "down"}
+    return [
+        Standing(
+            server=it.server,
+            state=states.get(it.stage, it.stage),
+            transport=it.transport,
+            target=it.target,
+            era=it.era,
+            protocol_version=it.protocol_version,
+            server_version=it.server_version,
+            tools=it.tools,
+            tokens=it.tokens,
+            startup_seconds=it.startup_seconds,
+            starts=None if it.startup_seconds is None else 1,
+            last_error=errors.get(it.server),
+        )
+        for it in report.servers
+    ]
+
+
+def _show(found: Sequence[Standing]) -> None:
+    show_table(
+        ("SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START", "LAST ERROR"),
+        [
+            (
+                it.server,
+                it.state,
+                it.era or "-",
+                "-" if it.tools is None else f"{it.tools:,}",
+                "-" if it.tokens is None else f"{it.tokens:,}",
+                "-" if it.startup_seconds is None else f"{it.startup_seconds:.1f} s",
+                it.last_error or "-",
+            )
+            for it in found
+        ],
+        right=("TOOLS", "TOKENS", "START"),
+    )

@@ -1,0 +1,173 @@
+"""What a person typed, as the value that a JSON Schema asks for."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from pegboard.gateway.signatures import type_name
+from pegboard.model.objects import object_in
+
+__all__ = ["NotOfTypeError", "choices_of", "kinds_of", "part_of", "typed"]
+
+_NONE = object()
+_BOOLEANS: dict[str, object] = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+# No JSON has longer ones.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_NUMBER = re.compile(r"[+-]?([0-9]{1,400}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+_DEEPEST = 16
+# In this order: what could be a number is one, unless only text will do.
+_READINGS = ("integer", "number", "boolean", "array", "object", "string", "null")
+
+Schema = Mapping[str, Any]
+
+
+class NotOfTypeError(ValueError):
+    """A text stands for no value of the type that is wanted; its words say which is."""
+
+
+def typed(text: str, schema: object, root: Schema) -> Any:
+    """Return the value that a text stands for.
+
+    Args:
+        text: what was typed.
+        schema: of the value.
+        root: where its references lead to.
+
+    Raises:
+        NotOfTypeError: when it stands for none.
+    """
+    choices = choices_of(schema, root)
+    if choices is not None:
+        for choice in choices:
+            if text in (choice, _written(choice)):
+                return choice
+        raise NotOfTypeError(f"one of {', '.join(map(_written, choices))}")
+    kinds = kinds_of(schema, root)
+    if not kinds:
+        return _anything(text)
+    for kind in _READINGS:
+        if kind in kinds:
+            found = _read(text, kind, schema, root)
+            if found is not None:
+                return found[0]
+    raise NotOfTypeError(type_name(schema, root))
+
+
+def kinds_of(schema: object, root: Schema) -> frozenset[str]:
+    """Return the types of JSON that a schema permits, by their names; none if it does not say."""
+    kinds: set[str] = set()
+    for part in _variants(schema, root):
+        named = part.get("type")
+        listed = cast("Sequence[object]", named) if isinstance(named, list | tuple) else (named,)
+        kinds |= {it for it in listed if isinstance(it, str)}
+        if named is None and "properties" in part:
+            kinds.add("object")
+    return frozenset(kinds)
+
+
+def choices_of(schema: object, root: Schema) -> list[Any] | None:
+    """Return the values that a schema permits, if it lists them."""
+    choices: list[Any] = []
+    for part in _variants(schema, root):
+        if "const" in part:
+            choices.append(part["const"])
+        elif isinstance(part.get("enum"), list | tuple):
+            choices += part["enum"]
+        elif part.get("type") != "null":
+            return None
+    return choices or None
+
+
+def part_of(schema: object, key: str, root: Schema) -> object:
+    """Return the schema of a property; nothing in particular where there is none."""
+    for part in _variants(schema, root):
+        properties = object_in(part.get("properties"))
+        if key in properties:
+            return properties[key]
+    for part in _variants(schema, root):
+        if isinstance(part.get("additionalProperties"), Mapping):
+            return part["additionalProperties"]
+    return {}
+
+
+def _variants(schema: object, root: Schema, depth: int = _DEEPEST) -> Iterator[Schema]:
+    """Return the parts of a schema of which one has to fit, without references."""
+    part = object_in(schema)
+    if not depth:
+        return
+    target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
+    if target is not None:
+        known = {**object_in(root.get("definitions")), **object_in(root.get("$defs"))}
+        yield from _variants(known.get(target[1]), root, depth - 1)
+        return
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        listed: Any = part.get(keyword)
+        if isinstance(listed, list | tuple) and listed:
+            for it in cast("Iterable[object]", listed):
+                yield from _variants(it, root, depth - 1)
+            return
+    yield part
+
+
+def _read(text: str, kind: str, schema: object, root: Schema) -> tuple[Any] | None:
+    """Return what a text is when read as a type, in a tuple; ``None`` if it cannot be."""
+    match kind:
+        case "array":
+            return _array(text, schema, root)
+        case "object":
+            return _json(text, dict) if text.lstrip().startswith("{") else None
+        case "string":
+            return (text,)
+        case _:
+            found = _scalar(text, kind)
+            return None if found is _NONE else (found,)
+
+
+def _scalar(text: str, kind: str) -> object:
+    match kind:
+        case "integer" | "number" if _INTEGER.fullmatch(text):
+            return int(text)
+        case "number" if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        case "boolean":
+            return _BOOLEANS.get(text.casefold(), _NONE)
+        case "null" if text == "null":
+            return None
+        case _:
+            return _NONE
+
+
+def _array(text: str, schema: object, root: Schema) -> tuple[Any] | None:
+    if text.lstrip().startswith("["):
+        return _json(text, list)
+    items: object = next((it["items"] for it in _variants(schema, root) if "items" in it), None)
+    try:
+        return ([typed(text, items, root)],)
+    except NotOfTypeError:
+        return None
+
+
+def _json(text: str, kind: type) -> tuple[Any] | None:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return (found,) if isinstance(found, kind) else None
+
+
+def _anything(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

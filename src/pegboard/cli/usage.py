@@ -1,0 +1,148 @@
+"""`pegboard usage`: which tools are used, slow, failing or never used."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from pegboard.cli.misuse import values_checked
+from pegboard.cli.output import say, show_table, warn, write_json
+from pegboard.cli.wording import counted
+from pegboard.config import load_servers
+from pegboard.errors import ConfigError
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
+from pegboard.observe import Audit, AuditRecord
+from pegboard.observe.usage_report import ToolUsage, usage_report
+from pegboard.storage import Store, default_url
+from pegboard.storage.upkeep import open_existing
+from pegboard.storage.urls import without_password
+
+__all__ = ["add_to"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("usage")(usage)
+
+
+def usage(
+    *,
+    days: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many days to look back on, with today.")
+    ] = 30,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many tools to show of each kind.")
+    ] = 10,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose calls.")] = DEFAULT_TENANT,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The servers (mcp.json, looked for).")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where calls are kept (PEGBOARD_STORE, or your own)."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, of all tools.")] = False,
+) -> None:
+    """Show which tools are used most, are slow, fail, or are never used.
+
+    The gateway keeps the last 10,000 calls; a program that keeps a `History` adds its own.
+    """
+    url = store or default_url()
+    used: list[ToolUsage] = []
+    unused: list[str] = []
+    with values_checked():
+        opened = open_existing(url, tenant=tenant)
+        if opened is None:
+            warn(f"There is no store at {without_password(url)} yet, so no call is known.")
+        else:
+            with opened:
+                used = usage_report(opened, days=days, audit=_audit(url))
+                tried = {it.tool for it in used}
+                unused = [it for it in _never_used(opened, config) if it not in tried]
+    if json:
+        write_json(usage_as_json(days, used, unused))
+    else:
+        _show(used, unused, days=days, limit=limit)
+
+
+def usage_as_json(days: int, used: Sequence[ToolUsage], unused: Sequence[str]) -> dict[str, Any]:
+    """Return usage as ``--json`` has it: one object.
+
+    ``days``; ``tools``, the most used first, each with ``tool``, ``calls``, ``failed``,
+    ``failures`` (how many, by the code of the error), ``mean_seconds`` and ``slowest_seconds``
+    (null where nobody measured), ``last_used`` (a date, or null) and ``calls_ever`` (since the
+    store was made); ``never_used``, the names of tools that the store knows and nobody ever
+    called.
+    """
+    return {"days": days, "tools": msgspec.to_builtins(used), "never_used": unused}
+
+
+def _audit(url: str) -> list[AuditRecord]:
+    operators = open_existing(url, tenant=OPERATOR)
+    if operators is None:
+        return []
+    with operators as store:
+        audit = Audit(store)
+        try:
+            return audit.records(limit=1_000_000)
+        finally:
+            audit.close()
+
+
+def _never_used(store: Store, config: str | None) -> list[str]:
+    from pegboard.upstream.recall import recall  # noqa: PLC0415 - only where there is a store
+
+    known = {it.tool.name for it in store.load_all()}
+    try:
+        known.update(recall(load_servers(config).servers, store).tools)
+    except ConfigError as error:
+        warn(f"Tools of servers are left out: {error}")
+    ever = {name for name, it in store.usage().items() if it.use_frequency}
+    return sorted(known - ever)
+
+
+def _show(used: Sequence[ToolUsage], unused: Sequence[str], *, days: int, limit: int) -> None:
+    if used:
+        _section(f"Most used, in {counted(days, 'day')}", used[:limit])
+        measured = [it for it in used if it.mean_seconds is not None]
+        slow = sorted(measured, key=lambda it: -(it.mean_seconds or 0))
+        _section("Slowest", slow[:limit])
+        failing = [it for it in used if it.failed]
+        failing.sort(key=lambda it: (-it.failed / it.calls, -it.failed))
+        _section("Failing", failing[:limit])
+    else:
+        warn(f"No call is known of the last {counted(days, 'day')}.")
+    if unused:
+        more = (
+            f", and {len(unused) - limit:,} more (`--json` has all)" if len(unused) > limit else ""
+        )
+        say(f"Never used ({len(unused):,}): {', '.join(unused[:limit])}{more}")
+
+
+def _section(heading: str, tools: Sequence[ToolUsage]) -> None:
+    if not tools:
+        return
+    say(heading)
+    columns = ("TOOL", "CALLS", "FAILED", "MEAN", "SLOWEST", "LAST USED", "REASONS")
+    show_table(columns, map(_row, tools), right=columns[1:5])
+    say()
+
+
+def _row(it: ToolUsage) -> list[str]:
+    reasons = sorted(it.failures.items(), key=lambda found: -found[1])
+    return [
+        it.tool,
+        f"{it.calls:,}",
+        f"{it.failed / it.calls:.0%}" if it.failed else "",
+        _time(it.mean_seconds),
+        _time(it.slowest_seconds),
+        "" if it.last_used is None else f"{it.last_used:%Y-%m-%d %H:%M}",
+        ", ".join(f"{reason} {number:,}" for reason, number in reasons),
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:,.1f} s"

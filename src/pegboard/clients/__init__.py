@@ -1,0 +1,41 @@
+"""The MCP clients of a person: their servers taken over, and Pegboard put into their files."""
+
+from pegboard.clients.client import CLIENTS, Client, client_named
+from pegboard.clients.connection import (
+    OUR_NAME,
+    Connected,
+    Disconnected,
+    connect,
+    disconnect,
+    served_by_us,
+)
+from pegboard.clients.found_servers import ClientFile, FoundServer, files_of_clients, servers_in
+from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
+from pegboard.clients.inputs import AskedInput
+from pegboard.clients.machine import Machine
+from pegboard.clients.take_over import Answers, TakenOver, take_over
+
+__all__ = [
+    "CLIENTS",
+    "OUR_NAME",
+    "Answers",
+    "AskedInput",
+    "Client",
+    "ClientFile",
+    "Connected",
+    "Disconnected",
+    "FoundServer",
+    "Machine",
+    "OnConflict",
+    "PlannedServer",
+    "Status",
+    "TakenOver",
+    "client_named",
+    "connect",
+    "disconnect",
+    "files_of_clients",
+    "plan_import",
+    "served_by_us",
+    "servers_in",
+    "take_over",
+]

@@ -1,0 +1,139 @@
+"""The text of a client's file, in JSON or TOML, with entries put in and taken out."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import tomlkit
+from tomlkit.exceptions import ParseError, TOMLKitError
+from tomlkit.items import InlineTable
+
+from pegboard.config.edit_jsonc import remove_member, set_member
+from pegboard.config.jsonc import parse_jsonc
+from pegboard.config.paths import value_at
+from pegboard.errors import ConfigError
+
+__all__ = ["content_of", "entries_of", "is_toml", "text_of", "with_entry", "without_entry"]
+
+_BOM = "\ufeff"
+
+
+def is_toml(path: Path) -> bool:
+    """Tell whether a file is TOML; all others are JSON with comments."""
+    return path.suffix.lower() == ".toml"
+
+
+def content_of(path: Path, text: str) -> dict[str, Any]:
+    """Return the whole content of a client's file; of an empty one, nothing.
+
+    Raises:
+        ConfigError: when it is not what it should be, with line and column.
+    """
+    if not text.lstrip(_BOM).strip():
+        return {}
+    if is_toml(path):
+        return _toml(path, text).unwrap()
+    value: object = parse_jsonc(text, path=str(path)).root.value
+    if not isinstance(value, dict):
+        raise ConfigError("The file must hold an object.", path=str(path))
+    return cast("dict[str, Any]", value)
+
+
+def text_of(path: Path, content: bytes | None) -> str:
+    """Return the text of a client's file; no file is an empty one.
+
+    Raises:
+        ConfigError: when it is no text, or not what it should be.
+    """
+    try:
+        text = (content or b"").decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None:
+        raise ConfigError("The file is not UTF-8; save it in that encoding.", path=str(path))
+    content_of(path, text)
+    return text
+
+
+def entries_of(path: Path, text: str, section: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of a section as they are written.
+
+    Raises:
+        ConfigError: when the file cannot be read.
+    """
+    found = value_at(content_of(path, text), section)
+    return dict(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else {}
+
+
+def with_entry(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
+    """Return the text with an entry at this path of keys.
+
+    Raises:
+        ConfigError: when there is no place for it.
+    """
+    if not is_toml(path):
+        return set_member(text, keys, entry, file=str(path))
+    bom, text, is_crlf = _plain(text)
+    document = _toml(path, text)
+    inner: dict[str, Any] = document
+    for key in keys[:-1]:
+        if key not in inner:
+            inner[key] = tomlkit.table(is_super_table=True)
+        inner = inner[key]
+        if not hasattr(inner, "keys"):
+            raise ConfigError(f"`{key}` must be a table.", path=str(path))
+    inner[keys[-1]] = _table(entry, is_inline=isinstance(inner, InlineTable))
+    written = tomlkit.dumps(document)
+    written = written if text.endswith("\n\n") else re.sub(r"\n\n\Z", "\n", written)
+    return _as_before(bom, written, is_crlf=is_crlf)
+
+
+def without_entry(path: Path, text: str, keys: Sequence[str]) -> str:
+    """Return the text without the entry at this path of keys.
+
+    Raises:
+        ConfigError: when the file cannot be read.
+    """
+    if not is_toml(path):
+        return remove_member(text, keys)
+    bom, text, is_crlf = _plain(text)
+    document = _toml(path, text)
+    inner = value_at(document, keys[:-1])
+    if not isinstance(inner, Mapping) or keys[-1] not in inner:
+        return _as_before(bom, text, is_crlf=is_crlf)
+    del cast("dict[str, Any]", inner)[keys[-1]]
+    return _as_before(bom, tomlkit.dumps(document), is_crlf=is_crlf)
+
+
+def _toml(path: Path, text: str) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text.removeprefix(_BOM))
+    except ParseError as error:
+        line, column = error.line, error.col + 1
+    except TOMLKitError:
+        line = column = None
+    # Not raised from the error above: that one may quote what stands there.
+    raise ConfigError("The file is not TOML.", path=str(path), line=line, column=column)
+
+
+def _table(entry: Mapping[str, Any], *, is_inline: bool) -> Any:
+    table = tomlkit.inline_table() if is_inline else tomlkit.table()
+    for key, value in entry.items():
+        table.add(key, value)
+    if not isinstance(table, InlineTable):
+        # An empty line before whatever follows.
+        table.add(tomlkit.nl())
+    return table
+
+
+def _plain(text: str) -> tuple[str, str, bool]:
+    """Return the mark at the beginning, the text with plain line ends, and what those were."""
+    bom = _BOM if text.startswith(_BOM) else ""
+    text = text.removeprefix(_BOM)
+    is_crlf = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    return bom, text.replace("\r\n", "\n") if is_crlf else text, is_crlf
+
+
+def _as_before(bom: str, text: str, *, is_crlf: bool) -> str:
+    return bom + (text.replace("\n", "\r\n") if is_crlf else text)

@@ -1,0 +1,169 @@
+"""The servers that clients on this machine have, each as an entry of ours."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+
+from pegboard.clients.client import CLIENTS, Client
+from pegboard.clients.client_file import content_of, is_toml, text_of
+from pegboard.clients.codex import codex_entry
+from pegboard.clients.inputs import AskedInput, asked_inputs
+from pegboard.clients.machine import Machine
+from pegboard.clients.our_entry import map_texts, our_entry
+from pegboard.config.dialects import find_entries
+from pegboard.config.paths import value_at
+from pegboard.config.write_file import read_file
+
+__all__ = ["ClientFile", "FoundServer", "files_of_clients", "servers_in"]
+
+_BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that holds servers, and whose it is."""
+
+    path: Path
+    client: str = "file"
+    scope: Literal["user", "project"] = "user"
+
+
+class FoundServer(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of a client."""
+
+    client: str
+    path: Path
+    name: str
+    entry: dict[str, Any] | None
+    """With our names of fields; ``None`` when it is no object, or nothing that we can start."""
+    problem: str | None = None
+    """Why there is no entry."""
+    inputs: tuple[AskedInput, ...] = ()
+    """What VS Code asks people, of the whole file."""
+
+    def __repr__(self) -> str:
+        # The entry may hold secrets.
+        return f"FoundServer({self.name!r}, client={self.client!r})"
+
+
+def files_of_clients(machine: Machine, names: tuple[str, ...] = ()) -> list[ClientFile]:
+    """Return the files that are there, of these clients or of all."""
+    found: list[ClientFile] = []
+    for client in CLIENTS.values():
+        if names and client.name not in names:
+            continue
+        users = [it for it in _with_settings(client, machine) if it.is_file()]
+        found += [ClientFile(path=it, client=client.name) for it in users]
+        if client.project_file is not None:
+            path = machine.directory / client.project_file
+            if path.is_file() and path not in users:
+                found.append(ClientFile(path=path, client=client.name, scope="project"))
+    return found
+
+
+def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
+    """Return the servers of a file, in its order.
+
+    Args:
+        file: whose it is, and where.
+        text: what stands in it, if not what is there now.
+
+    Raises:
+        ConfigError: when it cannot be read.
+    """
+    content = content_of(
+        file.path, text_of(file.path, read_file(file.path)) if text is None else text
+    )
+    project, inputs = _project_of(file), asked_inputs(content)
+    return [
+        FoundServer(
+            client=file.client,
+            path=file.path,
+            name=name,
+            entry=_understood(raw, file, folder),
+            problem=_why_not(raw, folder),
+            inputs=inputs,
+        )
+        for name, raw, folder in _raw_entries(file, content, project)
+    ]
+
+
+def _with_settings(client: Client, machine: Machine) -> list[Path]:
+    places = client.files(machine)
+    if client.name == "vscode":
+        # Before there was an `mcp.json`, servers stood among the other settings.
+        places = [it for place in places for it in (place, place.with_name("settings.json"))]
+    return places
+
+
+def _project_of(file: ClientFile) -> Path | None:
+    if file.scope == "user":
+        return None
+    folder = file.path.parent
+    return folder.parent if folder.name.startswith(".") else folder
+
+
+def _raw_entries(
+    file: ClientFile, content: dict[str, Any], project: Path | None
+) -> Iterator[tuple[str, object, Path | None]]:
+    if is_toml(file.path):
+        for name, entry in _object(content.get("mcp_servers")).items():
+            members = _object(cast("object", entry))
+            yield name, codex_entry(members) if members else entry, project
+        return
+    found = find_entries(content)
+    if found.has_section:
+        for entry in found.entries:
+            yield entry.name, _switched(file, content, entry.name, entry.value), project
+    for folder, settings in _object(content.get("projects")).items():
+        # Claude Code keeps here what belongs to one project.
+        off = value_at(settings, ("disabledMcpServers",))
+        for name, entry in _object(value_at(settings, ("mcpServers",))).items():
+            is_off = isinstance(off, list) and name in off
+            yield name, _off(entry) if is_off else entry, Path(folder)
+
+
+def _switched(file: ClientFile, content: dict[str, Any], name: str, entry: object) -> object:
+    excluded = value_at(content, ("mcp", "excluded")) if file.client == "gemini" else None
+    return _off(entry) if isinstance(excluded, list) and name in excluded else entry
+
+
+def _off(entry: object) -> object:
+    if not isinstance(entry, Mapping):
+        return entry
+    return {**cast("Mapping[str, object]", entry), "enabled": False}
+
+
+def _why_not(raw: object, project: Path | None) -> str | None:
+    if not isinstance(raw, Mapping):
+        return "It is no object."
+    is_extension = "settings" in raw or value_at(cast("object", raw), ("source",)) == "extension"
+    if is_extension and not {"command", "url"} & set(cast("Mapping[str, object]", raw)):
+        return "It is an extension that only Zed can start."
+    is_gone = project is not None and not project.is_dir()
+    return f"The folder of its project is gone: {project}" if is_gone else None
+
+
+def _understood(raw: object, file: ClientFile, project: Path | None) -> dict[str, Any] | None:
+    if _why_not(raw, project) is not None:
+        return None
+    entry = cast("Mapping[str, Any]", raw)
+    if file.client == "gemini":
+        entry = _of_gemini(entry)
+    return our_entry(entry, folder=file.path.parent, project=project)
+
+
+def _of_gemini(entry: Mapping[str, Any]) -> dict[str, Any]:
+    with_braces = map_texts(entry, lambda it: _BARE_VARIABLE.sub(r"${\1}", it))
+    found = cast("dict[str, Any]", with_braces)
+    if "url" in found and "httpUrl" not in found and "type" not in found:
+        found["type"] = "sse"
+    if isinstance(found.get("timeout"), int | float):
+        found["timeouts"] = {"call": found.pop("timeout") / 1000}
+    return found
+
+
+def _object(value: object) -> dict[str, Any]:
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}

@@ -1,0 +1,92 @@
+"""Addresses that failed: the name, the port, the encryption, and what is behind them."""
+
+import anyio.to_thread
+
+from pegboard.config import ServerConfig
+from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.knocking import Knock, knock
+from pegboard.doctor.places import TryOut, speaks_https, why_wrong_place, with_scheme
+from pegboard.doctor.refusals import why_busy, why_unauthorized
+from pegboard.doctor.visit import Visit
+from pegboard.upstream.causes import failure_behind
+
+__all__ = ["why_address_failed"]
+
+_IN_CLEAR = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST]", "RECORD_LAYER_FAILURE")
+_TLS = {
+    "tls_expired": (
+        "has a certificate that has expired",
+        "Have whoever runs the server renew it, and look whether the clock of this machine is "
+        "right.",
+    ),
+    "tls_wrong_name": (
+        "has a certificate that belongs to another name",
+        "Write the name that stands in the certificate into the `url`.",
+    ),
+    "tls_untrusted": (
+        "has a certificate that nobody trusted has signed",
+        "Put the certificate of whoever signed it into a file, and name that file in the "
+        "environment variable SSL_CERT_FILE.",
+    ),
+}
+
+
+async def why_address_failed(visit: Visit, try_out: TryOut) -> Finding | None:
+    """Return why a server behind an address was not reached; ``None`` when it is not that."""
+    if visit.error is None or visit.phase != "starting":
+        return None
+    failure = failure_behind(visit.error)
+    if failure is not None and failure.kind == "unauthorized":
+        return why_unauthorized(visit.config, failure)
+    if failure is not None and failure.kind == "busy":
+        return why_busy(visit.config, failure)
+    # One that sent something else than events was reached.
+    if isinstance(visit.error, ConnectionError) and "sent no events" not in str(visit.error):
+        nearer = _encryption(visit.config, str(visit.error))
+        if nearer is None:
+            seen = await anyio.to_thread.run_sync(knock, visit.config, abandon_on_cancel=True)
+            nearer = _unreached(visit.config, seen)
+        if nearer is not None:
+            return nearer
+    return await why_wrong_place(visit, failure, try_out)
+
+
+def _encryption(config: ServerConfig, message: str) -> Finding | None:
+    name, url = config.name, config.target
+    if any(it in message for it in _IN_CLEAR):
+        return found(
+            "tls_not_spoken",
+            f"Server {name!r} ({url}) speaks plain HTTP, and its `url` says `https`.",
+            f'Write `"url": "{with_scheme(url, "http")}"`.',
+            server=name,
+        )
+    _, is_certificate, reason = message.partition("certificate verify failed: ")
+    if not is_certificate:
+        return None
+    code = "tls_untrusted"
+    if "expired" in reason or "not yet valid" in reason:
+        code = "tls_expired"
+    elif "mismatch" in reason or "not valid for" in reason:
+        code = "tls_wrong_name"
+    what, remedy = _TLS[code]
+    words = f"Server {name!r} ({url}) {what}: {shown(reason.partition(' (_ssl')[0])}."
+    return found(code, words, remedy, server=name)
+
+
+def _unreached(config: ServerConfig, seen: Knock) -> Finding | None:
+    name, url = config.name, config.target
+    match seen.code:
+        case "host_unknown":
+            what = f"Server {name!r}: nobody knows the host {seen.host!r} of its `url`."
+            remedy = "Check its spelling, and whether this machine is online (or in the VPN)."
+        case "connection_refused":
+            what = f"Nothing listens at the address of server {name!r}: {url}."
+            remedy = f"Start the server, or correct the port {seen.port} in its `url`."
+        case "unreachable":
+            what = f"The address of server {name!r} is not reached: {url} ({shown(seen.reason)})."
+            remedy = "Check its `url`, and whether a firewall, a VPN or a proxy is in between."
+        case "tls_expected":
+            return speaks_https(config)
+        case _:
+            return None
+    return found(seen.code, what, remedy, server=name)

@@ -1,0 +1,132 @@
+"""The configuration: what is wrong in the file, before anything is started."""
+
+import re
+import stat
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from pegboard.config import LoadedConfig, Problem, ProblemKind, ServerConfig
+from pegboard.doctor.finding import Finding, found
+from pegboard.doctor.programs import doubts_about_command
+from pegboard.errors import ConfigError
+
+__all__ = ["look_at_configuration", "look_at_file", "unreadable"]
+
+_CODES: dict[ProblemKind, str] = {
+    "entry": "bad_entry",
+    "variable": "unset_variable",
+    "unknown_field": "unknown_field",
+    "plain_secret": "plain_secret",
+    "doubt": "doubtful_entry",
+}
+_REMEDIES = {
+    "bad_entry": "Correct the entry; `pegboard config check` shows the line.",
+    "unset_variable": "Set it where Pegboard is started, or give a default: `${NAME:-default}`.",
+    "unknown_field": "Leave it out, or correct its spelling.",
+    "doubtful_entry": "Correct the entry, or leave the field out.",
+}
+# Where one sentence ends and the next begins: the first says what happened, the rest what to do.
+_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+_FOR_OTHERS = stat.S_IRGRP | stat.S_IROTH
+
+
+def unreadable(error: ConfigError) -> Finding:
+    """Return that the file as a whole cannot be used."""
+    place = ":".join(str(it) for it in (error.path, error.line, error.column) if it is not None)
+    remedy = "Correct the file; `pegboard config check` looks again."
+    if "does not exist" in error.problem:
+        remedy = "Check the path; `pegboard config path` says where files are looked for."
+    what, remedy = _in_two(error.problem, remedy)
+    finding = found("config_unreadable", what, remedy)
+    return msgspec.structs.replace(finding, place=place or None)
+
+
+def look_at_configuration(
+    loaded: LoadedConfig, chosen: Iterable[ServerConfig], names: Collection[str] = ()
+) -> list[Finding]:
+    """Return what is wrong with a file that was read, and with the chosen servers.
+
+    Args:
+        loaded: the file.
+        chosen: the servers that are to be looked at.
+        names: what they, and entries that cannot be used, were chosen by; nothing chooses all.
+    """
+    servers = list(chosen)
+    found_ = [
+        _of_problem(problem, loaded.path)
+        for problem in loaded.problems
+        if not names or problem.server is None or problem.server in names
+    ]
+    found_ += _twice(servers)
+    for config in servers:
+        if config.enabled:
+            found_ += doubts_about_command(config)
+        else:
+            found_.append(_disabled(config))
+    return found_
+
+
+def look_at_file(loaded: LoadedConfig) -> list[Finding]:
+    """Return that others can read secrets in the file, if they can. Blocking."""
+    path = loaded.path
+    secrets = [it for it in loaded.problems if it.kind == "plain_secret"]
+    if path is None or not secrets or sys.platform == "win32":
+        return []
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return []
+    if not mode & _FOR_OTHERS:
+        return []
+    finding = found(
+        "readable_by_others",
+        f"Other users of this machine can read the secrets in {str(path)!r} "
+        f"(mode {stat.S_IMODE(mode):o}).",
+        f"`chmod 600 {path}`, and put the secrets into environment variables.",
+    )
+    return [msgspec.structs.replace(finding, place=str(path))]
+
+
+def _of_problem(problem: Problem, path: Path | None) -> Finding:
+    code = _CODES[problem.kind]
+    what, remedy = _in_two(problem.message, _REMEDIES.get(code, ""))
+    place = ":".join(str(it) for it in (path, problem.line, problem.column) if it is not None)
+    finding = found(code, what, remedy, server=problem.server)
+    # What costs an entry is an error, whatever it is about; of one that is off it costs nothing.
+    severity = "error" if problem.severity == "error" else "warning"
+    return msgspec.structs.replace(finding, severity=severity, place=place or None)
+
+
+def _in_two(message: str, remedy: str) -> tuple[str, str]:
+    parts = _SENTENCE.split(message, maxsplit=1)
+    return (parts[0], parts[1]) if len(parts) > 1 else (message, remedy)
+
+
+def _disabled(config: ServerConfig) -> Finding:
+    return found(
+        "disabled",
+        f"Server {config.name!r} is switched off in the configuration, and was not started.",
+        f"`pegboard enable {config.name}` switches it on.",
+        server=config.name,
+    )
+
+
+def _twice(servers: list[ServerConfig]) -> Iterator[Finding]:
+    alike: defaultdict[object, list[ServerConfig]] = defaultdict(list)
+    for config in servers:
+        if config.enabled:
+            who = (config.transport, config.command, config.args, config.cwd, config.url)
+            with_what = tuple(sorted((*config.env.items(), *config.headers.items())))
+            alike[who, with_what, config.bearer_token].append(config)
+    for first, *others in alike.values():
+        for other in others:
+            yield found(
+                "same_server_twice",
+                f"The entries {first.name!r} and {other.name!r} are the same server.",
+                f"`pegboard remove {other.name}`: its tools only cost tokens a second time.",
+                server=other.name,
+            )

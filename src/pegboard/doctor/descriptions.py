@@ -1,0 +1,154 @@
+"""Descriptions that a model reads and a person does not: hidden characters, and orders."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from pegboard.doctor.definitions import KnownTool
+from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.visit import Visit
+
+__all__ = ["hidden_in", "look_at_descriptions", "look_at_instructions", "orders_in"]
+
+_LONGEST = 200_000
+_DEEPEST = 60
+# Joiners shape letters of some scripts, and join emoji; between Latin letters they only hide.
+_JOINERS = "\u200c\u200d"
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "tag characters, which spell out text that nobody sees",
+        re.compile(r"[\U000e0000-\U000e007f]+"),
+    ),
+    ("characters that turn the direction of the text", re.compile(r"[\u202a-\u202e\u2066-\u2069]")),
+    (
+        "characters without width",
+        re.compile(
+            rf"[\u200b\u2060-\u2064\ufeff\u00ad\u180e\u115f\u1160\u3164\uffa0]"
+            rf"|(?<=[\x00-\x7f])[{_JOINERS}](?=[\x00-\x7f])"
+        ),
+    ),
+    (
+        "variation selectors in a row, which can carry hidden data",
+        re.compile(r"[\ufe00-\ufe0f]{2,}|[\U000e0100-\U000e01ef]+"),
+    ),
+    ("control characters", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")),
+    (
+        "Cyrillic letters inside Latin words",
+        re.compile(r"[a-zA-Z]{2}[\u0430-\u044f\u0455\u0456\u0458\u0410-\u042f][a-zA-Z]"),
+    ),
+)
+_FLAG = re.compile(r"\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
+_NOBODY = r"(?:the |your |this |any )?(?:user|human|person|operator)s?"
+_BEFORE = r"(?:all |any |every |of )*(?:the |your |my |these )*"
+_ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "it tells the model to forget what it was told",
+        re.compile(
+            rf"\b(?:ignore|disregard|forget|override|bypass) {_BEFORE}"
+            r"(?:previous|prior|above|earlier|preceding|existing|other|system|safety) "
+            r"(?:system |user )?"
+            r"(?:instruction|message|prompt|rule|direction|guideline|context|order)s?"
+            r"|忽略(?:之前|以上|先前|前面|上述|所有)[^。\n]{0,8}(?:指令|指示|说明|提示|规则)"
+        ),
+    ),
+    (
+        "it wants something kept from the person",
+        re.compile(
+            r"\b(?:do not|don'?t|never|must not|without|avoid) (?:\w+ ){0,2}?"
+            r"(?:tell|inform|mention|notify|reveal|alert|warn|telling|informing|notifying|asking)"
+            rf"(?: \w+){{0,4}}? (?:to )?{_NOBODY}\b(?! (?:id|name|data|input|password))"
+            r"|\b(?:hide|conceal|keep) (?:this|it|these)(?: \w+){0,3} from "
+            + _NOBODY
+            + r"|不要(?:告诉|告知|通知|让)用户"
+        ),
+    ),
+    (
+        "it marks a passage as an order to the model",
+        re.compile(
+            r"<\s*/?\s*(?:important|system|instructions?|secret|hidden|system[-_ ]?prompt|assistant"
+            r"|admin|critical|override)\s*>"
+            r"|\[/?(?:system|inst|instructions?)\]|<\|(?:im_start|system|assistant)\|?>"
+        ),
+    ),
+    (
+        "it asks for private files",
+        re.compile(
+            r"(?:read|open|cat|send|include|pass|attach|upload|load|access)\b[^\n]{0,80}?"
+            r"(?:~?/?\.ssh/|id_rsa|id_ed25519|\.cursor/mcp\.json|/etc/(?:passwd|shadow)"
+            r"|\.aws/credentials|\.netrc|claude_desktop_config\.json)"
+        ),
+    ),
+    (
+        "it asks for the instructions or the conversation of the model",
+        re.compile(
+            r"(?:send|include|pass|output|reveal|print|repeat|append|return|provide|copy)\b"
+            r"[^\n.]{0,60}?(?:system prompt|(?:full|whole|entire|complete) "
+            r"(?:conversation|chat)(?: history)?|previous messages)"
+        ),
+    ),
+)
+
+
+def look_at_descriptions(tool: KnownTool) -> Iterator[Finding]:
+    """Give what a tool tells a model that a person should know of."""
+    text = "\n".join(_texts(tool.raw))
+    whose = f"{shown(tool.original, 80)!r} of server {tool.config.name!r}"
+    yield from _findings(text, f"The definition of {whose}", tool.config.name, tool.original)
+
+
+def look_at_instructions(visit: Visit) -> Iterator[Finding]:
+    """Give the same of what a server says about itself."""
+    text = "" if visit.negotiated is None else visit.negotiated.instructions
+    name = visit.config.name
+    yield from _findings(text, f"What server {name!r} says about itself", name, None)
+
+
+def hidden_in(text: str) -> dict[str, str]:
+    """Return which kinds of hidden characters a text holds, and the first of each by its code."""
+    text = _FLAG.sub("", text[:_LONGEST])
+    found_: dict[str, str] = {}
+    for kind, pattern in _KINDS:
+        match = pattern.search(text)
+        if match is not None:
+            letter = next((it for it in match[0] if not it.isascii() or not it.isprintable()), " ")
+            found_[kind] = f"U+{ord(letter):04X}"
+    return found_
+
+
+def orders_in(text: str) -> dict[str, str]:
+    """Return what a text wants of a model, and the words that say it; hidden letters left out."""
+    for _, pattern in _KINDS[:5]:
+        text = pattern.sub("", text[:_LONGEST])
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = re.sub(r"[^\S\n]+", " ", plain)
+    matches = {what: pattern.search(plain) for what, pattern in _ORDERS}
+    return {what: match[0] for what, match in matches.items() if match is not None}
+
+
+def _findings(text: str, subject: str, server: str, tool: str | None) -> Iterator[Finding]:
+    remedy = (
+        "Do not use it before you have read the whole definition (`pegboard show`); tell whoever "
+        "writes the server, "
+    )
+    leave_out = f'or leave it out: `"deny": ["{shown(tool, 80)}"]`.' if tool else "or remove it."
+    label = None if tool is None else shown(tool, 80)
+    for kind, first in hidden_in(text).items():
+        what = f"{subject} holds {kind} ({first})."
+        yield found("hidden_characters", what, remedy + leave_out, server=server, tool=label)
+    for what, words in orders_in(text).items():
+        said = f"{subject} gives orders to the model: {what} ({shown(words, 100)!r})."
+        yield found("instructions_to_model", said, remedy + leave_out, server=server, tool=label)
+
+
+def _texts(value: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth < _DEEPEST and isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            if isinstance(key, str):
+                yield key
+            yield from _texts(item, depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list | tuple):
+        for item in cast("list[object]", value):
+            yield from _texts(item, depth + 1)

@@ -1,0 +1,203 @@
+"""Last words: what a program that ended says about why."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pegboard.config import ServerConfig
+from pegboard.doctor.finding import Finding, found, shown
+
+__all__ = ["meaning_of"]
+
+_LACK = (
+    r"(?i:required|missing|not set|must be set|must be provided|undefined|not defined|not provided"
+    r"|not found|is empty|please (?:set|provide)|unset|invalid)"
+)
+_NAME = r"\b(?!ERR_)[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b"
+_VARIABLE = re.compile(_NAME)
+
+
+class _Told(NamedTuple):
+    """A line that says something, and what in it does."""
+
+    config: ServerConfig
+    line: str
+    match: re.Match[str]
+    words: str
+
+    @property
+    def named(self) -> str:
+        return next((it for it in self.match.groups() if it), "")
+
+
+class _Rule(NamedTuple):
+    code: str
+    pattern: re.Pattern[str]
+    what: str
+    """What happened, after the name of the server."""
+    remedy: str | Callable[[_Told], str]
+    unless: re.Pattern[str] | None = None
+    """Of the words around it, when the line means something else."""
+
+
+def meaning_of(words: str, config: ServerConfig) -> Finding | None:
+    """Return what a program's last words mean; ``None`` when nobody knows."""
+    lines = words.splitlines()
+    for rule in _RULES:
+        if rule.unless is not None and rule.unless.search(words):
+            continue
+        for line in reversed(lines):
+            match = rule.pattern.search(line)
+            if match is not None:
+                told = _Told(config, line, match, words)
+                what = f"Server {config.name!r} {rule.what}: {shown(line)}"
+                remedy = rule.remedy if isinstance(rule.remedy, str) else rule.remedy(told)
+                return found(rule.code, _stop(what), remedy, server=config.name)
+    return None
+
+
+def _stop(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _missing_module(told: _Told) -> str:
+    module, config = told.named, told.config
+    if re.search(r"\b(?:npm|node|node_modules)\b|Cannot find (?:module|package)", told.words):
+        if module.startswith((".", "/")):
+            return "Correct the path in `args`, or build the server first (`npm run build`)."
+        return f"`npm install {module}` in the server's folder, or start it with `npx -y`."
+    package = module.partition(".")[0]
+    if Path(config.command or "").stem in ("uv", "uvx"):
+        return f'Add `"--with", "{package}"` before the package in `args`.'
+    python = shown(config.redact(config.command or "python"), 80)
+    return (
+        f"`{python} -m pip install {package}` (the package may have another name); or start the "
+        "server with `uvx`, which brings what it needs."
+    )
+
+
+def _missing_setting(told: _Told) -> str:
+    names = [it for it in _VARIABLE.findall(told.line) if it not in told.config.env]
+    if not names:
+        return "Put what it asks for into the `env` or `args` of its entry."
+    name = names[0]
+    seen = " It is set here, but a server is given only what its entry names." * (
+        name in os.environ
+    )
+    return f'Add `"env": {{"{name}": "${{{name}}}"}}` to its entry, and set {name}.{seen}'
+
+
+_RULES: tuple[_Rule, ...] = (
+    _Rule(
+        "package_not_found",
+        re.compile(
+            r"'([^']+)' is not in (?:this|the npm) registry|\bE404\b"
+            r"|([\w.\-]+) was not found in the (?:package registry|cache)"
+            r"|No matching distribution found for (\S+)|manifest unknown|pull access denied"
+        ),
+        "asks for a package that no registry has",
+        (
+            "Check the spelling of the package in its `args`; a private one needs a login or "
+            "another registry."
+        ),
+    ),
+    _Rule(
+        "wrong_python",
+        re.compile(
+            r"requires (?:a different )?Python|Requires-Python|requires-python"
+            r"|(?:Python|python)\s?(?:version\s)?>=?\s?3\.\d+"
+            r"|does not satisfy Python|SyntaxError: (?!Unexpected)"
+            r"|unsupported operand type\(s\) for \|: 'type'"
+        ),
+        "does not run on this version of Python",
+        (
+            'Start it with a newer one: `"command": "uvx", "args": ["--python", "3.12", …]`, '
+            "or the full path of another Python as `command`. In a script of your own, look at "
+            "the line that it names."
+        ),
+        re.compile(r"\bnode:internal|\bat \w[^\n]* \(|node_modules"),
+    ),
+    _Rule(
+        "wrong_node",
+        re.compile(
+            r"EBADENGINE|Unsupported engine|ERR_UNKNOWN_BUILTIN_MODULE|ERR_REQUIRE_ESM"
+            r"|requires? (?:a )?Node(?:\.js)?(?: version)?\s?[>=v^~\d]"
+            r"|Node(?:\.js)? (?:version )?v?\d+[\d.]* "
+            r"(?:or (?:higher|newer|later)|is (?:required|not supported))"
+            r"|No such built-in module|Cannot find module 'node:"
+            r"|SyntaxError: (?:Unexpected|Cannot use import|Invalid)"
+            r"|(?:fetch|File|ReadableStream|structuredClone|crypto) is not defined"
+        ),
+        "does not run on this version of Node.js",
+        (
+            "Install a newer Node.js (`node --version` says which there is), or give the full "
+            "path of another `npx` or `node` as `command`."
+        ),
+    ),
+    _Rule(
+        "missing_module",
+        re.compile(
+            r"No module named '?([\w.]+)'?|Cannot find (?:module|package) '([^']+)'"
+            r"|Error: Cannot resolve module \"([^\"]+)\""
+        ),
+        "lacks a module",
+        _missing_module,
+    ),
+    _Rule(
+        "port_in_use",
+        re.compile(
+            r"EADDRINUSE|[Aa]ddress already in use|port \d+ is (?:already )?(?:in use|taken)"
+        ),
+        "wants a port that another program has",
+        (
+            "End the other program, which may be an older run of this server, or give the "
+            "server another port in its `args` or `env`."
+        ),
+    ),
+    _Rule(
+        "docker_not_running",
+        re.compile(r"[Cc]annot connect to the Docker daemon|docker daemon is not running"),
+        "needs Docker, which does not run",
+        "Start Docker, and look with `docker info`.",
+    ),
+    _Rule(
+        "no_network",
+        re.compile(
+            r"\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH)\b|Temporary failure in name resolution"
+            r"|[Cc]ould not resolve host|Name or service not known|[Nn]etwork is unreachable"
+            r"|dns error|Failed to fetch: `"
+        ),
+        "could not reach the network",
+        "Look whether this machine is online, and whether the server needs a proxy in its `env`.",
+    ),
+    _Rule(
+        "bad_arguments",
+        re.compile(
+            r"unrecognized arguments?|the following arguments are required"
+            r"|[Uu]nknown (?:option|argument)|[Uu]nexpected argument"
+            r"|[Mm]issing (?:required )?argument|No such option|^\s*[Uu]sage:"
+        ),
+        "does not understand its arguments",
+        "Correct the `args` of its entry; the server's page says what it takes.",
+    ),
+    _Rule(
+        "missing_setting",
+        re.compile(
+            rf"{_NAME}.{{0,80}}?\b{_LACK}|\b{_LACK}\b.{{0,80}}?{_NAME}"
+            r"|KeyError: '([A-Z][A-Z0-9_]+)'"
+            rf"|(?i:api[ _-]?key|access token|credentials?|environment variable).{{0,60}}?\b{_LACK}"
+            rf"|{_LACK}\b.{{0,40}}?(?i:api[ _-]?key|access token|credentials?)"
+        ),
+        "says that a setting is missing",
+        _missing_setting,
+    ),
+    _Rule(
+        "no_permission",
+        re.compile(r"\bEACCES\b|\bEPERM\b|[Pp]ermission denied|PermissionError"),
+        "may not use something that it needs",
+        "Give the user who runs Pegboard the right to it, or name another place.",
+    ),
+)
+"""What is looked for, the surest first."""

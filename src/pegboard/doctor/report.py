@@ -1,0 +1,42 @@
+"""Report: what a diagnosis came to."""
+
+from typing import Literal
+
+import msgspec
+
+from pegboard.doctor.finding import Finding
+
+__all__ = ["Checkup", "Report", "Stage"]
+
+Stage = Literal["waiting", "starting", "listing", "well", "ill", "disabled"]
+"""How far the look at a server has come."""
+
+
+class Checkup(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of one server; nothing in it is secret."""
+
+    server: str
+    stage: Stage
+    transport: str
+    target: str
+    era: str | None = None
+    protocol_version: str | None = None
+    server_version: str | None = None
+    tools: int | None = None
+    tokens: int | None = None
+    """What the definitions of its tools take in a model's context, about."""
+    startup_seconds: float | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Every server that was looked at, and everything that was found."""
+
+    config: str | None = None
+    """The file that was read."""
+    servers: tuple[Checkup, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """True when there is nothing but advice."""
+        return all(it.severity == "advice" for it in self.findings)

@@ -1,0 +1,88 @@
+"""Standing: how a server is, as far as it is known without starting it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from pegboard.config import ServerConfig
+from pegboard.model.definition import definition_of
+from pegboard.search.budget import tokens_of
+from pegboard.storage import Store
+from pegboard.upstream.failed_starts import FailedStarts
+from pegboard.upstream.memory_key import SERVERS, memory_key
+from pegboard.upstream.recall import recall
+
+__all__ = ["Standing", "remembered_standing"]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one server; nothing in it is secret."""
+
+    server: str
+    state: str
+    """As in `ServerState`; ``not running`` where nobody runs it."""
+    transport: str
+    target: str
+    era: str | None = None
+    protocol_version: str | None = None
+    server_version: str | None = None
+    tools: int | None = None
+    """``None`` when nobody has ever asked."""
+    tokens: int | None = None
+    """What the definitions of its tools take in a model's context, about."""
+    startup_seconds: float | None = None
+    starts: int | None = None
+    last_error: str | None = None
+
+
+def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) -> list[Standing]:
+    """Return what a store remembers of servers; nothing is started.
+
+    Raises:
+        StorageError: when it cannot be read.
+    """
+    servers = list(configs)
+    tools: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
+    if store is not None:
+        for it in recall(servers, store).tools.values():
+            tools[it.tool.server or ""] += 1
+            shown = msgspec.json.encode(definition_of(it.tool, it.raw)).decode()
+            tokens[it.tool.server or ""] += tokens_of(shown)
+    failures = None if store is None else FailedStarts(store)
+    found: list[Standing] = []
+    for config in servers:
+        said = _said(config, store)
+        failed = None if failures is None else failures.get(config)
+        is_known = said is not None and config.enabled
+        found.append(
+            Standing(
+                server=config.name,
+                state="not running" if config.enabled else "disabled",
+                transport=config.transport,
+                target=config.target,
+                era=_text(said, "era"),
+                protocol_version=_text(said, "version"),
+                server_version=_text(said, "server_version"),
+                tools=tools[config.name] if is_known else None,
+                tokens=tokens[config.name] if is_known else None,
+                last_error=None if failed is None else failed.error,
+            )
+        )
+    return found
+
+
+def _said(config: ServerConfig, store: Store | None) -> Mapping[str, Any] | None:
+    stored = None if store is None else store.namespace(SERVERS).get(memory_key(config))
+    value: object = None if stored is None else stored.value
+    if not isinstance(value, Mapping):
+        return None
+    said: object = cast("Mapping[str, Any]", value).get("negotiated")
+    return cast("Mapping[str, Any]", said) if isinstance(said, Mapping) else {}
+
+
+def _text(said: Mapping[str, Any] | None, field: str) -> str | None:
+    value: object = None if said is None else said.get(field)
+    return value if isinstance(value, str) and value else None

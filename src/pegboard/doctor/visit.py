@@ -1,0 +1,187 @@
+"""Visit: one server, started once, asked for its tools, and stopped again."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from time import monotonic
+from typing import Any, Literal
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from pegboard.config import ServerConfig
+from pegboard.doctor.overheard import Overheard
+from pegboard.errors import PegboardError
+from pegboard.upstream import Negotiated, Questions
+from pegboard.upstream.stateful import session_opener
+
+__all__ = ["Limits", "OnLogin", "OnPhase", "Phase", "Visit", "Visitor"]
+
+Phase = Literal["starting", "listing", "done"]
+"""How far a visit came."""
+
+OnPhase = Callable[[Phase], None]
+"""Told how far it has come."""
+
+OnLogin = Callable[[str, str], object]
+"""Receives the name of a server and the address of its login page."""
+
+_GRACE = 0.3
+_LONGEST_LINE = 500
+_SHORT = 5.0
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a server may take, in seconds."""
+
+    each: float | None = None
+    """For starting, and again for listing; ``None`` leaves it to the `timeouts` of its entry."""
+    slow: float = 10.0
+    """A start that takes longer is worth a word."""
+    at_once: int = 8
+    """How many servers are looked at at the same time."""
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server did when it was started."""
+
+    config: ServerConfig
+    phase: Phase
+    error: PegboardError | None = None
+    limit: float | None = None
+    """The limit that passed, if one did."""
+    lost_because: str | None = None
+    """How its process or stream ended, if it did so by itself."""
+    wants_login: bool = False
+    negotiated: Negotiated | None = None
+    startup_seconds: float | None = None
+    listed: tuple[Mapping[str, Any], ...] = ()
+    printed: tuple[str, ...] = ()
+    """What it wrote to standard output that is no message."""
+    said: tuple[str, ...] = ()
+    """What it wrote to standard error."""
+
+    @property
+    def words(self) -> str:
+        """What the server said about itself, the last at the end; long lines are cut."""
+        # Patterns on hostile text take the square of its length.
+        return "\n".join(line[:_LONGEST_LINE] for line in (*self.printed, *self.said))
+
+
+class Visitor:
+    """Visits servers over connections that they share.
+
+    Args:
+        ears: hears what servers print.
+        limits: how long they may take.
+        on_login: shows a person the login page of a server; without it nobody is asked to log in.
+    """
+
+    def __init__(self, ears: Overheard, limits: Limits, *, on_login: OnLogin | None = None) -> None:
+        self._ears = ears
+        self._limits = limits
+        self._on_login = on_login
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._wants_login: set[str] = set()
+        self._pool: Any = None
+
+    async def open(self) -> None:
+        """Import what is needed to talk to servers."""
+        await session_opener()
+        module = await anyio.to_thread.run_sync(
+            import_module, "pegboard.upstream.http.client", abandon_on_cancel=True
+        )
+        self._pool = module.HttpPool(on_login=self._on_login or self._refuse_login)
+
+    async def close(self) -> None:
+        """Close the connections that are left."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def visit(self, config: ServerConfig, on_phase: OnPhase) -> Visit:
+        """Start a server, list its tools, and stop it; whatever goes wrong is in the visit."""
+        seen = _Seen(self._start_limit(config))
+        with anyio.move_on_after(seen.limit) as scope:
+            self._scopes[config.name] = scope
+            try:
+                await self._look(config, seen, scope, on_phase)
+            except PegboardError as error:
+                seen.error = error
+        wants_login = config.name in self._wants_login
+        is_late = scope.cancelled_caught and seen.phase != "done" and not wants_login
+        return Visit(
+            config=config,
+            phase=seen.phase,
+            error=seen.error,
+            limit=seen.limit if is_late else None,
+            lost_because=config.redact(seen.lost[0]) if seen.lost else None,
+            wants_login=wants_login,
+            negotiated=seen.negotiated,
+            startup_seconds=seen.startup_seconds,
+            listed=seen.listed,
+            printed=tuple(self._ears.printed(config.name)),
+            said=tuple(self._ears.said(config.name)),
+        )
+
+    async def would_start(self, config: ServerConfig) -> bool:
+        """Tell whether a server can be reached as it is configured here; for a short time."""
+        other = Visitor(self._ears, Limits(each=_SHORT))
+        await other.open()
+        try:
+            seen = await other.visit(config, _ignore)
+        finally:
+            await other.close()
+        return seen.phase != "starting"
+
+    async def _look(
+        self, config: ServerConfig, seen: "_Seen", scope: anyio.CancelScope, on_phase: OnPhase
+    ) -> None:
+        open_session = await session_opener()
+        on_phase("starting")
+        began = monotonic()
+        async with open_session(
+            config,
+            pool=self._pool,
+            questions=Questions(),
+            on_lost=seen.lost.append,
+            on_changed=_ignore,
+            grace=_GRACE,
+        ) as session:
+            seen.startup_seconds = monotonic() - began
+            seen.negotiated = said = session.negotiated
+            seen.phase = "listing"
+            on_phase("listing")
+            seen.limit = self._limits.each or config.timeouts.list
+            scope.deadline = anyio.current_time() + seen.limit
+            if said.era == "modern" or "tools" in said.capabilities:
+                seen.listed = tuple(await session.list_all("tools/list"))
+            seen.phase = "done"
+
+    def _start_limit(self, config: ServerConfig) -> float:
+        limit = self._limits.each or config.timeouts.connect
+        if config.oauth is not None and self._on_login is not None:
+            # A person is to be given time.
+            limit += config.oauth.login_timeout
+        return limit
+
+    def _refuse_login(self, server: str, url: str) -> None:
+        # Nobody said that a browser may be opened: to know that it would be is enough.
+        self._wants_login.add(server)
+        self._scopes[server].cancel()
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+class _Seen:
+    """What was seen so far, also of a visit that is broken off."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.phase: Phase = "starting"
+        self.error: PegboardError | None = None
+        self.lost: list[str] = []
+        self.negotiated: Negotiated | None = None
+        self.startup_seconds: float | None = None
+        self.listed: tuple[Mapping[str, Any], ...] = ()

@@ -1,0 +1,187 @@
+"""`pegboard connect` and `pegboard disconnect`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from pegboard.cli.demo import demo_config
+from pegboard.clients import CLIENTS, Machine
+from pegboard.config import parse_jsonc
+from tests.cli.own_machine import ENTRY, Run, at_a_terminal, golden, in_process
+from tests.config.own_folders import use_own_folders
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return use_own_folders(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return in_process(capsys)
+
+
+def installed(name: str) -> Path:
+    path = CLIENTS[name].file(Machine.here())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(golden(name))
+    return path
+
+
+def test_the_entry_that_is_written_starts_pegboard_from_anywhere(run: Run, tmp_path: Path) -> None:
+    run("add", "time", "--", "uvx", "mcp-server-time")
+    path = installed("vscode")
+    said = run("connect", "vscode")
+    assert said.code == 0
+    assert said.out == f"VS Code: Pegboard is in {path} now.\n"
+    entry = parse_jsonc(path.read_bytes()).root.value["servers"]["pegboard"]
+    assert entry["type"] == "stdio"
+    assert Path(entry["command"]).is_absolute()
+    config = tmp_path / "home/.config/pegboard/mcp.json"
+    if sys.platform == "linux":
+        assert entry["args"][-4:] == ["serve", "--stdio", "--config", str(config)]
+    said = run("disconnect", "vscode")
+    assert (said.code, said.out) == (0, f"VS Code: {path} is as it was.\n")
+    assert path.read_bytes() == golden("vscode")
+
+
+async def test_a_client_that_reads_the_entry_finds_the_tools(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "demo.json").write_text(json.dumps(demo_config()), "utf-8")
+    run("connect", "cursor", "--config", "demo.json")
+    path = CLIENTS["cursor"].file(Machine.here())
+    entry = json.loads(path.read_bytes())["mcpServers"]["pegboard"]
+    gateway = StdioServerParameters(command=entry["command"], args=entry["args"], cwd="/")
+    with anyio.fail_after(50):
+        async with Client(gateway) as client:
+            found = ""
+            # Servers are there one after the other.
+            while "to_roman" not in found:
+                answer = await client.call_tool("search_tools", {"query": "roman numerals"})
+                found = str(answer.structured_content)
+
+
+def test_the_servers_that_pegboard_serves_are_taken_out_and_come_back(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    said = run("connect", "claude-desktop")
+    assert "still has 2 servers" in said.err
+    said = run("connect", "claude-desktop", "--only")
+    assert "taken out: files, github" in said.out
+    content = json.loads(path.read_bytes())
+    assert list(content["mcpServers"]) == ["pegboard"]
+    assert content["globalShortcut"] == "Alt+Space"
+    assert b"canary" not in path.read_bytes().lower()
+    assert run("disconnect", "claude-desktop").code == 0
+    assert path.read_bytes() == golden("claude-desktop")
+
+
+def test_taking_out_once_more_takes_out_the_same(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    for _ in range(2):
+        assert "taken out: files, github" in run("connect", "claude-desktop", "--only").out
+        assert list(json.loads(path.read_bytes())["mcpServers"]) == ["pegboard"]
+    said = run("connect", "claude-desktop")
+    assert "still has 2 servers" in said.err
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["files", "github", "pegboard"]
+    run("disconnect", "claude-desktop")
+    assert path.read_bytes() == golden("claude-desktop")
+
+
+@pytest.mark.parametrize(("answer", "names"), [("y", ["pegboard"]), ("n", ["files", "github"])])
+def test_a_person_is_asked_what_becomes_of_them(answer: str, names: list[str], run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    said = at_a_terminal("connect", "claude-desktop", answers=[("Take that out", answer)])
+    assert said.code == 0
+    assert list(json.loads(path.read_bytes())["mcpServers"])[: len(names)] == names
+
+
+def test_all_clients_that_are_here_are_connected_and_disconnected(run: Run) -> None:
+    paths = {name: installed(name) for name in ("cursor", "zed", "codex", "gemini")}
+    said = run("connect", "--all", "--url", "http://127.0.0.1:8765/mcp")
+    assert said.code == 0
+    assert said.out.count("Pegboard is in") == 4
+    assert all(b"127.0.0.1:8765" in path.read_bytes() for path in paths.values())
+    said = run("disconnect", "--all")
+    assert (said.code, said.out.count("is as it was")) == (0, 4)
+    assert {name: path.read_bytes() for name, path in paths.items()} == {
+        name: golden(name) for name in paths
+    }
+    said = run("disconnect", "--all")
+    assert (said.code, said.err) == (3, "Pegboard is in the file of no client.\n")
+
+
+def test_a_file_that_was_changed_meanwhile_keeps_the_change(run: Run) -> None:
+    path = installed("zed")
+    run("connect", "zed")
+    path.write_bytes(path.read_bytes().replace(b'"vim_mode": true', b'"vim_mode": false'))
+    said = run("disconnect", "zed")
+    assert (said.code, "whatever else was changed there stays" in said.out) == (0, True)
+    assert path.read_bytes() == golden("zed").replace(b'"vim_mode": true', b'"vim_mode": false')
+
+
+def test_a_client_that_is_not_here_gets_a_file_and_loses_it_again(run: Run, home: Path) -> None:
+    said = run("connect", "windsurf")
+    assert "does not seem to be here" in said.err
+    path = CLIENTS["windsurf"].file(Machine.here())
+    assert path.is_file()
+    run("connect", "windsurf")
+    assert "gone again" in run("disconnect", "windsurf").out
+    assert not path.parent.parent.exists()
+    assert path.is_relative_to(home)
+
+
+def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
+    run("connect", "windsurf")
+    path = CLIENTS["windsurf"].file(Machine.here())
+    (path.parent / "theirs.json").write_text("{}", "utf-8")
+    run("disconnect", "windsurf")
+    assert [it.name for it in path.parent.iterdir()] == ["theirs.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["connect"], 2),
+        (["connect", "cursor", "--all"], 2),
+        (["connect", "cursor", "--stdio", "--url", "http://x"], 2),
+        (["connect", "curser"], 2),
+        (["connect", "claude-desktop", "--url", "http://127.0.0.1:8765/mcp"], 1),
+        (["connect", "cursor", "--config", "nowhere.json"], 1),
+        (["disconnect", "curser"], 2),
+        (["disconnect", "cursor"], 3),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    words: list[str], code: int, run: Run, home: Path
+) -> None:
+    said = run(*words)
+    assert said.code == code
+    assert said.err
+    assert list(home.iterdir()) == []
+
+
+def test_a_broken_file_of_a_client_is_left_alone_and_the_others_are_done(run: Run) -> None:
+    broken, whole = installed("cursor"), installed("gemini")
+    broken.write_bytes(b'{"canary": ')
+    said = run("connect", "cursor", "gemini")
+    assert said.code == 1
+    assert f"error: {broken}:1:" in said.err
+    assert broken.read_bytes() == b'{"canary": '
+    assert b"pegboard" in whole.read_bytes()
+
+
+def test_they_work_as_a_process() -> None:
+    path = installed("cursor")
+    for command in ("connect", "disconnect"):
+        done = subprocess.run(
+            [*ENTRY, command, "cursor"], capture_output=True, timeout=60, check=True
+        )
+        assert b"canary" not in done.stdout + done.stderr
+    assert path.read_bytes() == golden("cursor")

@@ -1,0 +1,213 @@
+"""`pegboard import`."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pegboard.clients import CLIENTS, Machine
+from pegboard.config import load_servers, user_config_file
+from tests.cli.own_machine import ENTRY, Run, at_a_terminal, golden, in_process
+from tests.config.own_folders import use_own_folders
+
+CURSOR = {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return use_own_folders(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return in_process(capsys)
+
+
+def install(*names: str) -> None:
+    for name in names or CLIENTS:
+        path = CLIENTS[name].file(Machine.here())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(golden(name))
+
+
+def statuses(out: str) -> dict[tuple[str, str], str]:
+    return {(it["client"], it["name"]): it["status"] for it in json.loads(out)}
+
+
+def files_under(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(run: Run, tmp_path: Path) -> None:
+    install()
+    before = files_under(tmp_path)
+    said = run("import", "--dry-run")
+    assert said.code == 0
+    assert said.err.endswith("Nothing was written.\n")
+    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    assert lines["SERVER"].split() == ["SERVER", "FROM", "PLAN", "WHERE", "SECRETS", "IN"]
+    assert "env.GITHUB_PERSONAL_ACCESS_TOKEN" in lines["github"]
+    assert "new, disabled" in lines["off"]
+    assert lines["postgres-context-server"].split()[1:] == ["zed", "unusable"]
+    assert "postgres-context-server (zed): It is an extension that only Zed can start" in said.err
+    assert files_under(tmp_path) == before
+
+
+def test_all_clients_are_taken_over_and_a_second_time_nothing(run: Run, tmp_path: Path) -> None:
+    install()
+    (tmp_path / "home/.cursor/search.env").write_bytes(b"A=b\n")
+    assert run("import", "--json").code == 1
+    assert not user_config_file().exists()
+    said = run("import", "--yes", "--json")
+    assert said.code == 0
+    found = statuses(said.out)
+    assert found["claude-desktop", "files"] == "new"
+    assert found["cursor", "files"] == "same"
+    assert found["codex", "files"] == "conflict"
+    assert "canary" not in user_config_file().read_text("utf-8").lower()
+    assert "'tracker' needs the environment variable TRACKER_KEY" in said.err
+    assert "https://tracker.example.com/eu/mcp" in user_config_file().read_text("utf-8")
+    servers = {it.name: it for it in load_servers(user_config_file(), undefined="keep").servers}
+    assert servers["older"].env == {"API_TOKEN": "canary-zed-0005-token"}
+    assert not servers["wiki"].enabled
+    before = files_under(tmp_path)
+    said = run("import", "--yes", "--json")
+    assert (said.code, "There is nothing to write." in said.err) == (0, True)
+    assert set(statuses(said.out).values()) == {"same", "conflict", "unusable"}
+    assert files_under(tmp_path) == before
+
+
+def test_canaries_are_nowhere_but_in_files_for_the_owner_alone(run: Run, tmp_path: Path) -> None:
+    install()
+    theirs = {CLIENTS[name].file(Machine.here()) for name in CLIENTS}
+    run("import", "--yes")
+    run("connect", "--all", "--only")
+    for path, content in files_under(tmp_path).items():
+        if b"canary" in content.lower() and path not in theirs:
+            assert path.stat().st_mode & 0o077 == 0, path
+            assert path.parent.name in ("secrets", "clients")
+
+
+@pytest.mark.parametrize(
+    ("choice", "names", "command"),
+    [
+        ("skip", ["time"], "old"),
+        ("rename", ["time", "time-cursor"], "old"),
+        ("replace", ["time"], "uvx"),
+    ],
+)
+def test_a_name_that_is_taken_is_dealt_with_as_told(
+    choice: str, names: list[str], command: str, run: Run, home: Path, tmp_path: Path
+) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text(json.dumps(CURSOR), "utf-8")
+    run("add", "time", "--config", "own.json", "--", "old")
+    said = run("import", "cursor", "--config", "own.json", "--yes", "--on-conflict", choice)
+    assert said.code == 0
+    servers = load_servers(tmp_path / "own.json").servers
+    assert [it.name for it in servers] == names
+    assert servers[0].command == command
+
+
+def test_files_of_the_project_are_found_and_keep_their_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    entry = {"command": "${workspaceFolder}/run", "args": ["$${workspaceFolder}"]}
+    (tmp_path / ".vscode/mcp.json").write_text(json.dumps({"servers": {"a": entry}}), "utf-8")
+    (tmp_path / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"b": {"command": "./b"}}}), "utf-8"
+    )
+    assert run("import", "--yes").code == 0
+    b, a = load_servers(user_config_file()).servers
+    assert (a.command, a.args) == (f"{tmp_path}/run", ("${workspaceFolder}",))
+    assert (b.command, b.cwd) == ("./b", str(tmp_path))
+
+
+def test_a_file_of_any_dialect_can_be_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bare.json").write_text(json.dumps(CURSOR["mcpServers"]), "utf-8")
+    (tmp_path / "codex.toml").write_bytes(golden("codex"))
+    assert run("import", "bare.json", "./codex.toml", "--yes").code == 0
+    names = [it.name for it in load_servers(user_config_file(), undefined="keep").servers]
+    assert names == ["time", "files", "wiki"]
+    assert run("import", "nowhere.json").code == 1
+    (tmp_path / "broken.toml").write_bytes(b'a = "canary')
+    said = run("import", "broken.toml")
+    assert (said.code, "is not TOML" in said.err) == (1, True)
+
+
+def test_a_broken_file_does_not_keep_the_others_from_being_read(run: Run, home: Path) -> None:
+    install("cursor", "codex")
+    (home / ".codex/config.toml").write_bytes(b"[[canary")
+    said = run("import", "--json", "--dry-run")
+    assert said.code == 0
+    assert {client for client, _ in statuses(said.out)} == {"cursor"}
+    assert "is not TOML" in said.err
+    assert run("import", "codex").code == 1
+
+
+def test_pegboard_itself_is_never_taken_over(run: Run, home: Path) -> None:
+    install("claude-code", "codex")
+    run("connect", "--all")
+    programs = {
+        "a": {"command": "C:\\bin\\pegboard.exe", "args": ["serve", "--stdio"]},
+        "b": {"command": "uvx", "args": ["pegboard", "serve", "--stdio"]},
+        "c": {"command": "python", "args": ["-m", "pegboard.cli.main", "serve"]},
+        "pegboard": {"url": "http://127.0.0.1:8765/mcp"},
+        "other": {"command": "pegboard-server", "args": ["serve"]},
+    }
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": programs}), "utf-8")
+    found = statuses(run("import", "--json", "--dry-run").out)
+    own = {key for key, status in found.items() if status == "pegboard"}
+    assert own == {("cursor", it) for it in ("a", "b", "c", "pegboard")} | {
+        ("claude-code", "pegboard"),
+        ("codex", "pegboard"),
+    }
+    assert found["cursor", "other"] == "new"
+
+
+def test_where_no_client_is_the_exit_code_says_so(run: Run) -> None:
+    assert run("import").code == 3
+    said = run("import", "cursor")
+    assert (said.code, "Cursor has no file here" in said.err) == (3, True)
+    said = run("import", "curser")
+    assert "Did you mean `cursor`?" in said.err
+
+
+def test_a_person_sees_the_plan_and_answers_what_the_editor_would_ask() -> None:
+    install("vscode")
+    said = at_a_terminal(
+        "import",
+        answers=[
+            ("Write 2 servers to", "y"),
+            ("asks for Region [eu]:", "us"),
+            ("asks for Key of the tracker:", "canary-typed-0008"),
+        ],
+    )
+    assert said.code == 0
+    assert "canary" not in said.out
+    [tracker, _] = load_servers(user_config_file(), strict=True).servers
+    assert tracker.url == "https://tracker.example.com/us/mcp"
+    assert tracker.headers == {"X-Api-Key": "canary-typed-0008"}
+    assert "canary" not in user_config_file().read_text("utf-8")
+
+
+def test_a_person_who_says_no_has_nothing_changed(tmp_path: Path) -> None:
+    install("cursor")
+    before = files_under(tmp_path)
+    assert at_a_terminal("import", answers=[("[y/N]", "n")]).code == 1
+    assert files_under(tmp_path) == before
+
+
+def test_it_works_as_a_process() -> None:
+    install("cursor")
+    done = subprocess.run(
+        [*ENTRY, "import", "cursor", "--yes", "--json"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+    assert [it["name"] for it in json.loads(done.stdout)] == ["files", "search", "docs"]
+    assert "canary" not in done.stdout + done.stderr

@@ -1,0 +1,139 @@
+"""What commands print."""
+
+import io
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard.cli.output import ask, complain, say, show_table, warn, write_json
+from pegboard.cli.plain_text import columns_of, fitting_widths, one_line, printable
+
+Captured = pytest.CaptureFixture[str]
+
+
+class Terminal(io.StringIO):
+    """Somebody looks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    found = Terminal()
+    monkeypatch.setattr(sys, "stdout", found)
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return found
+
+
+def test_nobody_looking_gets_columns_without_ends_of_blanks(capsys: Captured) -> None:
+    rows = [("付款", "1", "a\nb"), ("longer name", "1,000", "\x1b[31mred")]
+    show_table(("tool", "calls", "about"), rows, right=("calls",))
+    assert capsys.readouterr().out.splitlines() == [
+        "tool         calls  about",
+        "付款             1  a b",
+        "longer name  1,000  \ufffd[31mred",
+    ]
+
+
+def test_a_person_gets_a_table_as_wide_as_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = at_terminal(monkeypatch)
+    show_table(("tool", "about"), [("a_name_of_twenty_four_ch", "words " * 30)])
+    lines = terminal.getvalue().splitlines()
+    assert (len(lines), len(lines[1])) == (2, 40)
+    assert lines[1].startswith("a_name_of_twenty_four_ch  words")
+    assert lines[1].endswith("…")
+
+
+def test_ten_thousand_rows_are_written_plainly_also_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = at_terminal(monkeypatch)
+    show_table(("tool", "about"), ((f"tool_{it}", "does it") for it in range(10_000)))
+    lines = terminal.getvalue().splitlines()
+    assert (len(lines), lines[-1]) == (10_001, "tool_9999  does it")
+
+
+def test_a_table_of_nothing_is_its_head(capsys: Captured) -> None:
+    show_table(("one", "two"), [])
+    assert capsys.readouterr().out == "one  two\n"
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), min_size=1, max_size=5))
+def test_every_row_is_one_line_that_steers_nothing(rows: list[tuple[str, str]]) -> None:
+    lines = list(columns_of(rows, ["<", ">"]))
+    assert len(lines) == len(rows)
+    assert all("\x1b" not in line and "\n" not in line for line in lines)
+
+
+@given(
+    st.lists(
+        st.lists(st.text("ab付", max_size=30), min_size=3, max_size=3), min_size=1, max_size=4
+    ),
+    st.integers(1, 100),
+)
+def test_a_table_fits_or_its_columns_are_as_narrow_as_makes_sense(
+    rows: list[list[str]], room: int
+) -> None:
+    whole, widths = fitting_widths(rows, 10_000), fitting_widths(rows, room)
+    assert widths[0] == whole[0]
+    assert sum(widths) + 4 <= room or max(widths[1:]) <= 4
+    assert all(one <= other for one, other in zip(widths, whole, strict=True))
+
+
+@given(st.text())
+def test_what_steers_a_terminal_is_made_harmless_once_and_for_all(text: str) -> None:
+    shown = printable(text)
+    assert printable(shown) == shown
+    assert not set(shown) & {"\x1b", "\x07", "\r", "\x9b", "\u202e"}
+    assert "\n" not in one_line(text)
+
+
+def test_a_terminal_is_not_steered_and_a_pipe_gets_what_there_is(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("a\x1b]0;title\x07b")
+    assert capsys.readouterr().out == "a\x1b]0;title\x07b\n"
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    warn("a\x1bb")
+    complain("\x1b[2Jgone")
+    shown = sys.stderr.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert shown.startswith("a\ufffdb\n")
+    assert "\ufffd[2Jgone" in shown
+
+
+def test_json_is_one_document(capsys: Captured) -> None:
+    write_json([{"name": "付款"}])
+    assert json.loads(capsys.readouterr().out) == [{"name": "付款"}]
+
+
+def test_where_nobody_is_the_default_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert (ask("Really?"), ask("Really?", default=True)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "default", "answer"),
+    [
+        ("y", False, True),
+        ("YES", False, True),
+        ("", True, True),
+        ("", False, False),
+        ("n", True, False),
+        ("what", True, False),
+    ],
+)
+def test_a_person_is_asked(
+    typed: str, default: bool, answer: bool, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(f"{typed}\n"))
+    assert ask("Really?", default=default) is answer
+    said = capsys.readouterr()
+    assert (said.out, said.err[:8]) == ("", "Really? ")

@@ -1,0 +1,224 @@
+"""`pegboard add`, `remove`, `enable`, `disable` and `list`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pegboard.config import load_servers, user_config_file
+from tests.cli.own_machine import ENTRY, Run, at_a_terminal, in_process
+from tests.config.own_folders import FakeKeyring, use_own_folders
+
+FILE = """{
+  // my servers
+  "mcpServers": {
+    "time": {"command": "uvx", "args": ["mcp-server-time"]}, // the clock
+    "x-unknown": {"command": "x", "theirs": [1, 2]},
+  },
+  "gateway": {"page_size": 10}
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return use_own_folders(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return in_process(capsys)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(FILE, "utf-8")
+    return path
+
+
+def test_a_first_server_makes_the_file_and_the_command_is_kept_as_typed(run: Run) -> None:
+    said = run("add", "time", "--", "uvx", "mcp-server-time", "--debug", "--json")
+    assert (said.code, said.out) == (0, f"Added 'time' to {user_config_file()} (a new file).\n")
+    assert "reads it again by itself" in said.err
+    content = json.loads(user_config_file().read_bytes())
+    args = ["mcp-server-time", "--debug", "--json"]
+    assert content == {"mcpServers": {"time": {"command": "uvx", "args": args}}}
+
+
+def test_everything_that_a_person_wrote_stays(run: Run, file: Path) -> None:
+    assert run("add", "docs", "https://docs.example.com/mcp", "--lazy").code == 0
+    added = file.read_text("utf-8")
+    entry = '"docs": {\n      "url": "https://docs.example.com/mcp",\n      "lazy": true\n    },'
+    assert added.replace(f"\n    {entry}", "") == FILE
+    assert run("disable", "time").out == "Server 'time' is disabled now.\n"
+    assert '"args": ["mcp-server-time"], "enabled": false}, // the clock' in file.read_text("utf-8")
+    assert run("disable", "time").err == "Server 'time' is disabled already.\n"
+    assert run("enable", "time").code == 0
+    assert run("remove", "docs").out == f"Removed 'docs' from {file}.\n"
+    assert file.read_text("utf-8") == FILE
+
+
+def test_headers_and_variables_are_written_and_their_secrets_kept_elsewhere(
+    run: Run, tmp_path: Path, home: Path
+) -> None:
+    path = tmp_path / "deep" / "own.json"
+    words = ["add", "crm", "https://crm.example.com/mcp", "--config", str(path)]
+    words += ["--header", "Authorization: Bearer canary-1234", "--header", "X-Team=pegs"]
+    said = run(*words)
+    assert said.code == 0
+    assert "`headers.Authorization`" in said.err
+    text = path.read_text("utf-8")
+    assert "canary" not in text
+    [server] = load_servers(path, strict=True).servers
+    assert server.headers == {"Authorization": "Bearer canary-1234", "X-Team": "pegs"}
+    run("add", "gh", "--config", str(path), "--env", "GITHUB_TOKEN=canary-5678", "--", "npx", "gh")
+    run("add", "own", "--config", str(path), "--env", "HOME", "--", "npx", "own")
+    gh, own = load_servers(path, strict=True).servers[1:]
+    assert gh.env == {"GITHUB_TOKEN": "canary-5678"}
+    assert own.env == {"HOME": str(home)}
+    assert "canary" not in path.read_text("utf-8")
+    said = run("remove", "gh", "--config", str(path))
+    assert "still kept: ${file:" in said.err
+
+
+def test_a_keyring_keeps_them_if_there_is_one(
+    run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
+    said = run("add", "a", "--", "a-server", "--api-key", "canary-1234")
+    assert "in the keyring now: ${keyring:a.A_API_KEY}" in said.err
+    assert load_servers(file).servers[-1].args == ("--api-key", "canary-1234")
+
+
+def test_secrets_can_be_left_where_they_are(run: Run, file: Path) -> None:
+    run("add", "a", "--keep-secrets", "--", "a-server", "--api-key", "canary-1234")
+    assert "canary-1234" in file.read_text("utf-8")
+    [row] = [it for it in json.loads(run("list", "--json").out) if it["name"] == "a"]
+    assert row["target"] == "a-server --api-key ***"
+    assert "plain text" in row["problem"]
+
+
+def test_a_server_is_replaced_only_if_somebody_says_so(run: Run, file: Path) -> None:
+    said = run("add", "time", "--", "other")
+    assert said.code == 1
+    assert said.err == (
+        f"error: {file} has a server 'time'; replace it? Nobody is here to answer; `--force` "
+        "says yes.\n"
+    )
+    assert file.read_text("utf-8") == FILE
+    assert run("add", "time", "--force", "--", "other").code == 0
+    assert load_servers(file).servers[0].command == "other"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_a_person_is_asked_before_a_server_is_replaced(answer: str, code: int, file: Path) -> None:
+    said = at_a_terminal("add", "time", "--", "other", answers=[("replace it? [y/N]", answer)])
+    assert said.code == code
+    assert (file.read_text("utf-8") == FILE) is bool(code)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add"],
+        ["add", "a"],
+        ["add", "a", "https://x.test", "more"],
+        # Without `--`, this option would not reach the program.
+        ["add", "a", "npx", "-y", "@scope/server"],
+        ["add", "a", "--env", "1=canary ", "--env", "no name canary", "--", "x"],
+        ["add", "a", "--header", "canary", "https://x.test"],
+        ["add", "a", "--header", "=canary", "https://x.test"],
+    ],
+)
+def test_what_cannot_be_meant_is_misuse(words: list[str], run: Run, home: Path) -> None:
+    assert run(*words).code == 2
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add", "a", "http://[canary"],
+        ["add", "a", "--type", "carrier-pigeon", "--", "x"],
+        ["add", "", "https://x.test"],
+        ["add", "a", "--header", "X:canary\u00e9x", "https://x.test"],
+    ],
+)
+def test_what_could_not_be_read_again_is_refused(words: list[str], run: Run, home: Path) -> None:
+    said = run(*words)
+    assert said.code == 1
+    assert said.err.startswith("error: ")
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["remove", "enable", "disable"])
+def test_a_name_that_nobody_has_is_its_own_exit_code(command: str, run: Run, file: Path) -> None:
+    said = run(command, "tiem")
+    assert (said.code, said.out) == (3, "")
+    assert said.err == "error: No server is named 'tiem'; known: 'time', 'x-unknown'.\n"
+
+
+def test_servers_are_listed_without_values_of_variables(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "canary-1234")
+    content = {
+        "a": {"command": "a-server", "args": ["--port", "${PORT}", "${TOKEN}"]},
+        "b": {"url": "https://u:canary@b.test/mcp?key=canary", "enabled": False},
+        "c": {"command": 5},
+        "d": {"command": "d", "args": ["${file:nowhere}", "${keyring:nothing}"]},
+    }
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"mcpServers": content}), "utf-8")
+    rows = json.loads(run("list", "--json", "--config", str(path)).out)
+    assert [(it["name"], it["state"], it["type"], it["target"]) for it in rows] == [
+        ("a", "enabled", "stdio", "a-server --port ${PORT} ${TOKEN}"),
+        ("b", "disabled", "streamable_http", "https://b.test/mcp"),
+        ("c", "unusable", None, None),
+        ("d", "enabled", "stdio", "d ${file:nowhere} ${keyring:nothing}"),
+    ]
+    assert "bad `command`" in rows[2]["problem"]
+    said = run("list", "--config", str(path))
+    assert said.out.splitlines()[0].split() == ["SERVER", "STATE", "TYPE", "WHERE"]
+    assert "c: Server 'c' has a bad `command`" in said.err
+
+
+def test_where_there_is_nothing_the_next_step_is_named(run: Run) -> None:
+    said = run("list")
+    assert (said.code, said.out) == (3, "")
+    assert "`pegboard import`" in said.err
+    assert json.loads(run("list", "--json").out) == []
+
+
+def test_a_broken_file_is_left_alone(run: Run, file: Path) -> None:
+    file.write_bytes(b'{"mcpServers": {"a": "canary\n')
+    for words in (["add", "b", "--", "x"], ["remove", "a"], ["list"], ["enable", "a"]):
+        said = run(*words)
+        assert said.code == 1
+        assert f"{file}:1:" in said.err
+    assert file.read_bytes() == b'{"mcpServers": {"a": "canary\n'
+
+
+def test_the_commands_work_as_a_process_and_need_no_sdk(file: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*ENTRY, *words],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+
+    assert run("add", "b", "--", "b-server").returncode == 0
+    assert run("remove", "nobody").returncode == 3
+    assert [it["name"] for it in json.loads(run("list", "--json").stdout)][-1] == "b"
+    code = (
+        "import sys; from pegboard.cli.main import main; main(['list']); "
+        "heavy = {'mcp', 'numpy', 'httpx2', 'tomlkit', 'keyring'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)

@@ -1,0 +1,181 @@
+"""Commands talk to a gateway that runs with the same configuration."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.handy import ENTRY, Home, Terminal
+
+
+@contextmanager
+def gateway(home: Home, *options: str) -> Generator[str]:
+    """Start `pegboard serve`, and give its address once it is announced."""
+    process = subprocess.Popen(
+        [*ENTRY, "serve", "--port", "0", *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=home.environ,
+        cwd=home.folder,
+    )
+    assert process.stderr is not None
+    try:
+        said = b""
+        while b"client:" not in said:
+            line = process.stderr.readline()
+            assert line, said.decode()
+            said += line
+        while not list(announced(home)):
+            assert process.poll() is None
+        found = re.search(rb"(http://[^/ ]+)/mcp", said)
+        assert found is not None
+        yield found[1].decode()
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def announced(home: Home) -> Iterator[Path]:
+    return (home.folder / "state" / "pegboard" / "gateways").glob("*.json")
+
+
+def status_of(url: str, **headers: str) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("home"))
+    # Everybody else has to say who they are.
+    auth = {"auth": {"keys": True}}
+    home.configure({"handy": home.entry(tags=["own"])}, gateway=auth)
+    return home
+
+
+@pytest.fixture(scope="module")
+def address(home: Home) -> Iterator[str]:
+    with gateway(home) as found:
+        yield found
+
+
+@pytest.mark.usefixtures("address")
+def test_no_server_is_started_twice_and_calls_share_its_state(home: Home) -> None:
+    assert home.main("call", "mcp_handy_count").stdout == "1\n"
+    assert home.main("call", "mcp_handy_count").stdout == "2\n"
+    assert "mcp_handy_echo" in home.main("tools").stdout
+    assert home.main("search", "take steps").returncode == 0
+    assert home.starts() == 1
+    assert home.main("call", "mcp_handy_count", "--alone").stdout == "1\n"
+    assert home.starts() == 2
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tools"],
+        ["tools", "--json"],
+        ["categories"],
+        ["show", "mcp_handy_echo", "--json"],
+        ["search", "steps", "--tag", "own", "--json", "--limit", "3", "--explain"],
+        ["cost", "--json"],
+    ],
+)
+def test_the_answer_is_the_same_with_and_without_it(home: Home, words: list[str]) -> None:
+    asked, alone = home.main(*words), home.main(*words, "--alone")
+    assert asked.returncode == 0
+    if "--json" in words:
+        assert json.loads(asked.stdout) == json.loads(alone.stdout)
+    else:
+        assert asked.stdout == alone.stdout
+
+
+@pytest.mark.usefixtures("address")
+def test_what_goes_wrong_is_told_as_without_it(home: Home) -> None:
+    assert home.main("show", "echo").returncode == 3
+    assert home.main("search", "steps", "--server", "nowhere").returncode == 3
+    wrong = home.main("search", "steps", "--method", "magic")
+    assert wrong.returncode == 1
+    assert "magic" in wrong.stderr
+    failed = home.main("call", "mcp_handy_fail")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "It is broken." in failed.stderr
+    asked = home.main("call", "mcp_handy_ask")
+    assert json.loads(asked.stdout) == {"action": "decline"}
+
+
+@pytest.mark.usefixtures("address")
+def test_a_person_answers_the_questions_that_come_through_it(home: Home) -> None:
+    with Terminal(home, ["call", "mcp_handy_ask"]) as terminal:
+        terminal.until(r"asks: Who\?.*Answer\? \[Y/n\] ")
+        terminal.type("")
+        terminal.until(r"city \(string\): ")
+        terminal.type("Oslo")
+        terminal.until(r"age \(integer\): ")
+        terminal.type("44")
+        terminal.until(r"colour ")
+        terminal.type("blue")
+        assert terminal.end() == 0
+        assert '"content": {"city": "Oslo", "age": 44, "colour": "blue"}' in terminal.shown
+
+
+def test_its_desk_is_there_for_the_owner_alone(home: Home, address: str) -> None:
+    [path] = announced(home)
+    token = json.loads(path.read_text("utf-8"))["token"]
+    for place in ("servers", "tools"):
+        url = f"{address}/owner/{place}"
+        assert status_of(url, Authorization=f"Bearer {token}") == 200
+        assert status_of(url) == 404
+        assert status_of(url, Authorization=f"Bearer {token}x") == 404
+    assert status_of(f"{address}/metrics") == 401
+    assert status_of(f"{address}/metrics", Authorization=f"Bearer {token}") == 200
+    assert status_of(f"{address}/owner/else", Authorization=f"Bearer {token}") == 404
+
+
+@pytest.mark.usefixtures("address")
+def test_another_configuration_is_not_served_by_it(home: Home) -> None:
+    other = home.folder / "other.json"
+    other.write_text('{"mcpServers": {}}', encoding="utf-8")
+    ran = home.main("tools", "--config", str(other))
+    assert (ran.returncode, ran.stdout) == (3, "")
+    kept = home.main("tools", "--json", "--store", str(home.folder / "other.db"))
+    assert kept.returncode == 0
+    assert (home.folder / "other.db").exists()
+
+
+def test_its_announcement_goes_with_it(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with gateway(home):
+        [path] = announced(home)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert list(announced(home)) == []
+
+
+def test_what_is_tried_out_is_found_where_nothing_is_configured(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "mcp.json").unlink()
+    with gateway(home, "--demo"):
+        assert home.main("call", "mcp_numbers_to_roman", "number=4").stdout == "IV\n"
+        [path] = announced(home)
+        os.kill(json.loads(path.read_text("utf-8"))["pid"], signal.SIGKILL)
+        # It may take a moment to die.
+        while path.exists():
+            home.main("tools")
+    assert "pegboard serve --demo" in home.main("tools").stderr

@@ -1,0 +1,30 @@
+"""`pegboard serve`: what it says when it starts; what it does is tried in tests/server."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from pegboard.cli.main import main
+from tests.server.processes import serving
+
+
+async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, XDG_CONFIG_HOME=str(tmp_path), PEGBOARD_CONFIG="") as served:
+        await served.hears("For the file of your client")
+        assert "`pegboard import`" in served.said
+        assert "`pegboard serve --demo`" in served.said
+        served.process.send_signal(signal.SIGINT)
+        await served.rest()
+    assert "Traceback" not in served.said
+
+
+@pytest.mark.parametrize("words", [["--drain", "-1"], ["--notice", "soon"], ["more"]])
+def test_what_cannot_be_meant_is_misuse(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    assert main(["serve", *words]) == 2
+    assert capsys.readouterr().err.startswith("error: ")

@@ -1,0 +1,152 @@
+"""`pegboard status`: of a gateway that runs, as it is remembered, or after a start."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from pegboard.cli.main import main
+from pegboard.hub import Hub
+from tests.doctor.patients import TOOL, speaking
+
+Run = Callable[..., tuple[int, str, str]]
+FIELDS = [
+    *("server", "state", "transport", "target", "era", "protocol_version", "server_version"),
+    *("tools", "tokens", "startup_seconds", "starts", "last_error"),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEGBOARD_CONFIG", raising=False)
+    monkeypatch.delenv("PEGBOARD_STORE", raising=False)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "mcp.json"
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    def running(*words: str) -> tuple[int, str, str]:
+        code = main(["status", *words])
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return running
+
+
+def write(path: Path, servers: dict[str, Any]) -> None:
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+
+
+def test_servers_that_nobody_has_started_are_not_started(path: Path, run: Run) -> None:
+    mark = path.parent / "started"
+    entry = speaking(TOOL, before=f"open({str(mark)!r}, 'w').close()")
+    write(path, {"notes": entry, "off": {"command": "x", "disabled": True}})
+    code, out, err = run("--json")
+    assert code == 0
+    assert err == ""
+    notes, off = json.loads(out)
+    assert list(notes) == FIELDS
+    assert (notes["state"], notes["tools"], notes["tokens"]) == ("not running", None, None)
+    assert off["state"] == "disabled"
+    assert not mark.exists()
+    assert sorted(it.name for it in path.parent.iterdir()) == ["mcp.json"]
+
+
+def test_what_the_store_remembers_is_told(path: Path, run: Run) -> None:
+    write(path, {"notes": speaking(TOOL)})
+    store = str(path.parent / "store.db")
+    anyio.run(remember, path, store)
+    code, out, err = run("--store", store)
+    assert code == 0
+    assert out.splitlines()[1].split()[:5] == ["notes", "not", "running", "legacy", "1"]
+    assert "`--start` starts the servers" in err
+    [notes] = json.loads(run("--store", store, "--json")[1])
+    assert (notes["tools"], notes["protocol_version"]) == (1, "2025-06-18")
+    assert notes["tokens"] > 0
+
+
+async def remember(path: Path, store: str) -> None:
+    async with Hub.open(path, storage=store):
+        pass
+
+
+def test_the_sdk_is_not_imported_for_what_is_remembered(path: Path) -> None:
+    write(path, {"notes": speaking(TOOL)})
+    code = (
+        "import sys; from pegboard.cli.main import main; main(['status']); "
+        "print(*{it.partition('.')[0] for it in sys.modules} & {'mcp', 'mcp_types', 'numpy'})"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    assert ran.stdout.splitlines()[-1] == ""
+
+
+def test_with_start_the_servers_are_started_and_stopped_again(path: Path, run: Run) -> None:
+    write(path, {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}})
+    code, out, _ = run("--start", "--json")
+    notes, broken = json.loads(out)
+    assert code == 0
+    assert (notes["state"], notes["tools"], notes["starts"]) == ("ready", 1, 1)
+    assert notes["startup_seconds"] > 0
+    assert broken["state"] == "down"
+    assert "was not found" in broken["last_error"]
+
+
+def test_nothing_configured_is_said(path: Path, run: Run) -> None:
+    code, out, err = run()
+    assert (code, out) == (0, "")
+    assert "`pegboard import`" in err
+    assert run("--json")[1] == "[]\n"
+
+
+def test_an_entry_that_cannot_be_used_is_said(path: Path, run: Run) -> None:
+    write(path, {"bad": {"args": []}})
+    assert "error: Server 'bad'" in run()[2]
+
+
+@pytest.fixture
+def gateway(path: Path) -> Iterator[str]:
+    write(path, {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}})
+    command = [sys.executable, "-m", "pegboard.cli.main", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--config", str(path), "--store", str(path.parent / "store.db")],
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=dict(os.environ),
+    ) as process:
+        said: list[str] = []
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if "For the file of your client" in line:
+                break
+        yield "".join(said)
+        process.terminate()
+
+
+def test_a_gateway_that_runs_is_asked(
+    gateway: str, run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run("--json")
+    assert code == 0, gateway
+    notes, broken = json.loads(out)
+    assert list(notes) == FIELDS
+    assert (notes["state"], notes["tools"], notes["starts"]) == ("ready", 1, 1), gateway
+    assert notes["tokens"] > 0
+    assert broken["state"] in ("down", "tripped", "starting")
+    assert "was not found" in broken["last_error"]
+    assert "the gateway at http://127.0.0.1:" in run()[2]
+    assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
+    assert main(["doctor", "notes"]) == 0
+    assert "are started a second time now" in capfd.readouterr().err

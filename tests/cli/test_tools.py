@@ -1,0 +1,182 @@
+"""`pegboard tools`, `show`, `categories`: what is there, started only where nobody knows it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pegboard import Tool, open_store
+from tests.cli.handy import Home
+
+CANARY = "canary-4f8a-secret"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def names(home: Home, *words: str) -> list[str]:
+    ran = home.main("tools", "--json", *words)
+    return [it["name"] for it in json.loads(ran.stdout)]
+
+
+def store_of(home: Home) -> str:
+    return str(home.folder / "data" / "pegboard" / "pegboard.db")
+
+
+def test_a_server_is_started_once_and_remembered_from_then_on(home: Home) -> None:
+    first = home.main("tools")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "mcp_handy_echo" in first.stdout
+    assert home.main("tools").stdout == first.stdout
+    assert home.main("categories").stdout.split() == ["CATEGORY", "TOOLS", "handy", "9"]
+    assert home.starts() == 1
+    home.main("tools", "--refresh")
+    assert home.starts() == 2
+
+
+def test_a_server_that_is_configured_anew_is_started_again(home: Home) -> None:
+    home.main("tools")
+    home.configure({"handy": home.entry(args=["-S", *home.entry()["args"][1:], "more"])})
+    home.main("tools")
+    assert home.starts() == 2
+    # What does not change the tools themselves starts nobody.
+    home.configure({"handy": home.entry(args=["-S", *home.entry()["args"][1:], "more"], prefix="")})
+    assert "echo" in names(home)
+    assert home.starts() == 2
+
+
+def test_a_server_that_fails_is_told_and_hides_no_other(home: Home) -> None:
+    broken = {"command": "pegboard-has-no-such-command", "env": {"KEY": CANARY}}
+    home.configure({"broken": broken, "handy": home.entry()})
+    ran = home.main("tools")
+    assert ran.returncode == 0
+    assert "mcp_handy_echo" in ran.stdout
+    assert "'broken'" in ran.stderr
+    assert CANARY not in ran.stdout + ran.stderr
+
+
+def test_a_server_that_failed_is_left_alone_for_a_while(home: Home) -> None:
+    script = home.folder / "broken.py"
+    script.write_text(
+        f"import sys; open({str(home.notes)!r}, 'a').write('tried\\n'); sys.exit('no way')",
+        encoding="utf-8",
+    )
+    broken = {"command": sys.executable, "args": [str(script)], "protocol": "legacy"}
+    home.configure({"broken": broken, "handy": home.entry()})
+    first = home.main("tools")
+    tries = home.noted().count("tried")
+    again = home.main("tools")
+    assert (again.stdout, again.stderr) == (first.stdout, first.stderr)
+    assert again.stderr.count("'broken'") == 1
+    assert "`pegboard doctor broken` says why; `pegboard disable broken`" in again.stderr
+    assert home.noted().count("tried") == tries
+    [seen, _] = json.loads(home.main("status", "--json").stdout)
+    assert "'broken'" in seen["last_error"]
+    # Asked to, or configured anew, it is tried again.
+    home.main("tools", "--refresh")
+    assert home.noted().count("tried") > tries
+    tries = home.noted().count("tried")
+    home.configure({"broken": {**broken, "timeouts": {"connect": 20}}, "handy": home.entry()})
+    home.main("tools")
+    assert home.noted().count("tried") > tries
+
+
+def test_tools_are_chosen_by_server_category_and_tag(home: Home) -> None:
+    home.configure(
+        {
+            "handy": home.entry(allow=["echo", "draw"]),
+            "twin": home.entry(allow=["echo"], category="doubles", tags=["own"]),
+            "off": home.entry(enabled=False),
+        }
+    )
+    assert names(home) == ["mcp_handy_draw", "mcp_handy_echo", "mcp_twin_echo"]
+    assert names(home, "--server", "handy", "--server", "off") == names(home)[:2]
+    assert names(home, "--category", "doubles") == names(home, "--tag", "own") == names(home)[2:]
+    none = home.main("tools", "--tag", "nothing")
+    assert (none.returncode, none.stdout) == (3, "")
+    assert none.stderr == "There are no such tools.\n"
+
+
+def test_definitions_that_are_registered_are_there_and_cannot_be_called(home: Home) -> None:
+    (home.folder / "data" / "pegboard").mkdir(parents=True)
+    with open_store(store_of(home)) as store:
+        store.save(Tool(name="elsewhere", description="Runs elsewhere."))
+    assert "elsewhere" in names(home)
+    assert "definition that was registered" in home.main("show", "elsewhere").stdout
+    ran = home.main("call", "elsewhere")
+    assert ran.returncode == 1
+    assert "as a definition only" in ran.stderr
+
+
+def test_without_a_configuration_it_is_said_what_to_do(home: Home) -> None:
+    (home.folder / "mcp.json").unlink()
+    ran = home.main("tools")
+    assert ran.returncode == 1
+    assert "pegboard import" in ran.stderr
+    assert "pegboard serve --demo" in ran.stderr
+
+
+def test_a_store_that_is_none_is_misuse(home: Home) -> None:
+    ran = home.main("tools", "--store", "what.ever")
+    assert ran.returncode == 2
+    assert "what kind of store" in ran.stderr
+
+
+def test_show_says_everything_about_a_tool(home: Home) -> None:
+    ran = home.main("show", "mcp_handy_echo")
+    assert ran.stdout.startswith("mcp_handy_echo(text: string, number?: integer")
+    for words in ("Does echo. More.", "What to say.", "required", "tokens", "Schema of the"):
+        assert words in ran.stdout
+    shown = json.loads(home.main("show", "mcp_handy_echo", "--json").stdout)
+    assert shown["definition"]["inputSchema"]["required"] == ["text"]
+    assert shown["tokens"] > 100
+
+
+@pytest.mark.parametrize(
+    ("dialect", "place"),
+    [
+        ("openai", ("function", "name")),
+        ("anthropic", ("name",)),
+        ("gemini", ("name",)),
+        ("mcp", ("name",)),
+    ],
+)
+def test_show_writes_the_dialect_of_each_provider(
+    home: Home, dialect: str, place: tuple[str, ...]
+) -> None:
+    written = json.loads(home.main("show", "mcp_handy_echo", "--dialect", dialect).stdout)
+    for key in place:
+        written = written[key]
+    assert written == "mcp_handy_echo"
+
+
+def test_an_unknown_tool_is_not_found_and_near_names_are_told(home: Home) -> None:
+    for wrong in ("echo", "mcp_handy_ecoh"):
+        ran = home.main("show", wrong)
+        assert (ran.returncode, ran.stdout) == (3, "")
+        assert "Did you mean 'mcp_handy_echo'" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["tools"], ["categories"], ["show", "mcp_handy_echo"], ["search", "take steps"]]
+)
+def test_what_is_remembered_needs_no_sdk(home: Home, words: list[str]) -> None:
+    home.main("tools")
+    code = f"import sys; from pegboard.cli.main import main; assert main({words!r}) == 0; "
+    code += "sys.stderr.write(' '.join(sys.modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=home.folder,
+        env={**home.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+    )
+    loaded = {it.partition(".")[0] for it in ran.stderr.split()}
+    assert loaded.isdisjoint({"mcp", "mcp_types", "httpx2", "starlette", "anyio", "pydantic"})
+    assert home.starts() == 1

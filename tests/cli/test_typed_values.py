@@ -1,0 +1,104 @@
+"""What is typed becomes what a schema asks for."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegboard.cli.forms import fill_in
+from pegboard.cli.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
+
+ROOT = {"$defs": {"size": {"enum": ["s", "m"]}, "loop": {"$ref": "#/$defs/loop"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("5", {"type": "string"}, "5"),
+        ("-5", {"type": "integer"}, -5),
+        ("5", {"type": "number"}, 5),
+        (".5e1", {"type": "number"}, 5.0),
+        ("off", {"type": "boolean"}, False),
+        ("1", {"type": "boolean"}, True),
+        ("null", {"type": ["integer", "null"]}, None),
+        ("null", {"type": ["string", "null"]}, "null"),
+        ("7", {"anyOf": [{"type": "string"}, {"type": "integer"}]}, 7),
+        ("a", {"type": "array", "items": {"type": "string"}}, ["a"]),
+        ('["a"]', {"type": "array"}, ["a"]),
+        ('{"a": 1}', {"type": "object"}, {"a": 1}),
+        ("m", {"$ref": "#/$defs/size"}, "m"),
+        ("3", {"enum": [3, "x"]}, 3),
+        ("b", {"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "b"),
+        ('{"a": [1]}', {}, {"a": [1]}),
+        ("plain words", {}, "plain words"),
+        ("x", {"$ref": "#/$defs/loop"}, "x"),
+        ("x", True, "x"),
+    ],
+)
+def test_a_text_is_read_as_the_schema_says(text: str, schema: Any, value: object) -> None:
+    found = typed(text, schema, ROOT)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("x", {"type": "integer"}),
+        ("1.5", {"type": "integer"}),
+        ("9" * 5000, {"type": "integer"}),
+        ("1e999", {"type": "number"}),
+        ("nan", {"type": "number"}),
+        ("maybe", {"type": "boolean"}),
+        ("{", {"type": "object"}),
+        ("[1", {"type": "array"}),
+        ("x", {"type": "array", "items": {"type": "integer"}}),
+        ("l", {"$ref": "#/$defs/size"}),
+        ("٣", {"type": "integer"}),
+    ],
+)
+def test_what_stands_for_no_such_value_is_refused(text: str, schema: Any) -> None:
+    with pytest.raises(NotOfTypeError):
+        typed(text, schema, ROOT)
+
+
+@given(st.text(), st.sampled_from(["string", "integer", "number", "boolean", "array", "object"]))
+def test_whatever_is_typed_is_of_the_type_or_refused(text: str, kind: str) -> None:
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+    try:
+        found = typed(text, {"type": kind}, {})
+    except NotOfTypeError:
+        return
+    assert isinstance(found, kinds.get(kind, list if kind == "array" else dict))
+
+
+def test_properties_are_found_behind_references_and_alternatives() -> None:
+    schema = {"anyOf": [{"type": "null"}, {"properties": {"a": {"type": "integer"}}}]}
+    assert part_of(schema, "a", {}) == {"type": "integer"}
+    assert part_of({"additionalProperties": {"type": "boolean"}}, "b", {}) == {"type": "boolean"}
+    assert part_of({}, "b", {}) == {}
+    assert kinds_of({"type": ["string", 5]}, {}) == {"string"}
+    assert choices_of({"anyOf": [{"enum": ["a"]}, {"type": "null"}]}, {}) == ["a"]
+
+
+async def test_a_form_takes_defaults_lists_and_what_may_be_left_out() -> None:
+    schema = {
+        "properties": {
+            "name": {"type": "string"},
+            "size": {"enum": ["s", "m"], "default": "m"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "note": {"type": "string"},
+        }
+    }
+    lines = iter(["", "Ada", "", "a, b,", ""])
+    asked: list[str] = []
+
+    async def read(words: str) -> str:
+        asked.append(words)
+        return next(lines)
+
+    names = list(schema["properties"])
+    given = await fill_in(names, schema, required=["name", "tags"], read=read)
+    assert given == {"name": "Ada", "size": "m", "tags": ["a", "b"]}
+    assert 'size (one of s, m; Enter for "m"): ' in asked

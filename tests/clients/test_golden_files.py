@@ -1,0 +1,386 @@
+"""The file of each client: read, planned, connected, and brought back byte for byte."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pegboard.clients import (
+    CLIENTS,
+    OUR_NAME,
+    ClientFile,
+    Machine,
+    connect,
+    disconnect,
+    files_of_clients,
+    plan_import,
+    served_by_us,
+    servers_in,
+    take_over,
+)
+from pegboard.config import LoadedConfig, load_servers, parse_jsonc
+from pegboard.config.kept_secrets import keep_secret
+from pegboard.config.servers_file import ServersFile
+from pegboard.errors import ConfigError
+from tests.clients.conftest import PLATFORMS, golden, put_in_place
+
+Machines = Callable[[str], Machine]
+
+FILES = ["-y", "@modelcontextprotocol/server-filesystem", "/home/ada/notes"]
+DOCKER = ["run", "-i", "--rm", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN"]
+CANARY = "ghp_CanaryCanary0000000000001"
+
+UNDERSTOOD: dict[str, dict[str, Any]] = {
+    "claude-desktop": {
+        "files": {"command": "npx", "args": FILES},
+        "github": {
+            "command": "docker",
+            "args": [*DOCKER, "ghcr.io/github/github-mcp-server"],
+            "env": {"GITHUB_PERSONAL_ACCESS_TOKEN": CANARY},
+        },
+    },
+    "claude-code": {
+        "sentry": {
+            "type": "http",
+            "url": "https://mcp.sentry.dev/mcp",
+            "headers": {"Authorization": "Bearer canary-code-0002-token"},
+        },
+        "linear": {"type": "sse", "url": "https://mcp.linear.app/sse"},
+        "shop-db": {
+            "type": "stdio",
+            "command": "./scripts/db-server",
+            "args": [],
+            "env": {},
+            "cwd": "/",
+        },
+        "old": {"command": "old-server", "cwd": "/", "enabled": False},
+    },
+    "cursor": {
+        "files": {"command": "npx", "args": FILES},
+        "search": {
+            "command": "search-server",
+            "args": ["--api-key", "canary-cursor-0003"],
+            "env_file": "FOLDER/search.env",
+        },
+        "docs": {"url": "https://docs.example.com/mcp", "oauth": {"client_id": "pegs"}},
+    },
+    "vscode": {
+        "tracker": {
+            "type": "http",
+            "url": "https://tracker.example.com/${input:region}/mcp",
+            "headers": {"X-Api-Key": "${input:tracker-key}"},
+        },
+        "git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"]},
+    },
+    "windsurf": {
+        "crm": {
+            "url": "https://crm.example.com/mcp?key=canary0004windsurf",
+            "headers": {"X-Team": "${env:TEAM}"},
+            "deny": ["delete_*"],
+        },
+        "off": {"command": "off-server", "args": [], "enabled": False},
+    },
+    "zed": {
+        "postgres-context-server": None,
+        "older": {
+            "command": "older-server",
+            "args": ["run"],
+            "env": {"API_TOKEN": "canary-zed-0005-token"},
+        },
+        "newer": {"command": "newer-server", "args": [], "env": {}, "enabled": False},
+    },
+    "gemini": {
+        "maps": {
+            "type": "http",
+            "url": "https://maps.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${MAPS_TOKEN}"},
+            "timeouts": {"call": 5.0},
+            "allow": ["find_*"],
+        },
+        "feed": {"type": "sse", "url": "https://feed.example.com/events"},
+        "parked": {
+            "command": "parked-server",
+            "env": {"PARKED_SECRET": "canary-gemini-0006"},
+            "enabled": False,
+        },
+    },
+    "codex": {
+        "files": {
+            "command": "npx",
+            "args": FILES,
+            "env": {"LANG": "${LANG}"},
+            "timeouts": {"connect": 20},
+        },
+        "wiki": {
+            "url": "https://wiki.example.com/mcp",
+            "headers": {"X-Api-Key": "canary-codex-0007-key", "X-Team": "${TEAM}"},
+            "env": {"UNUSED": "1"},
+            "bearer_token": "${WIKI_TOKEN}",
+            "timeouts": {"call": 45.5},
+            "enabled": False,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_dialect_is_understood(client: str, machine: Machines) -> None:
+    path = put_in_place(client, machine("linux"))
+    expected = {**UNDERSTOOD[client]}
+    if client == "cursor":
+        expected["search"] = {**expected["search"], "env_file": str(path.parent / "search.env")}
+    found = servers_in(ClientFile(path=path, client=client))
+    assert {it.name: it.entry for it in found} == expected
+    assert "canary" not in repr(found).lower()
+
+
+def written_forms(content: bytes) -> list[bytes]:
+    crlf = content.replace(b"\n", b"\r\n")
+    return [content, crlf, b"\xef\xbb\xbf" + content, content.rstrip(b"\n")]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_connect_and_disconnect_leave_the_file_as_it_was(
+    client: str, platform: str, machine: Machines
+) -> None:
+    here, known = machine(platform), CLIENTS[client]
+    entry = known.program_entry("/opt/pegboard", ["serve", "--stdio"])
+    for content in written_forms(golden(client)):
+        path = put_in_place(client, here, content)
+        before = servers_in(ClientFile(path=path, client=client))
+        done = connect(known, here, entry)
+        after = {it.name: it.entry for it in servers_in(ClientFile(path=path, client=client))}
+        assert after.pop(OUR_NAME) == our_view(entry)
+        assert after == {it.name: it.entry for it in before}
+        assert done.backup is not None
+        if os.name == "posix":
+            assert stat.S_IMODE(done.backup.stat().st_mode) == 0o600
+            assert stat.S_IMODE(done.backup.parent.stat().st_mode) == 0o700
+        now = path.read_bytes()
+        assert now.count(b"\r\n") == (now.count(b"\n") if b"\r\n" in content else 0)
+        assert now.startswith(b"\xef\xbb\xbf") == content.startswith(b"\xef\xbb\xbf")
+        undone = disconnect(known, here)
+        assert undone is not None
+        assert undone.is_identical
+        assert path.read_bytes() == content
+        assert not done.backup.exists()
+        assert disconnect(known, here) is None
+
+
+def our_view(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "source"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_file_that_others_changed_keeps_their_changes(client: str, machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS[client]
+    path = put_in_place(client, here)
+    names = [it.name for it in servers_in(ClientFile(path=path, client=client))]
+    connect(known, here, known.program_entry("/opt/pegboard", ["serve"]), take_out=names[:1])
+    changed = path.read_bytes()
+    changed += b"# later\n" if client == "codex" else b"// later\n"
+    path.write_bytes(changed)
+    undone = disconnect(known, here)
+    assert undone is not None
+    assert not undone.is_identical
+    assert undone.put_back == tuple(names[:1])
+    assert undone.backup is not None
+    assert undone.backup.read_bytes() == golden(client)
+    left = path.read_text("utf-8")
+    assert "later" in left
+    assert "/opt/pegboard" not in left
+    assert sorted(it.name for it in servers_in(ClientFile(path=path, client=client))) == sorted(
+        names
+    )
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_comments_and_everything_else_survive_where_the_file_was_changed(
+    client: str, machine: Machines
+) -> None:
+    here, known = machine("linux"), CLIENTS[client]
+    path = put_in_place(client, here)
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    path.write_bytes(path.read_bytes() + b"\n")
+    disconnect(known, here)
+    assert path.read_bytes() == golden(client) + b"\n"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_file_that_was_not_there_is_gone_again(client: str, machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS[client]
+    path = known.file(here)
+    done = connect(known, here, known.program_entry("/opt/pegboard", ["serve", "--stdio"]))
+    assert done.backup is None
+    content = path.read_text("utf-8")
+    value = tomllib.loads(content) if client == "codex" else parse_jsonc(content).root.value
+    assert value[known.section[0]][OUR_NAME]["command"] == "/opt/pegboard"
+    undone = disconnect(known, here)
+    assert undone is not None
+    assert undone.is_identical
+    assert not path.exists()
+
+
+def test_addresses_are_written_as_each_client_has_them(machine: Machines) -> None:
+    url = "http://127.0.0.1:8765/mcp"
+    written = {
+        name: client.address_entry(url) for name, client in CLIENTS.items() if client.url_field
+    }
+    assert written == {
+        "claude-code": {"type": "http", "url": url},
+        "cursor": {"url": url},
+        "vscode": {"type": "http", "url": url},
+        "windsurf": {"serverUrl": url},
+        "zed": {"source": "custom", "url": url},
+        "gemini": {"httpUrl": url},
+        "codex": {"url": url},
+    }
+    for name, entry in written.items():
+        path = put_in_place(name, machine("linux"))
+        connect(CLIENTS[name], machine("linux"), entry)
+        config = {it.name: it for it in servers_in(ClientFile(path=path, client=name))}
+        assert (config[OUR_NAME].entry or {})["url"] == url
+
+
+def test_connecting_twice_is_undone_at_once(machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here)
+    connect(known, here, known.program_entry("/opt/pegboard", []), take_out=["docs"])
+    connect(known, here, known.address_entry("http://127.0.0.1:1/mcp"))
+    names = [it.name for it in servers_in(ClientFile(path=path, client="cursor"))]
+    assert names == ["files", "search", "docs", OUR_NAME]
+    assert disconnect(known, here) is not None
+    assert path.read_bytes() == golden("cursor")
+
+
+def test_an_entry_that_somebody_wrote_by_hand_comes_back(machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    own = b'{"mcpServers": {"pegboard": {"url": "http://10.0.0.1/mcp"}}}'
+    path = put_in_place("cursor", here, own)
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    assert disconnect(known, here) is not None
+    assert path.read_bytes() == own
+    assert disconnect(known, here) is not None
+    assert path.read_bytes() == b'{"mcpServers": {}}'
+
+
+def test_everything_of_every_client_is_taken_over_once(tmp_path: Path, machine: Machines) -> None:
+    here = machine("linux")
+    for name in CLIENTS:
+        put_in_place(name, here)
+    (here.home / ".cursor" / "search.env").write_bytes(b"A=b\n")
+    found = [it for file in files_of_clients(here) for it in servers_in(file)]
+    plan = plan_import(found, LoadedConfig())
+    assert "canary" not in repr(plan).lower()
+    assert {(it.client, it.name): it.status for it in plan if it.status != "new"} == {
+        ("cursor", "files"): "same",
+        ("zed", "postgres-context-server"): "unusable",
+        ("codex", "files"): "conflict",
+    }
+    file = ServersFile(tmp_path / "mcp.json")
+    done = take_over(file, plan, keep=keep_secret)
+    file.save()
+    text = file.path.read_text("utf-8")
+    assert "canary" not in text.lower()
+    assert sum(len(it.kept) for it in done) == 7
+    environ = {"HOME": str(tmp_path), "MAPS_TOKEN": "m", "TEAM": "t", "WIKI_TOKEN": "w"}
+    environ |= {"TRACKER_KEY": "k"}
+    loaded = load_servers(file.path, environ=environ)
+    assert [it for it in loaded.problems if it.kind == "plain_secret"] == []
+    servers = {it.name: it for it in loaded.servers}
+    assert servers["github"].env["GITHUB_PERSONAL_ACCESS_TOKEN"] == CANARY
+    assert servers["search"].args == ("--api-key", "canary-cursor-0003")
+    assert servers["crm"].url == "https://crm.example.com/mcp?key=canary0004windsurf"
+    assert servers["sentry"].headers["Authorization"] == "Bearer canary-code-0002-token"
+    assert not servers["newer"].enabled
+    again = plan_import(found, load_servers(file.path, undefined="keep"))
+    assert {it.status for it in again} == {"same", "unusable", "conflict"}
+    assert served_by_us(CLIENTS["claude-desktop"], here, loaded.servers) == ("files", "github")
+
+
+def test_a_client_whose_file_moved_is_disconnected_first(machine: Machines, tmp_path: Path) -> None:
+    here, known = machine("linux"), CLIENTS["codex"]
+    path = put_in_place("codex", here)
+    entry = known.program_entry("/opt/pegboard", [])
+    connect(known, here, entry)
+    moved = msgspec.structs.replace(here, environ={"CODEX_HOME": str(tmp_path / "moved")})
+    with pytest.raises(ConfigError, match="pegboard disconnect codex"):
+        connect(known, moved, entry)
+    assert disconnect(known, moved) is not None
+    assert path.read_bytes() == golden("codex")
+    connect(known, moved, entry)
+    assert (tmp_path / "moved" / "config.toml").is_file()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}", b'{"mcpServers": null}\n'])
+def test_a_file_with_nothing_in_it_is_a_file(content: bytes, machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here, content)
+    connect(known, here, known.address_entry("http://127.0.0.1:1/mcp"))
+    assert list(parse_jsonc(path.read_bytes()).root.value["mcpServers"]) == [OUR_NAME]
+    disconnect(known, here)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"mcpServers": []}', b"{", b"\xff", b'"canary"'])
+def test_a_file_that_cannot_be_understood_is_left_alone(content: bytes, machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here, content)
+    with pytest.raises(ConfigError) as caught:
+        connect(known, here, known.address_entry("http://127.0.0.1:1/mcp"))
+    assert caught.value.path == str(path)
+    assert "canary" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_an_answered_question_does_not_make_another_server(
+    tmp_path: Path, machine: Machines
+) -> None:
+    here = machine("linux")
+    path = put_in_place("vscode", here)
+    found = servers_in(ClientFile(path=path, client="vscode"))
+    file = ServersFile(tmp_path / "mcp.json")
+    answers = {(path, "tracker-key"): "canary-answer", (path, "region"): "us"}
+    take_over(file, plan_import(found, LoadedConfig()), keep=keep_secret, answers=answers)
+    file.save()
+    loaded = load_servers(file.path, strict=True)
+    assert loaded.servers[0].url == "https://tracker.example.com/us/mcp"
+    assert [it.status for it in plan_import(found, loaded)] == ["same", "same"]
+    assert served_by_us(CLIENTS["vscode"], here, loaded.servers) == ("tracker", "git")
+
+
+def test_projects_that_are_gone_are_not_taken_over(machine: Machines) -> None:
+    content = b'{"projects": {"/no/such/folder": {"mcpServers": {"a": {"command": "x"}}}}}'
+    path = put_in_place("claude-code", machine("linux"), content)
+    [planned] = plan_import(servers_in(ClientFile(path=path, client="claude-code")), LoadedConfig())
+    assert planned.status == "unusable"
+    assert planned.problem == "The folder of its project is gone: /no/such/folder"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_to_somebody_s_dotfiles_stays_a_link(
+    is_there: bool, machine: Machines, tmp_path: Path
+) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path, target = known.file(here), tmp_path / "dotfiles.json"
+    path.parent.mkdir(parents=True)
+    path.symlink_to(target)
+    if is_there:
+        target.write_bytes(golden("cursor"))
+        target.chmod(0o644)
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    assert path.is_symlink()
+    assert b"/opt/pegboard" in target.read_bytes()
+    disconnect(known, here)
+    assert path.is_symlink()
+    assert target.exists() is is_there
+    if is_there:
+        assert target.read_bytes() == golden("cursor")
+        assert stat.S_IMODE(target.stat().st_mode) == 0o644

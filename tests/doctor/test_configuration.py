@@ -1,0 +1,176 @@
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.doctor import Report, diagnose
+from pegboard.errors import ServerNotFoundError
+from tests.doctor.patients import TOOL, assert_in_words, codes, report_of, script, speaking
+
+
+async def of_file(path: Path, content: Any, mode: int = 0o600) -> Report:
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    script(path, text, mode)
+    return await diagnose(path)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("PEGBOARD_CONFIG", raising=False)
+    return tmp_path / "mcp.json"
+
+
+async def test_a_file_that_is_not_json_is_told_with_the_place(path: Path) -> None:
+    report = await of_file(path, '{"mcpServers": {\n  "it": {"command": "x"\n')
+    [finding] = report.findings
+    assert finding.code == "config_unreadable"
+    assert (finding.place or "").startswith(f"{path}:")
+    assert not report.is_well
+
+
+async def test_a_file_that_is_not_there_is_told(path: Path) -> None:
+    report = await diagnose(path)
+    assert codes(report.findings) == ["config_unreadable"]
+    assert report.findings[0].place == str(path)
+    assert "`pegboard config path`" in report.findings[0].remedy
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_a_file_that_may_not_be_read_is_told(path: Path) -> None:
+    report = await of_file(path, {}, mode=0o000)
+    assert codes(report.findings) == ["config_unreadable"]
+
+
+async def test_no_configuration_at_all_is_told_with_how_to_get_one(path: Path) -> None:
+    report = await diagnose()
+    [finding] = report.findings
+    assert finding.code == "no_configuration"
+    assert "`pegboard import`" in finding.remedy
+
+
+async def test_nothing_configured_and_a_bad_store_are_both_told(path: Path) -> None:
+    report = await diagnose(store="nonesuch://host")
+    assert codes(report.findings) == ["no_configuration", "store_unusable"]
+
+
+async def test_a_file_without_servers_is_told(path: Path) -> None:
+    report = await of_file(path, {"mcpServers": {}})
+    assert codes(report.findings) == ["no_configuration"]
+
+
+async def test_a_variable_that_is_not_set_is_told_with_its_place(path: Path) -> None:
+    servers = {"it": {"command": "x", "env": {"KEY": "${PEGBOARD_NONESUCH}"}}}
+    [finding] = (await of_file(path, {"mcpServers": servers})).findings
+    assert (finding.code, finding.severity, finding.server) == ("unset_variable", "error", "it")
+    assert "PEGBOARD_NONESUCH is not set" in finding.what
+    assert "${PEGBOARD_NONESUCH:-default}" in finding.remedy
+    assert finding.place == f"{path}:6:16"
+    assert_in_words(finding)
+
+
+async def test_a_field_that_nobody_reads_is_told_with_what_was_meant() -> None:
+    report = await report_of({"it": speaking(TOOL, enviroment={})})
+    [finding] = report.findings
+    assert (finding.code, finding.severity) == ("unknown_field", "warning")
+    assert "`enviroment`" in finding.what
+
+
+async def test_an_entry_that_cannot_be_used_is_told_and_the_others_are_looked_at() -> None:
+    report = await report_of({"bad": {"args": "x"}, "it": speaking(TOOL)})
+    assert codes(report.findings) == ["bad_entry"]
+    assert [it.server for it in report.servers] == ["it"]
+
+
+async def test_a_field_that_is_not_used_is_told() -> None:
+    report = await report_of({"it": speaking(TOOL, headers={"X-Trace": "1"})})
+    assert codes(report.findings) == ["doubtful_entry"]
+    assert_in_words(report.findings[0])
+
+
+async def test_a_secret_in_plain_text_is_told_without_it(path: Path) -> None:
+    entry = speaking(TOOL, env={"GITHUB_TOKEN": "ghp_canary0123456789canary0123456789"})
+    report = await of_file(path, {"mcpServers": {"it": entry}})
+    [finding] = report.findings
+    assert finding.code == "plain_secret"
+    assert '"${GITHUB_TOKEN}"' in finding.remedy
+    assert "canary" not in str(report)
+    assert not report.is_well
+
+
+async def test_a_file_with_secrets_that_others_can_read_is_told(path: Path) -> None:
+    entry = speaking(TOOL, env={"GITHUB_TOKEN": "ghp_canary0123456789canary0123456789"})
+    report = await of_file(path, {"mcpServers": {"it": entry}}, mode=0o644)
+    assert codes(report.findings) == ["plain_secret", "readable_by_others"]
+    assert f"`chmod 600 {path}`" in report.findings[1].remedy
+
+
+async def test_a_file_without_secrets_may_be_read_by_anybody(path: Path) -> None:
+    report = await of_file(path, {"mcpServers": {"it": speaking(TOOL)}}, mode=0o644)
+    assert report.findings == ()
+    assert report.config == str(path)
+
+
+async def test_two_entries_of_the_same_server_are_told() -> None:
+    report = await report_of({"one": speaking(TOOL), "two": speaking(TOOL)})
+    assert codes(report.findings)[0] == "same_server_twice"
+    assert "`pegboard remove two`" in report.findings[0].remedy
+
+
+async def test_two_entries_with_other_settings_are_not_the_same() -> None:
+    one, two = speaking(TOOL, env={"PLACE": "here"}), speaking(TOOL, env={"PLACE": "there"})
+    assert "same_server_twice" not in codes((await report_of({"one": one, "two": two})).findings)
+
+
+async def test_a_server_that_is_switched_off_is_named_and_not_started(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    entry = speaking(TOOL, before=f"open({str(mark)!r}, 'w').close()", disabled=True)
+    report = await report_of({"it": entry})
+    assert codes(report.findings) == ["disabled"]
+    assert "`pegboard enable it`" in report.findings[0].remedy
+    assert report.servers[0].stage == "disabled"
+    assert report.is_well
+    assert not mark.exists()
+
+
+async def test_only_the_named_servers_are_looked_at() -> None:
+    servers = {"one": {"command": "nonesuch"}, "two": speaking(TOOL), "off": {"disabled": True}}
+    report = await report_of(servers, names=["two"])
+    assert [it.server for it in report.servers] == ["two"]
+    assert "command_not_found" not in codes(report.findings)
+
+
+async def test_a_name_that_no_server_has_is_an_error() -> None:
+    with pytest.raises(ServerNotFoundError) as caught:
+        await report_of({"one": {"command": "x"}}, names=["two"])
+    assert caught.value.known == ("one",)
+
+
+async def test_a_store_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(b"This is no database, however long one looks at it." * 100)
+    report = await report_of({"it": speaking(TOOL)}, store=str(store))
+    [finding] = report.findings
+    assert finding.code == "store_unusable"
+    assert f"`pegboard store check --store {store}`" in finding.remedy
+
+
+async def test_a_store_that_nobody_knows_how_to_open_is_told_without_its_password() -> None:
+    report = await report_of({"it": speaking(TOOL)}, store="nonesuch://me:canary-pass@host/db")
+    assert codes(report.findings) == ["store_unusable"]
+    assert "canary" not in str(report)
+
+
+async def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    report = await report_of({"it": speaking(TOOL)}, store=str(tmp_path / "file" / "store.db"))
+    assert codes(report.findings) == ["store_unusable"]
+
+
+async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
+    report = await report_of({"it": speaking(TOOL)}, store=str(tmp_path / "new" / "store.db"))
+    assert report.findings == ()
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - short, and of this test alone

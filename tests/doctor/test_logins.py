@@ -1,0 +1,45 @@
+"""Servers that want somebody to log in: nobody is asked to, unless the caller shows the page."""
+
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.doctor.patients import codes, diagnosis, report_of
+from tests.upstream.oauth_servers import Accounts, browse, protected_server
+
+
+@pytest.fixture(autouse=True)
+def data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+async def test_a_server_that_would_open_a_browser_is_told_with_the_command_to_log_in() -> None:
+    accounts = Accounts()
+    async with protected_server(accounts) as url:
+        finding = await diagnosis({"url": url, "oauth": True}, "login_needed")
+    assert finding.remedy == "Log in by `pegboard doctor it --login`."
+    assert accounts.logins == 0
+
+
+async def test_a_server_that_wants_a_login_and_has_no_oauth_is_told_to_get_it() -> None:
+    async with protected_server(Accounts()) as url:
+        finding = await diagnosis({"url": url}, "login_needed")
+    assert '"oauth": true' in finding.remedy
+
+
+async def test_a_person_who_is_shown_the_page_logs_in_and_the_next_look_finds_it_well() -> None:
+    accounts, shown = Accounts(), list[str]()
+    reports: list[list[str]] = []
+    async with protected_server(accounts) as url, anyio.create_task_group() as group:
+
+        def show(server: str, address: str) -> None:
+            shown.append(server)
+            group.start_soon(anyio.to_thread.run_sync, browse, address)
+
+        servers = {"it": {"url": url, "oauth": {"scopes": ["use"]}}}
+        reports.append(codes((await report_of(servers, on_login=show)).findings))
+        reports.append(codes((await report_of(servers)).findings))
+    assert reports == [["no_description"]] * 2
+    assert (shown, accounts.logins) == (["it"], 1)
