@@ -11,7 +11,8 @@ NPM_SERVERS := .tools/npm/.installed
 NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
 CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
-STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS)
+LLM_SDKS := .tools/llm-sdks/.installed
+STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(LLM_SDKS)
 TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
@@ -69,6 +70,14 @@ $(CLIENTS): $(UV)
 	@$(UV) pip install --quiet --python $(@D)/bin/python '$(PACKAGES)'
 	@touch $@
 
+# The page about them is run with the SDKs themselves, and Pegboard beside them.
+$(LLM_SDKS): $(UV)
+	@echo "Installing the SDKs of OpenAI, Anthropic, Google, LangChain and pydantic-ai into $(@D)/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python --editable . \
+	  openai anthropic google-genai langchain-core pydantic-ai-slim
+	@touch $@
+
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 
 run: $(CORE) ## Serve four small servers behind the gateway, until Ctrl-C; ARGS="--help" says more
@@ -100,6 +109,7 @@ changelog: $(READY) ## The changelog fragments can be collected
 	@$(IN)/towncrier build --draft --version next > .venv/changelog.txt 2>&1 || { cat .venv/changelog.txt; exit 1; }
 
 docs: $(READY) ## Build the documentation into site/, warnings are errors
+	@$(IN)/python -m scripts.reference --check
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
 
 cov: $(READY) $(STRANGERS) ## Which lines no test reaches

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.commands import measure_commands
 from bench.measure import Row, at_least, at_most, interleave, run_worker
 from bench.peers import python_of, versions
 
@@ -20,6 +21,7 @@ def measure() -> tuple[list[Row], dict[str, dict[str, str]]]:
         *_describe(),
         *_register(fastmcp),
         *_imports(),
+        *measure_commands(),
     ]
     taking_part = {
         "pegboard": versions(OURS, ["pegboard", "jsonschema-rs", "msgspec", "pydantic", "anyio"]),
@@ -126,20 +128,29 @@ def _register(fastmcp: Path) -> list[Row]:
 
 
 def _imports() -> list[Row]:
-    def start(code: str) -> dict[str, float]:
-        began = time.perf_counter()
-        subprocess.run([OURS, "-c", code], check=True)
-        return {"seconds": time.perf_counter() - began}
-
+    command = OURS.with_name("pegboard")
     found = interleave(
-        25, {"bare": lambda: start("pass"), "ours": lambda: start("import pegboard")}
+        25,
+        {
+            "bare": lambda: _start([OURS, "-c", "pass"]),
+            "`import pegboard`": lambda: _start([OURS, "-c", "import pegboard"]),
+            "`pegboard --help`": lambda: _start([command, "--help"]),
+            "`pegboard --version`": lambda: _start([command, "--version"]),
+        },
     )
-    ours, bare = found["ours"]["seconds"], found["bare"]["seconds"]
+    bare = found.pop("bare")["seconds"]
     return [
         at_most(
-            "`import pegboard`, a bare interpreter start = 1",
-            ours / bare,
+            f"{name}, a bare interpreter start = 1",
+            it["seconds"] / bare,
             3,
-            f"{ours * 1e3:,.1f} ms against {bare * 1e3:,.1f} ms",
+            f"{it['seconds'] * 1e3:,.1f} ms against {bare * 1e3:,.1f} ms",
         )
+        for name, it in found.items()
     ]
+
+
+def _start(command: list[str | Path]) -> dict[str, float]:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return {"seconds": time.perf_counter() - began}

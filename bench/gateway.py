@@ -75,6 +75,7 @@ def _under_load() -> list[Row]:
     ceiling = _worker("gateway_load", "ceiling")
     with ExitStack() as stack:
         bare = stack.enter_context(contenders.upstream())
+        light = stack.enter_context(contenders.light_stdio())
         running = {
             "bare": bare,
             "ours": contenders.pegboard(contenders.echo_at(bare.url)),
@@ -82,6 +83,8 @@ def _under_load() -> list[Row]:
             "FastMCP's proxy": contenders.fastmcp("default", bare.url),
             "FastMCP's proxy, connected": contenders.fastmcp("connected", bare.url),
             "mcp-proxy, stdio upstream": contenders.mcp_proxy(),
+            "ours, light upstream": contenders.pegboard(contenders.echo_over_stdio(light)),
+            "mcp-proxy, light upstream": contenders.mcp_proxy(light),
             "ContextForge": contenders.contextforge(bare.url),
         }
         entered = {
@@ -134,6 +137,15 @@ def _load_rows(found: dict[str, dict[str, float]], resting: dict[str, float]) ->
                 f"{mine:,.0f}/s against {best:,.0f}/s",
             )
         )
+    light, peer = rate["ours, light upstream (modern)"], rate["mcp-proxy, light upstream (legacy)"]
+    rows.append(
+        Row(
+            claim="calls/s, mcp-proxy = 1, where the stdio upstream takes next to no time itself",
+            measured=light / peer,
+            unit="×",
+            detail=f"{light:,.0f}/s against {peer:,.0f}/s",
+        )
+    )
     rows += [
         Row(
             claim=f"CPU time per call in the process: {name}",

@@ -139,9 +139,23 @@ def echo_at(url: str) -> dict[str, Any]:
     return {"echo": {"url": url, "prefix": ""}}
 
 
-def echo_over_stdio() -> dict[str, Any]:
-    """The upstream as a child, as an entry of `mcp.json`."""
-    return {"echo": {"command": str(OURS), "args": [str(UPSTREAM), "stdio"], "prefix": ""}}
+STDIO = [str(OURS), str(UPSTREAM), "stdio"]
+"""The upstream as a child."""
+
+
+@contextmanager
+def light_stdio() -> Iterator[list[str]]:
+    """An upstream as a child that takes next to no time, so that only the gateway counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tools.json"
+        echo = {"name": "echo", "description": "Answer.", "inputSchema": {"type": "object"}}
+        file.write_text(json.dumps([echo]), "utf-8")
+        yield [str(OURS), "-S", "-E", str(WORKERS / "catalogue_server.py"), str(file)]
+
+
+def echo_over_stdio(command: list[str] = STDIO) -> dict[str, Any]:
+    """A child as an entry of `mcp.json`."""
+    return {"echo": {"command": command[0], "args": command[1:], "prefix": ""}}
 
 
 @contextmanager
@@ -155,11 +169,11 @@ def fastmcp(kind: str, url: str) -> Iterator[Contender]:
 
 
 @contextmanager
-def mcp_proxy() -> Iterator[Contender]:
+def mcp_proxy(child: list[str] = STDIO) -> Iterator[Contender]:
     """`mcp-proxy`, which reaches a stdio upstream over HTTP; it knows the handshake era only."""
     port = free_port()
     binary = python_of("mcp-proxy").with_name("mcp-proxy")
-    command = [binary, "--port", port, "--log-level", "CRITICAL", "--", OURS, UPSTREAM, "stdio"]
+    command = [binary, "--port", port, "--log-level", "CRITICAL", "--", *child]
     address = f"http://127.0.0.1:{port}/mcp"
     with running(command, f"http://127.0.0.1:{port}/status") as process:
         yield Contender(url=address, tool="echo", pid=process.pid, eras=("legacy",))

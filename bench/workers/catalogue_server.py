@@ -20,7 +20,8 @@ for line in sys.stdin.buffer:
         case "tools/list":
             answer["result"] = {"tools": TOOLS}
         case "tools/call":
-            answer["result"] = {"content": [{"type": "text", "text": "done"}]}
+            text = message["params"].get("arguments", {}).get("text", "done")
+            answer["result"] = {"content": [{"type": "text", "text": text}]}
         case _:
             answer["error"] = {"code": -32601, "message": "no such method"}
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")],
+)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = {"python", "sh"}
 # Drawings and output; nothing to run.
@@ -140,5 +142,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_readme_is_short() -> None:
-    assert (ROOT / "README.md").read_text("utf-8").count("\n") <= 150
+@pytest.mark.parametrize("page", [it for it in PAGES if "README" in it.name], ids=name_of)
+def test_readme_is_short(page: Path) -> None:
+    assert page.read_text("utf-8").count("\n") <= 150

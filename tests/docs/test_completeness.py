@@ -13,6 +13,8 @@ from pegboard import errors
 from pegboard.policies import ORDER
 
 ROOT = Path(__file__).parents[2]
+PAGES = {"clients": "client-files"}
+"""Where the page of a package has another name."""
 QUOTE = re.compile(r"<!-- bench: (\w+) -->\n(.*?)\n?<!-- bench: end -->", re.DOTALL)
 
 
@@ -24,13 +26,20 @@ def text_of(pattern: str) -> str:
     "package",
     [
         *("model", "config", "policies", "registry", "upstream", "hub", "toolsets"),
-        *("auth", "gateway", "server"),
+        *("auth", "gateway", "server", "clients", "doctor"),
     ],
 )
 def test_every_public_name_is_in_the_reference(package: str) -> None:
-    words = set(re.findall(r"\w+", text_of(f"docs/reference/{package}.md")))
+    words = set(re.findall(r"\w+", text_of(f"docs/reference/{PAGES.get(package, package)}.md")))
     public = set(importlib.import_module(f"pegboard.{package}").__all__)
     assert public - words == set()
+
+
+@pytest.mark.parametrize("package", ["sage", "excelmanus", "liteai", "agentscope", "registrytools"])
+def test_every_name_of_a_document_is_where_people_come_from(package: str) -> None:
+    page = (ROOT / f"docs/guides/coming-from-{package}.md").read_text("utf-8")
+    public = set(importlib.import_module(f"pegboard.compat.{package}").__all__)
+    assert public - set(re.findall(r"\w+", page)) == set()
 
 
 def test_whole_packages_are_in_the_reference() -> None:
@@ -40,9 +49,10 @@ def test_whole_packages_are_in_the_reference() -> None:
 
 def test_every_error_and_policy_is_explained() -> None:
     concepts = (ROOT / "docs/concepts.md").read_text("utf-8")
+    reference = (ROOT / "docs/reference/errors.md").read_text("utf-8")
     for name in errors.__all__:
-        if name.endswith("Error") and name != "PegboardError":
-            assert f"`{name}`" in concepts, name
+        if name.endswith("Error"):
+            assert f"## `{name}`" in reference, name
     for name in ORDER:
         assert f"| `{name.capitalize()}` |" in concepts, name
 
@@ -61,3 +71,30 @@ def test_every_decision_is_in_the_index_and_the_navigation() -> None:
     for page in (ROOT / "docs/decisions").glob("0*.md"):
         assert f"({page.name})" in index
         assert page.name in navigation
+
+
+def test_every_file_that_the_architecture_names_is_in_its_room() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rooms = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    there = {it.name for it in (ROOT / "src/pegboard").iterdir() if (it / "__init__.py").is_file()}
+    assert rooms.keys() | {"errors"} == there
+    for room, words in rooms.items():
+        folder = ROOT / "src/pegboard" / room
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", words):
+            assert (folder / name).exists(), f"{room}: {name}"
+
+
+def test_every_file_that_a_journey_passes_is_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    for path in re.findall(r"`(\w+/[\w/]+\.py)`", page):
+        places = [ROOT / "src/pegboard" / path, *(ROOT / "src/pegboard").glob(f"*/{path}")]
+        assert any(it.is_file() for it in places), path
+
+
+def test_every_entry_point_is_on_the_page_about_plug_ins() -> None:
+    page = (ROOT / "docs/guides/plug-ins.md").read_text("utf-8")
+    source = text_of("src/pegboard/**/*.py")
+    groups = re.findall(r'^ENTRY_POINTS = "([\w.]+)"$', source, re.MULTILINE)
+    assert len(groups) >= 3
+    for group in groups:
+        assert f'entry-points."{group}"' in page
