@@ -203,3 +203,28 @@ def test_a_hub_without_an_event_loop_searches_too() -> None:
         hub.registry.register(Tool(name="send_email"))
         assert names(hub.search("email", method="regex")) == ["send_email"]
         assert names(hub.search_many(["mail"], method="regex")[0]) == ["send_email"]
+
+
+def test_filters_that_can_be_read_only_once_count_for_every_text() -> None:
+    registry = Registry()
+    registry.register(Tool(name="send_email", description="Send an email.", server="a"))
+    registry.register(Tool(name="create_invoice", description="Create an invoice.", server="b"))
+    texts = ["send an email", "create an invoice"]
+    answers = registry.search_many(texts, servers=(it for it in ["a"]))
+    assert [names(answer) for answer in answers] == [["send_email"], []]
+
+
+def test_a_single_text_where_several_belong_is_refused() -> None:
+    with pytest.raises(InvalidQueryError, match="takes several texts"):
+        registry_of("send_email").search_many("email")
+
+
+def test_groups_that_nobody_has_need_no_search() -> None:
+    registry, searcher = registry_of("send_email"), Everything()
+    registry.register(Tool(name="read"), groups=["readers"])
+    registry.add_searcher("all", lambda: searcher)
+    answers = registry.search_many(["x", "y"], method="all", groups=["reader"])
+    assert [(answer.hits, answer.hints) for answer in answers] == [((), ("group: readers",))] * 2
+    assert not searcher.asked
+    with pytest.raises(InvalidQueryError, match="No searcher is named 'nope'"):
+        registry.search("x", method="nope", groups=["reader"])

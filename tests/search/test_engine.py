@@ -336,3 +336,17 @@ def test_nobody_misses_what_was_there_when_they_began_to_search() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_hints_for_an_unknown_filter_name_only_what_the_caller_may_know_of() -> None:
+    engine, _ = engine_of(Board(*TOOLS), Nothing)
+    query = Query(text="x", servers=frozenset({"pots"}), visible=lambda tool: tool.server != "post")
+    assert engine.search(query, method="all").hints == ("server: sky",)
+    hidden = Query(text="x", servers=frozenset({"post"}), visible=query.visible)
+    assert engine.search(hidden, method="all").hints == ("server: sky",)
+
+
+def test_no_answer_is_longer_than_anybody_reads() -> None:
+    engine, searcher = engine_of(Board(*(Tool(name=f"t{it}") for it in range(1200))))
+    assert len(engine.search(Query(text="x", limit=1_000_000), method="all").hits) == 1000
+    assert [query.limit for query in searcher.asked] == [1000]

@@ -144,3 +144,38 @@ def test_an_embedder_that_loses_texts_is_told_so() -> None:
 
     with pytest.raises(ValueError, match="one vector for each text"):
         Embedding(embedder=Short())
+
+
+class Broken(Letters):
+    """Gives no numbers for some texts."""
+
+    def __init__(self, number: float, word: str) -> None:
+        self.number, self.word = number, word
+
+    def encode(self, texts: list[str], /) -> np.ndarray:
+        rows = super().encode(texts).astype(np.float64)
+        rows[[self.word in text for text in texts]] = self.number
+        return rows
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_what_an_embedder_gives_no_numbers_for_has_no_meaning(number: float) -> None:
+    query, tools = "rain for a city", Broken(number, "rain")
+    by_words = fed(Hybrid(embedder=tools)).search(Query(text=query, abstain=False))
+    assert all(np.isfinite(hit.score) for hit in by_words.hits)
+    assert all(0 <= hit.confidence <= 1 for hit in by_words.hits)
+    assert not fed(Embedding(embedder=tools)).search(Query(text=query, abstain=False)).hits
+    some = fed(Embedding(embedder=Broken(number, "mail"))).search(Query(text=query, abstain=False))
+    assert some.hits
+    assert all(np.isfinite(hit.score) for hit in some.hits)
+
+
+def test_an_embedder_whose_vectors_change_their_length_is_told_so() -> None:
+    class Growing(Letters):
+        def encode(self, texts: list[str], /) -> np.ndarray:
+            rows = super().encode(texts)
+            return rows[:, :5] if texts == ["mail"] else rows
+
+    searcher = fed(Hybrid(embedder=Growing()))
+    with pytest.raises(ValueError, match="vectors of 5 numbers; before, they had"):
+        searcher.search(Query(text="mail"))

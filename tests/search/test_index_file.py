@@ -1,5 +1,7 @@
 """The index in a file: what has not changed is taken from it, and nothing else."""
 
+import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -175,3 +177,17 @@ def test_a_tool_from_a_store_has_the_fingerprint_of_the_tool_that_was_stored() -
     raw = msgspec.Raw(msgspec.json.encode(schema))
     stored = LazyTool(name="a", input_schema=raw)  # pyright: ignore[reportArgumentType]
     assert fingerprint(stored) == fingerprint(Tool(name="a", input_schema=schema))
+
+
+def test_what_killed_processes_left_behind_is_removed_by_the_next_save(tmp_path: Path) -> None:
+    place = tmp_path / "board.search"
+    old, fresh, other = (
+        tmp_path / it for it in ("board.searchab.new", "board.searchcd.new", "x.new")
+    )
+    for path in (old, fresh, other):
+        path.write_bytes(b"half")
+    long_ago = time.time() - 3600
+    for path in (old, other):
+        os.utime(path, (long_ago, long_ago))
+    saved(place)
+    assert sorted(it.name for it in tmp_path.iterdir()) == [place.name, fresh.name, other.name]

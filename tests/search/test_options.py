@@ -5,7 +5,7 @@ import pytest
 from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
 from pegboard.search import Query, brief, tokens_of
-from pegboard.search.options import query_of
+from pegboard.search.options import queries_of, query_of
 
 
 def test_a_text_alone_is_a_query() -> None:
@@ -88,3 +88,14 @@ def test_tokens_are_estimated_by_letters(text: str, tokens: int) -> None:
 )
 def test_a_brief_is_one_line(tool: Tool, words: str) -> None:
     assert brief(tool) == words
+
+
+def test_filters_that_can_be_read_only_once_count_for_every_text() -> None:
+    queries = queries_of(["one", "two"], {"servers": (name for name in ["a"])})
+    assert [query.servers for query in queries] == [frozenset({"a"})] * 2
+
+
+@pytest.mark.parametrize("texts", ["email", b"e-mail", 5, None])
+def test_a_single_text_where_several_belong_is_refused(texts: Any) -> None:
+    with pytest.raises(InvalidQueryError, match="takes several texts"):
+        queries_of(texts, {})

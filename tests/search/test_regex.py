@@ -2,7 +2,8 @@ import pytest
 
 from pegboard.errors import InvalidPatternError, InvalidQueryError
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Match, Query
+from pegboard.search import Match, Query, regex
+from pegboard.search.patterns import compile_pattern
 from pegboard.search.regex import Regex
 
 TOOLS = (
@@ -40,6 +41,8 @@ def names(text: str, *, limit: int = 10) -> list[str]:
         (r"\d", []),
         ("nothing.*here", []),
         (r"^\S+ \S+ issue\.$", []),
+        (r"issue \w+\d", []),
+        (r"merge$", []),
     ],
 )
 def test_a_pattern_is_looked_for_in_names_then_tags_then_descriptions(
@@ -82,6 +85,10 @@ def test_a_whole_name_comes_before_part_of_one() -> None:
         ("Please create a pull request!", ["create_pull_request"]),
         ("天气预报 查询", ["天气"]),
         ("\ud800 issue", ["github.create_issue"]),
+        ("Can I open an issue (with a title)?", ["github.create_issue"]),
+        ("explore cost in US$", ["aws_cost_explorer"]),
+        ("files in C:\\Users", ["aws_cost_explorer"]),
+        (r"files in C:\data", ["aws_cost_explorer"]),
         ("\N{PUSHPIN}", []),
         ("\0", []),
     ],
@@ -107,6 +114,11 @@ def test_a_text_that_is_no_pattern_works(text: str, found: list[str]) -> None:
         (".**", 1, "repetition"),
         ("a{1001}", 1, "repetition"),
         (r"ab\q", 2, "escape"),
+        (r"\*a|*b.*", 4, "repetition"),
+        (r"\(?=.*(?=x)", 6, "look-around"),
+        (r"\\1 .*\1", 6, "back-reference"),
+        (r"[*]*|*", 5, "repetition"),
+        (".{1,30}" * 100, None, "repeats too much"),
         ("a.*\\", 3, "trailing"),
         ("((((a{100}){100}){100}){100})", None, ""),
     ],
@@ -162,3 +174,30 @@ def test_letters_of_every_script_are_found_without_regard_to_case() -> None:
     searcher = searcher_of(Tool(name="ÜBERSETZEN"), Tool(name="перевод", description="ПЕРЕВЕСТИ"))
     assert searcher.search(Query(text="übersetz")).hits
     assert searcher.search(Query(text="перевести$")).hits
+
+
+def test_a_pattern_that_takes_too_long_is_given_up_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(regex, "_SECONDS", 0.0)
+    with pytest.raises(InvalidPatternError, match="takes more than 0 s to look for") as caught:
+        names("z.*q")
+    assert caught.value.pattern == "z.*q"
+
+
+def test_a_pattern_without_a_limit_is_looked_for_however_long_it_takes() -> None:
+    pattern = compile_pattern("a+b")
+    assert [pattern.first(text) for text in ("aab", "b", "ab")] == ["aab", None, "ab"]
+
+
+def test_long_texts_are_searched_in_pieces_and_none_is_missed() -> None:
+    tools = [Tool(name=f"t{it}", description="x" * 4000 + f" needle{it}z") for it in range(40)]
+    searcher = searcher_of(*tools)
+    for it in range(40):
+        assert [hit.tool for hit in searcher.search(Query(text=f"needle{it}z$")).hits] == [
+            tools[it]
+        ]
+
+
+def test_groups_and_names_of_groups_do_no_harm() -> None:
+    assert names(r"(?P<verb>create)_(pull|push)_.*") == ["create_pull_request"]

@@ -75,3 +75,12 @@ def test_texts_that_are_cut_together_give_the_runs_of_each(texts: list[str]) -> 
     for text in texts:
         each += [SEPARATOR, *runs_of([text])]
     assert runs_of(texts) == each[1:]
+
+
+def test_more_marks_than_a_letter_has_are_left_out() -> None:
+    [word] = query_words("\u0436" + "\u0315\u0316" * 4000).spelled.values()
+    assert len(word) <= 33
+
+
+def test_characters_that_stand_for_sentences_make_no_book() -> None:
+    assert sum(query_words("\ufdfa" * 8192).counts.values()) < 8192

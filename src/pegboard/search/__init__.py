@@ -1,13 +1,22 @@
-"""Search: find the right tool among thousands, or say that there is none."""
+"""Search: find the right tool among thousands, or say that there is none.
 
-from pegboard.search.budget import brief, tokens_of
-from pegboard.search.engine import SearchEngine
-from pegboard.search.filters import filter_of
-from pegboard.search.names import NameIndex
+Names are imported when they are first used: whoever only reads an answer needs no engine. One is
+imported at once: later, the module of its name would have taken its place.
+"""
+
+from typing import TYPE_CHECKING
+
+from pegboard.lazy_names import lazy_names
 from pegboard.search.open_searcher import methods, open_searcher
-from pegboard.search.options import SearchOptions
-from pegboard.search.ranking import best_of
-from pegboard.search.searcher import Answer, Hit, Match, Query, Searcher
+
+if TYPE_CHECKING:
+    from pegboard.search.budget import brief, tokens_of
+    from pegboard.search.engine import SearchEngine
+    from pegboard.search.filters import filter_of
+    from pegboard.search.names import NameIndex
+    from pegboard.search.options import SearchOptions
+    from pegboard.search.ranking import best_of
+    from pegboard.search.searcher import Answer, Hit, Match, Query, Searcher
 
 __all__ = [
     "Answer",
@@ -25,3 +34,20 @@ __all__ = [
     "open_searcher",
     "tokens_of",
 ]
+
+_HOMES = {
+    "Answer": "searcher",
+    "Hit": "searcher",
+    "Match": "searcher",
+    "NameIndex": "names",
+    "Query": "searcher",
+    "SearchEngine": "engine",
+    "SearchOptions": "options",
+    "Searcher": "searcher",
+    "best_of": "ranking",
+    "brief": "budget",
+    "filter_of": "filters",
+    "tokens_of": "budget",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

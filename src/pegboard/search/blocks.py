@@ -1,18 +1,20 @@
 """Blocks: the texts of tools in pieces that are searched as a whole, and rebuilt one at a time."""
 
 import threading
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
+from pegboard.search.made_once import MadeOnce
 
-__all__ = ["Block", "Blocks", "Lines"]
+__all__ = ["Block", "Blocks", "Lines", "searched"]
 
 _SIZE = 256
 # Enough of a description; what follows is for the model that calls the tool.
 _LONGEST = 4096
+# So many bytes are searched at once; in between one can look at how long it has taken.
+_PIECE = 16_384
 
 
 class Lines(NamedTuple):
@@ -32,26 +34,29 @@ class Block:
         self.by_name: Mapping[str, Tool] = tools
         self.tools: tuple[Tool, ...] = tuple(tools.values())
 
-    def lines(self, field: str) -> Lines:
-        """Return the lines of a field: a name, a description, and every tag, is one."""
+    def lines(self, field: str) -> list[Lines]:
+        """Return the lines of a field, in pieces: a name, a description, and every tag, is one."""
         return self._names if field == "name" else self._tags if field == "tags" else self._others
 
-    @cached_property
+    @MadeOnce
     def folded(self) -> list[str]:
         """Name, tags and description of each tool as one text, without regard to case."""
-        return ["\n".join((tool.name, *tool.tags, _cut(tool))).casefold() for tool in self.tools]
+        return [
+            "\n".join((tool.name, *tool.tags, searched(tool.description))).casefold()
+            for tool in self.tools
+        ]
 
-    @cached_property
-    def _names(self) -> Lines:
-        return _lines((tool.name, owner) for owner, tool in enumerate(self.tools))
+    @MadeOnce
+    def _names(self) -> list[Lines]:
+        return _pieces((tool.name, owner) for owner, tool in enumerate(self.tools))
 
-    @cached_property
-    def _tags(self) -> Lines:
-        return _lines((tag, owner) for owner, tool in enumerate(self.tools) for tag in tool.tags)
+    @MadeOnce
+    def _tags(self) -> list[Lines]:
+        return _pieces((tag, owner) for owner, tool in enumerate(self.tools) for tag in tool.tags)
 
-    @cached_property
-    def _others(self) -> Lines:
-        return _lines((_cut(tool), owner) for owner, tool in enumerate(self.tools))
+    @MadeOnce
+    def _others(self) -> list[Lines]:
+        return _pieces((tool.description, owner) for owner, tool in enumerate(self.tools))
 
 
 class Blocks:
@@ -107,18 +112,32 @@ class Blocks:
         return self._next
 
 
-def _lines(texts: Iterator[tuple[str, int]]) -> Lines:
+def searched(text: str) -> str:
+    """Return as much of a text as is searched."""
+    return text[:_LONGEST]
+
+
+def _pieces(texts: Iterable[tuple[str, int]]) -> list[Lines]:
+    found: list[Lines] = []
+    lines: list[tuple[bytes, int]] = []
+    size = 0
+    for text, owner in texts:
+        # A line break inside would make two lines of it.
+        line = searched(text).replace("\n", " ").encode("utf-8", "replace")
+        lines.append((line, owner))
+        size += len(line) + 1
+        if size >= _PIECE:
+            found.append(_lines(lines))
+            lines, size = [], 0
+    return [*found, _lines(lines)] if lines else found
+
+
+def _lines(lines: Iterable[tuple[bytes, int]]) -> Lines:
     pieces: list[bytes] = []
     owners: list[int] = []
     starts = [0]
-    for text, owner in texts:
-        # A line break inside would make two lines of it.
-        piece = text.replace("\n", " ").encode("utf-8", "replace")
-        pieces.append(piece)
+    for line, owner in lines:
+        pieces.append(line)
         owners.append(owner)
-        starts.append(starts[-1] + len(piece) + 1)
+        starts.append(starts[-1] + len(line) + 1)
     return Lines(b"\n".join(pieces), starts, owners)
-
-
-def _cut(tool: Tool) -> str:
-    return tool.description[:_LONGEST]

@@ -23,6 +23,8 @@ _ROUGHLY = 2
 _WHOLLY = 8
 CLAUSE_SHARE = 0.6
 """How much the nearest clause of a query counts, against the whole of it."""
+# Products of so many numbers are done by one thread: from 9,216 on OpenBLAS takes all there are.
+_UNSHARED = 8_192
 # What float32 may lose in a product of unit vectors, generously.
 _SLACK = 1e-5
 
@@ -49,7 +51,7 @@ def nearest_rows(
         regions = _regions_to_scan(views, coarse, space, rows)
         rows, scores = _scan_regions(views, coarse[0], regions, rows)
     else:
-        parts = [meaning.coarse @ coarse[0] for _, meaning in _meanings(views)]
+        parts = [_alone(it.coarse, coarse[0]) for _, it in _meanings(views)]
         scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if rows is not None:
             scores = scores[rows]
@@ -121,7 +123,22 @@ def nearness(views: Views, query: Floats, rows: Longs) -> Floats:
 
 def _products(vectors: Floats, clauses: Floats) -> Floats:
     # For so few clauses this is faster than a product of two matrices.
-    return np.array([vectors @ clause for clause in clauses])
+    return np.array([_alone(vectors, clause) for clause in clauses])
+
+
+def _alone(vectors: Floats, query: Floats) -> Floats:
+    """Return the product of rows and a query without asking a second thread for help.
+
+    A search is so short that on a busy machine it would wait twenty times as long for the other.
+    """
+    # Each block is a product of its own, too small to be shared out.
+    height = max(1, _UNSHARED // len(query))
+    whole = len(vectors) // height * height
+    found = np.empty(len(vectors), np.float32)
+    blocks = vectors[:whole].reshape(-1, height, len(query))
+    np.matmul(blocks, query, out=found[:whole].reshape(-1, height))
+    np.matmul(vectors[whole:], query, out=found[whole:])
+    return found
 
 
 def _fold_clauses(each: Floats) -> Floats:
@@ -201,7 +218,7 @@ def _scan_segment(view: SegmentView, whole: Floats, regions: Longs) -> tuple[Lon
     scores = np.empty(int(ends[-1]), np.float32)
     places = (ends - lengths).tolist()
     for start, end, place in zip(first.tolist(), last.tolist(), places, strict=True):
-        np.dot(meaning.coarse[start:end], whole, out=scores[place : place + end - start])
+        scores[place : place + end - start] = _alone(meaning.coarse[start:end], whole)
     return np.repeat(last - ends, lengths) + np.arange(len(scores)), scores
 
 
@@ -209,4 +226,4 @@ def _scan_tail(view: TailView, whole: Floats, regions: Longs) -> tuple[Longs, Fl
     meaning = view.meaning
     assert meaning is not None
     rows = np.flatnonzero(np.isin(meaning.centroids, regions))
-    return rows, meaning.coarse[rows] @ whole
+    return rows, _alone(meaning.coarse[rows], whole)

@@ -35,12 +35,13 @@ class EmbedderMeaning:
         self._embedder = embedder
         self.version: str = f"{type(embedder).__module__}.{type(embedder).__qualname__}"
         # It is asked once, so that everybody knows how long its vectors are.
-        self._width = self._encode(["tool"]).shape[1]
-        nothing = np.zeros((0, self._width), np.float32)
+        self._width: int | None = None
+        self._width = width = self._encode(["tool"]).shape[1]
+        nothing = np.zeros((0, width), np.float32)
         self.space: Space = Space(nothing, nothing.T)
 
     def of_tools(self, texts: Sequence[ToolText]) -> Floats:
-        """Return a unit row for each tool."""
+        """Return a unit row for each tool; zeros where the embedder gave no numbers."""
         return self._encode(
             [
                 f"{it.name}: {it.title} {it.description} {it.parameters} {it.tags}"[:_LONGEST]
@@ -50,14 +51,23 @@ class EmbedderMeaning:
 
     def of_query(self, text: str) -> QueryMeaning:
         """Return what a query means."""
-        return QueryMeaning(self._encode([text[:_LONGEST]]), ())
+        rows = self._encode([text[:_LONGEST]])
+        return QueryMeaning(rows[rows.any(axis=1)], ())
 
     def _encode(self, texts: list[str]) -> Floats:
-        rows = np.asarray(self._embedder.encode(texts), np.float32)
+        rows = np.array(self._embedder.encode(texts), np.float64)
         if rows.ndim != 2 or len(rows) != len(texts):
             raise ValueError(
                 f"The embedder returned an array of shape {rows.shape} for {len(texts)} texts; "
                 "it must return one vector for each text."
             )
+        if self._width not in (None, rows.shape[1]):
+            raise ValueError(
+                f"The embedder returned vectors of {rows.shape[1]} numbers; before, they had "
+                f"{self._width}."
+            )
+        # A vector with infinity in it, or no number, points nowhere.
+        rows[~np.isfinite(rows).all(axis=1)] = 0
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        return unit.astype(np.float32)

@@ -13,9 +13,17 @@ from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
 from pegboard.search.budget import within_budget
 from pegboard.search.facets import Facets
+from pegboard.search.foreign_answers import checked_answers
 from pegboard.search.named_first import with_named_first
 from pegboard.search.names import NameIndex
-from pegboard.search.open_searcher import INDEXED, checked_searcher, methods, open_searcher
+from pegboard.search.open_searcher import (
+    BUILT_IN,
+    INDEXED,
+    checked_searcher,
+    methods,
+    open_searcher,
+)
+from pegboard.search.scanned_names import ScannedNames
 from pegboard.search.searcher import Answer, Query, Searcher
 from pegboard.search.shared_index import SharedIndex
 
@@ -24,6 +32,8 @@ __all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
 DEFAULT_METHOD = "hybrid"
+MOST_HITS = 1000
+"""More than anybody reads; whoever wants all tools has `Registry.tools`."""
 
 
 class Feed(Protocol):
@@ -48,13 +58,17 @@ class SearchEngine:
     Args:
         follow: begins to follow the catalogue.
         index_path: where the index is kept between runs; ``None`` for nowhere.
+        once: prepare nothing that pays only with the next search.
     """
 
-    def __init__(self, follow: Callable[[], Feed], *, index_path: Path | None = None) -> None:
+    def __init__(
+        self, follow: Callable[[], Feed], *, index_path: Path | None = None, once: bool = False
+    ) -> None:
         self._follow = follow
         self._index = SharedIndex(index_path)
         self._feed: Feed | None = None
-        self._names = NameIndex()
+        self._new_names = ScannedNames if once else NameIndex
+        self._names = self._new_names()
         self._facets = Facets()
         self._makers: dict[str, Callable[[], Searcher]] = {}
         self._searchers: dict[str, Searcher] = {}
@@ -74,10 +88,22 @@ class SearchEngine:
         Args:
             method: its name.
             make: makes a searcher that knows no tools yet; a class without parameters does.
+
+        Raises:
+            TypeError: when it is a searcher, or something else that makes none.
         """
+        if not callable(make):
+            raise TypeError(
+                f"`add_searcher` takes a class or a function that makes a searcher, not a "
+                f"{type(make).__name__!r}; write `lambda: …` around what you have."
+            )
         with self._updating:
             self._makers[method] = make
             self._searchers.pop(method, None)
+
+    def methods(self) -> tuple[str, ...]:
+        """Return the names of all methods that there are here: built in, plugged in, and added."""
+        return tuple(dict.fromkeys((*methods(), *sorted(self._makers))))
 
     def keep_index_at(self, path: Path | None) -> None:
         """Keep the index in this file from now on, or nowhere."""
@@ -118,11 +144,13 @@ class SearchEngine:
         """
         searcher = self._searcher(method)
         # Nobody pays for a limit that no answer could reach.
-        most = max(1, len(self._names))
+        most = min(MOST_HITS, max(1, len(self._names)))
         asked = [
             msgspec.structs.replace(it, limit=most) if it.limit > most else it for it in queries
         ]
         answers = [searcher.search(asked[0])] if len(asked) == 1 else searcher.search_many(asked)
+        if method in self._makers or method not in BUILT_IN:
+            answers = checked_answers(answers, asked, method=method, known=self._names.get)
         return [
             self._finished(answer, query, budget)
             for answer, query in zip(answers, asked, strict=True)
@@ -134,8 +162,17 @@ class SearchEngine:
             answer = with_named_first(answer, named, query=query)
         if answer.hits:
             return answer if budget is None else within_budget(answer, budget)
-        hints = self._facets.hints_for_unknown(query)
+        hints = self._facets_for(query).hints_for_unknown(query)
         return answer if hints is None else Answer(hints=hints)
+
+    def _facets_for(self, query: Query) -> Facets:
+        """Return what the caller may know of, if anything of it can matter."""
+        visible = query.visible
+        if visible is None or not (query.servers or query.categories or query.tags):
+            return self._facets
+        seen = Facets()
+        seen.update(gone=(), come=filter(visible, self._names.tools()))
+        return seen
 
     def _searcher(self, method: object) -> Searcher:
         if not isinstance(method, str):
@@ -196,7 +233,7 @@ class SearchEngine:
     def _start_anew(self) -> None:
         self._feed = None
         self._index.forget()
-        self._names = NameIndex()
+        self._names = self._new_names()
         self._facets = Facets()
         self._searchers = {}
 

@@ -137,7 +137,8 @@ def _lines(path: Path, kind: type[_Line]) -> Iterator[tuple[int, _Line]]:
         text = path.read_bytes()
     except OSError as error:
         what = f"{error.strerror or error}. A file with one JSON object a line is expected here."
-        raise _problem(path, None, what) from error
+        is_missing = isinstance(error, FileNotFoundError)
+        raise ConfigError(what, path=str(path), is_missing=is_missing) from error
     # Only these separate lines in JSON; `splitlines` would also cut at U+2028 inside a text.
     for number, line in enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():

@@ -72,6 +72,8 @@ class ToolIndex:
         self._space = None if meaning is None else meaning.space
         self.snapshot: Snapshot = self._snapshot((), _new_tail(), revision=-1)
         """Everything up to the last change."""
+        self.kept_in: Path | None = None
+        """The file from which all of it was taken: there it need not be saved again."""
         self._writing = threading.Lock()
         start_anew_in_children(self)
 
@@ -92,6 +94,7 @@ class ToolIndex:
             if self._torn:
                 segments, tail = (*segments, *_sealed(tail)), _new_tail()
             self._torn = True
+            self.kept_in = None
             left = [view for it in segments if (view := _without(it, leaving)).living]
             segments, tail = self._with(left, _without(tail, leaving), list(coming.values()))
             self.snapshot = self._snapshot(segments, tail, revision=change.revision)
@@ -112,6 +115,7 @@ class ToolIndex:
     ) -> tuple[list[SegmentView], TailView]:
         if self._saved is not None and tools:
             segment, tools = take_saved(self._saved, tools, self._version, self._space)
+            self.kept_in = None if tools or segments else self._saved
             self._saved = None
             segments += [] if segment is None else [SegmentView(segment, len(segment.tools))]
         if not tools:

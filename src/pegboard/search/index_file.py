@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import tempfile
+import time
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ _LENGTH = 4
 _DIGEST = 16
 # A multiple of the length of any number, so that numbers lie where they are read fast.
 _ALIGNED = 64
+_UNFINISHED = ".new"
+# Nobody writes so long at one file: who began it has been killed.
+_ABANDONED_SECONDS = 60
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
@@ -228,7 +232,8 @@ def _unpacked(data: bytes, maker: str) -> Arrays:
 
 
 def _write(path: Path, chunks: Sequence[bytes | memoryview]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    _remove_abandoned(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(chunks)
@@ -237,3 +242,12 @@ def _write(path: Path, chunks: Sequence[bytes | memoryview]) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes left behind that were killed while they saved."""
+    for other in list(path.parent.iterdir()):
+        if other.name.startswith(path.name) and other.name.endswith(_UNFINISHED):
+            with suppress(OSError):
+                if time.time() - other.stat().st_mtime > _ABANDONED_SECONDS:
+                    other.unlink()

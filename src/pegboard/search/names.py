@@ -10,7 +10,17 @@ from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
 from pegboard.search.near_misses import NearMisses
 
-__all__ = ["EXACT", "NEAR", "OTHERWISE_PREFIXED", "SPELLED_OTHERWISE", "NameIndex", "squash"]
+__all__ = [
+    "EXACT",
+    "NEAR",
+    "OTHERWISE_PREFIXED",
+    "SPELLED_OTHERWISE",
+    "NameIndex",
+    "may_have_namespace",
+    "spellings_of_text",
+    "squash",
+    "squashed_server",
+]
 
 EXACT = 1.0
 """It is the name, letter by letter."""
@@ -78,7 +88,7 @@ class NameIndex:
         """
         if len(text) > _LONGEST:
             return []
-        unquoted = text.strip(_QUOTES).removesuffix("()")
+        unquoted = _unquoted(text)
         spelling = squash(unquoted)
         if len(spelling) > self._longest + 1:
             return []
@@ -134,16 +144,31 @@ def squash(text: str) -> str:
     return letters or plain.strip()
 
 
+def spellings_of_text(text: str) -> tuple[str, ...]:
+    """Return the spellings under which a text is looked for."""
+    return squash(text), squash(_unquoted(text))
+
+
+def may_have_namespace(name: str) -> bool:
+    """Tell whether a name may begin with something that could be left out, besides its server."""
+    return not (name.isidentifier() and "__" not in name)
+
+
+def _unquoted(text: str) -> str:
+    return text.strip(_QUOTES).removesuffix("()")
+
+
 def _spellings(tool: Tool) -> tuple[str, ...]:
     whole = squash(tool.name)
-    server = _squashed_server(tool.server or "")
+    server = squashed_server(tool.server or "")
     bare = _without_prefix(tool.name, whole, server)
     if bare:
         return whole, bare
     return (whole, server + whole) if server else (whole,)
 
 
-_squashed_server = lru_cache(1024)(squash)
+squashed_server = lru_cache(1024)(squash)
+"""What all spellings of the name of a server have in common."""
 
 
 def _without_prefix(name: str, whole: str, server: str) -> str:
@@ -153,6 +178,6 @@ def _without_prefix(name: str, whole: str, server: str) -> str:
         for index in range(1, len(pieces)):
             if "".join(pieces[:index]) in (server, f"mcp{server}"):
                 return "".join(pieces[index:])
-    space = None if name.isidentifier() and "__" not in name else _NAMESPACE.match(name)
+    space = _NAMESPACE.match(name) if may_have_namespace(name) else None
     rest = "" if space is None else squash(name[space.end() :])
     return rest if rest != whole else ""

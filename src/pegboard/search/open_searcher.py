@@ -1,13 +1,15 @@
 """Open a searcher by its name: built in, or from another package."""
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pegboard.errors import InvalidQueryError, SearcherNotFoundError
 from pegboard.search.searcher import Searcher
 
-__all__ = ["INDEXED", "checked_searcher", "methods", "open_searcher"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+__all__ = ["BUILT_IN", "INDEXED", "checked_searcher", "methods", "open_searcher"]
 
 ENTRY_POINTS = "pegboard.searchers"
 INDEXED = frozenset({"bm25", "embedding", "hybrid"})
@@ -19,6 +21,8 @@ _HOMES = {
     "embedding": ("pegboard.search.embedding", "Embedding"),
     "hybrid": ("pegboard.search.hybrid", "Hybrid"),
 }
+BUILT_IN = frozenset(_HOMES)
+"""Those that come with Pegboard."""
 
 
 def open_searcher(method: str, *, index: Any = None) -> Searcher:
@@ -43,7 +47,7 @@ def open_searcher(method: str, *, index: Any = None) -> Searcher:
 
 def methods() -> tuple[str, ...]:
     """Return the names of all methods that can be opened here."""
-    return tuple(dict.fromkeys((*_HOMES, *sorted(entry_points(group=ENTRY_POINTS).names))))
+    return tuple(dict.fromkeys((*_HOMES, *sorted(_plugins().names))))
 
 
 def checked_searcher(searcher: object) -> Searcher:
@@ -61,13 +65,20 @@ def checked_searcher(searcher: object) -> Searcher:
 
 
 def _plugged_in(method: object) -> Searcher:
-    for plugin in entry_points(group=ENTRY_POINTS):
+    for plugin in _plugins():
         if plugin.name == method:
             return _opened(plugin)
     raise SearcherNotFoundError(method, known=methods())
 
 
-def _opened(plugin: EntryPoint) -> Searcher:
+def _plugins() -> "EntryPoints":
+    # Only here: it takes longer to import than most searches.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return entry_points(group=ENTRY_POINTS)
+
+
+def _opened(plugin: "EntryPoint") -> Searcher:
     try:
         return checked_searcher(plugin.load()())
     except Exception as error:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import TypedDict, cast
 
+import msgspec
+
 from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
 from pegboard.search.searcher import Query
 
-__all__ = ["Boost", "SearchOptions", "Visible", "names_of", "query_of"]
+__all__ = ["Boost", "SearchOptions", "Visible", "names_of", "queries_of", "query_of"]
 
 Visible = Callable[[Tool], bool]
 Boost = Callable[[str], float]
@@ -19,7 +21,7 @@ class SearchOptions(TypedDict, total=False):
     method: str
     """``"hybrid"`` (the default), ``"bm25"``, ``"embedding"``, ``"regex"``, or one of a plug-in."""
     limit: int
-    """How many hits at most; 5 unless you say otherwise."""
+    """How many hits at most; 5 unless you say otherwise, and no more than 1,000."""
     servers: Iterable[str]
     """Only tools of these servers."""
     categories: Iterable[str]
@@ -53,6 +55,28 @@ def query_of(
     Raises:
         InvalidQueryError: when they make none.
     """
+    [query] = queries_of([text], options, visible=visible, boost=boost)
+    return query
+
+
+def queries_of(
+    texts: Iterable[object],
+    options: SearchOptions,
+    *,
+    visible: Visible | None = None,
+    boost: Boost | None = None,
+) -> list[Query]:
+    """Return the queries that texts and options make; the options are read once for all of them.
+
+    Raises:
+        InvalidQueryError: when they make none.
+    """
+    asked = _asked(options, visible=visible, boost=boost)
+    return [msgspec.structs.replace(asked, text=_text(text)) for text in _several(texts)]
+
+
+def _asked(options: SearchOptions, *, visible: Visible | None, boost: Boost | None) -> Query:
+    """Return the query that options make, still without a text."""
     unknown = set(options).difference(_KNOWN)
     if unknown:
         raise InvalidQueryError(
@@ -62,7 +86,7 @@ def query_of(
     if options.get("budget") is not None:
         _positive("budget", options.get("budget"))
     return Query(
-        text=_text(text),
+        text="",
         limit=_positive("limit", options.get("limit", 5)),
         servers=names_of("servers", options.get("servers", ())),
         categories=names_of("categories", options.get("categories", ())),
@@ -89,6 +113,16 @@ def names_of(option: str, names: object) -> frozenset[str]:
     if not all(isinstance(name, str) for name in found):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQueryError(f"`{option}` takes a list of names, not {names!r}.", option=option)
     return found
+
+
+def _several(texts: object) -> Iterable[object]:
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        kind = type(texts).__name__
+        raise InvalidQueryError(
+            f"`search_many` takes several texts, such as a list of them, not {kind!r}; for a "
+            "single one there is `search`."
+        )
+    return cast("Iterable[object]", texts)
 
 
 def _text(text: object) -> str:

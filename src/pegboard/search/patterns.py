@@ -1,21 +1,29 @@
 """Regular expressions that cannot explode, and how to tell them from plain text."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, cast
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs]
 
 from pegboard.errors import InvalidPatternError
 from pegboard.search.blocks import Lines
+from pegboard.search.native_calls import call_native
 
 __all__ = ["Occurrence", "Pattern", "compile_literal", "compile_pattern", "is_meant", "words_of"]
 
 _LONGEST = 1000
-# What nobody writes who does not mean a pattern.
+# How many steps a compiled pattern may have: larger ones take long for a single text.
+_LARGEST = 5_000
+# What nobody writes who does not mean a pattern,
 _SIGNS = re.compile(
-    r"\\[A-Za-z0-9.]|\.[*+]|\(\?|\[\^|\[[^\]\s]-|[)\]][*+?{]|\{\d|^\s*\^|\S\$\s*$|\S\|\S"
+    r"(?<![\w:\\])\\[A-Za-z0-9.]|\\[dswDSW][*+{]|\.[*+]|\(\?|\[\^|\[[^\]\s]-|[)\]][*+{]|\{\d"
+    r"|^\s*\^|\S\|\S"
 )
+# and what also stands in questions, with brackets, prices and paths in them.
+_DOUBTFUL_SIGNS = re.compile(r"\\[A-Za-z0-9.]|[)\]]\?|\S\$\s*$")
+_SEVERAL_WORDS = re.compile(r"\w\S*\s+\S*\w")
 _WORD = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+|[^\W_\u3400-\u9fff\uf900-\ufaff]{2,}")
 _MOST_WORDS = 8
 # What people say around the words that matter.
@@ -28,10 +36,15 @@ _IDLE = frozenset(_SAID.split())
 # In multi-line mode these would be the ends of all texts together.
 _ENDS = {"A": "^", "Z": "$", "z": "$"}
 _LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
+# To find the place of an error only the beginnings of a pattern are read, and never used.
+_READING_MEMORY = 1 << 14
+_MOST_PLACES = 50
 _LINEAR = "is not supported, because it cannot be searched for in linear time"
 
 
 _re2: Any = re2  # which has no types
+_Where = TypeVar("_Where")
+_Found = TypeVar("_Found")
 
 
 class Occurrence(NamedTuple):
@@ -44,60 +57,101 @@ class Occurrence(NamedTuple):
 
 
 class Pattern:
-    """A compiled expression that is looked for in many lines at once."""
+    """A compiled expression that is looked for in many lines at once.
 
-    def __init__(self, source: str) -> None:
-        self._compiled = _compiler(f"(?m){source}".encode(), _options())
+    Args:
+        source: in the syntax of RE2.
+        text: as somebody wrote it.
+        seconds: how long it may be looked for, of the time of the processor; without it, for ever.
+    """
 
-    def occurrences(self, lines: Lines) -> Iterator[Occurrence]:
+    def __init__(self, source: str, *, text: str, seconds: float | None = None) -> None:
+        self._compiled = call_native(_compiler, _lined(source), _options())
+        self._text = text
+        self._seconds = seconds
+        self._spent = 0.0
+
+    @property
+    def size(self) -> int:
+        """How many steps it has."""
+        return max(self._compiled.programsize, self._compiled.reverseprogramsize)
+
+    def occurrences(self, lines: Lines) -> list[Occurrence]:
         """Return the first occurrence in each line that has one."""
+        return self._timed(self._scan, lines)
+
+    def first(self, text: str) -> str | None:
+        """Return what of a single text matches, if anything does."""
+        line = text.replace("\n", " ").encode("utf-8", "replace")
+        found = self._timed(self._compiled.search, line)
+        return None if found is None else found.group().decode("utf-8", "replace")
+
+    def _scan(self, lines: Lines) -> list[Occurrence]:
         text, starts, owners = lines
+        search = self._compiled.search
+        occurrences: list[Occurrence] = []
         line = 0
         while line < len(owners):
-            found = self._compiled.search(text, starts[line])
+            found = search(text, starts[line])
             if found is None:
-                return
+                break
             start, end = found.span()
             while starts[line + 1] <= start:
                 line += 1
             length = starts[line + 1] - 1 - starts[line]
             word = text[start:end].decode("utf-8", "replace")
-            yield Occurrence(owners[line], word, (end - start) / length if length else 0.0)
+            share = (end - start) / length if length else 0.0
+            occurrences.append(Occurrence(owners[line], word, share))
             line += 1
+        return occurrences
 
-    def first(self, text: str) -> str | None:
-        """Return what of a single text matches, if anything does."""
-        found = self._compiled.search(text.replace("\n", " ").encode("utf-8", "replace"))
-        return None if found is None else found.group().decode("utf-8", "replace")
+    def _timed(self, search: Callable[[_Where], _Found], where: _Where) -> _Found:
+        if self._seconds is None:
+            return call_native(search, where)
+        if self._spent > self._seconds:
+            problem = f"it takes more than {self._seconds:g} s to look for; make it simpler"
+            raise InvalidPatternError(self._text, problem)
+        began = time.thread_time()
+        found = call_native(search, where)
+        self._spent += time.thread_time() - began
+        return found
 
 
-def compile_pattern(text: str) -> Pattern:
+def compile_pattern(text: str, *, seconds: float | None = None) -> Pattern:
     """Return the pattern that a text is.
 
+    Args:
+        text: the pattern.
+        seconds: how long it may be looked for, of the time of the processor; without it, for ever.
+
     Raises:
-        InvalidPatternError: when it is none.
+        InvalidPatternError: when it is none; and later, when it took longer.
     """
     if len(text) > _LONGEST:
         problem = f"it has {len(text)} characters, and {_LONGEST} are the most there may be"
         raise InvalidPatternError(text, problem)
-    source = re.sub(r"\\(.)", lambda it: _ENDS.get(it[1], it[0]), _encodable(text), flags=re.DOTALL)
     try:
-        return Pattern(source)
+        pattern = Pattern(_source(text), text=text, seconds=seconds)
     except _re2.error as error:
-        complaint: object = error.args[0]
-        words = complaint if isinstance(complaint, bytes) else str(complaint).encode()
-        raise _invalid(text, words.decode("utf-8", "replace")) from None
+        raise _invalid(text, _complaint(error)) from None
+    if seconds is not None and pattern.size > _LARGEST:
+        raise InvalidPatternError(text, "it repeats too much; `*` and `+` repeat for nothing")
+    return pattern
 
 
 def compile_literal(text: str) -> Pattern:
     """Return a pattern that finds the text as it is."""
     plain = " ".join(_encodable(text[:_LONGEST]).split())
-    return Pattern(_re2.escape(plain))
+    return Pattern(_re2.escape(plain), text=text)
 
 
 def is_meant(text: str) -> bool:
     """Tell whether a text is certainly meant as a pattern."""
-    return len(text) <= _LONGEST and _SIGNS.search(text) is not None
+    if len(text) > _LONGEST:
+        return False
+    if _SIGNS.search(text):
+        return True
+    return bool(_DOUBTFUL_SIGNS.search(text)) and not _SEVERAL_WORDS.search(text)
 
 
 def words_of(text: str) -> list[str]:
@@ -110,9 +164,23 @@ def words_of(text: str) -> list[str]:
     return [word for word in words if word not in _IDLE][:_MOST_WORDS]
 
 
+def _source(text: str) -> str:
+    """Return a pattern as it is for texts that are the lines of one."""
+    return re.sub(r"\\(.)", lambda it: _ENDS.get(it[1], it[0]), _encodable(text), flags=re.DOTALL)
+
+
+def _lined(source: str) -> bytes:
+    return f"(?m){source}".encode()
+
+
+def _complaint(error: Exception) -> str:
+    words: object = error.args[0]
+    return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+
+
 def _invalid(text: str, complaint: str) -> InvalidPatternError:
     problem, _, part = complaint.partition(": ")
-    position: int | None = text.find(part) if part else None
+    position = _place(text, complaint, part) if part else None
     if part in _LOOK_AROUND:
         problem = f"look-around ({part}…) {_LINEAR}"
     elif problem == "invalid escape sequence" and part[1:].isdigit():
@@ -123,10 +191,26 @@ def _invalid(text: str, complaint: str) -> InvalidPatternError:
         position = len(text) - 1
     elif part:
         problem = f"{problem} {part}"
-    return InvalidPatternError(text, problem, position=None if position == -1 else position)
+    return InvalidPatternError(text, problem, position=position)
 
 
-def _unbalanced(text: str) -> int:
+def _place(text: str, complaint: str, part: str) -> int | None:
+    """Return where the part is that RE2 complains of; it may stand elsewhere, too, and be right."""
+    places = [it.start() for it in re.finditer(f"(?={re.escape(part)})", text)]
+    if len(places) == 1:
+        return places[0]
+    options = _options(memory=_READING_MEMORY)
+    for place in places[:_MOST_PLACES]:
+        # It is read from the left: the first beginning that has this error ends with it.
+        try:
+            call_native(_compiler, _lined(_source(text[: place + len(part)])), options)
+        except _re2.error as error:
+            if _complaint(error) == complaint:
+                return place
+    return None
+
+
+def _unbalanced(text: str) -> int | None:
     """Return where the parenthesis is that has no partner."""
     opened: list[int] = []
     for found in re.finditer(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]|[()]", text, flags=re.DOTALL):
@@ -136,7 +220,7 @@ def _unbalanced(text: str) -> int:
             if not opened:
                 return found.start()
             opened.pop()
-    return opened[-1] if opened else -1
+    return opened[-1] if opened else None
 
 
 def _encodable(text: str) -> str:
@@ -151,15 +235,25 @@ class _Span(Protocol):
 
 
 class _Compiled(Protocol):
+    @property
+    def programsize(self) -> int: ...
+
+    @property
+    def reverseprogramsize(self) -> int: ...
+
     def search(self, text: bytes, pos: int | None = None) -> _Span | None: ...
 
 
 _compiler = cast("Callable[[bytes, object], _Compiled]", _re2.compile)
 
 
-def _options() -> object:
+def _options(*, memory: int | None = None) -> object:
     options = _re2.Options()
+    if memory is not None:
+        options.max_mem = memory
     options.case_sensitive = False
     options.log_errors = False
     options.never_nl = True
+    # Nobody asks for groups, and without them the fast way tells the place, too.
+    options.never_capture = True
     return options

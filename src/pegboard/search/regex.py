@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pegboard.errors import InvalidPatternError
 from pegboard.model import CatalogChange, Tool
-from pegboard.search.blocks import Blocks
+from pegboard.search.blocks import Blocks, searched
 from pegboard.search.filters import filter_of
 from pegboard.search.patterns import Pattern, compile_literal, compile_pattern, is_meant, words_of
 from pegboard.search.searcher import Answer, Hit, Match, Query
@@ -19,6 +19,8 @@ _WORTH: Mapping[str, tuple[float, float]] = {
 }
 # More than anybody reads; a pattern such as `.` would be found in everything.
 _ENOUGH = 1000
+_SECONDS = 0.8
+"""How long a pattern may be looked for: none explodes, but some are slow."""
 
 _Worths = dict[str, tuple[Tool, float]]
 _Matches = Callable[[Tool], tuple[Match, ...]]
@@ -42,11 +44,12 @@ class Regex:
         """Return the tools in which the pattern is found.
 
         Raises:
-            InvalidPatternError: when the text is meant as a pattern and is none.
+            InvalidPatternError: when the text is meant as a pattern and is none, or one that takes
+                too long.
         """
         meant = is_meant(query.text)
         try:
-            pattern = compile_pattern(query.text)
+            pattern = compile_pattern(query.text, seconds=_SECONDS)
         except InvalidPatternError:
             if meant:
                 raise
@@ -80,8 +83,9 @@ class Regex:
 
     def _occurrences(self, pattern: Pattern, field: str) -> Iterator[tuple[Tool, float]]:
         for block in self._blocks:
-            for owner, _, share in pattern.occurrences(block.lines(field)):
-                yield block.tools[owner], share
+            for lines in block.lines(field):
+                for owner, _, share in pattern.occurrences(lines):
+                    yield block.tools[owner], share
 
     def _by_words(self, words: Sequence[str], query: Query) -> _Worths:
         """Find the tools that have at least half of the words."""
@@ -146,4 +150,4 @@ def _found_words(words: Sequence[str], tool: Tool) -> tuple[Match, ...]:
 def _texts(tool: Tool) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "name", (tool.name,)
     yield "tags", tool.tags
-    yield "description", (tool.description,)
+    yield "description", (searched(tool.description),)

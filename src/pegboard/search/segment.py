@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from pegboard.model import Tool
+from pegboard.search.made_once import MadeOnce
 from pegboard.search.postings import Bools, Floats, Ints, Longs, Postings, as_ints, join_postings
 from pegboard.search.space import ToolVectors, join_vectors
 
@@ -24,17 +24,17 @@ class Labels:
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
 
-    @cached_property
+    @MadeOnce
     def servers(self) -> dict[str | None, Ints]:
         """The rows that have a server."""
         return _grouped((tool.server,) for tool in self._tools)
 
-    @cached_property
+    @MadeOnce
     def categories(self) -> dict[str | None, Ints]:
         """The rows that have a category."""
         return _grouped((tool.category,) for tool in self._tools)
 
-    @cached_property
+    @MadeOnce
     def tags(self) -> dict[str | None, Ints]:
         """The rows that have a tag."""
         return _grouped(tool.tags for tool in self._tools)

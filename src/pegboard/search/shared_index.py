@@ -28,6 +28,7 @@ class SharedIndex:
         self._path = path
         self._index: ToolIndex | None = None
         self._saved: tuple[ToolIndex, int] | None = None
+        self._saver: threading.Thread | None = None
 
     def lacks(self, *, meaning: bool) -> bool:
         """Tell whether what is open now cannot serve somebody who needs this."""
@@ -57,12 +58,17 @@ class SharedIndex:
             thread = threading.Thread(target=self.save, name="pegboard-search-saver", daemon=True)
             try:
                 thread.start()
+                self._saver = thread
             except RuntimeError:
                 # No more threads, or the program is ending: the next start is slower, that is all.
                 logger.debug("index_not_saved", exc_info=True)
 
     def save(self) -> None:
         """Save it, if it is worth it and not saved yet."""
+        saver = self._saver
+        if saver is not None and saver is not threading.current_thread():
+            # Whoever ends the program now would cut it off.
+            saver.join()
         job = self._to_save()
         if job is None:
             return
@@ -78,6 +84,8 @@ class SharedIndex:
         index, path = self._index, self._path
         path = None if index is None else _file(path, meaning=index.meaning is not None)
         if index is None or path is None or len(index.snapshot) < WORTH_SAVING:
+            return None
+        if index.kept_in == path and path.exists():
             return None
         revision = index.snapshot.revision
         return None if self._saved == (index, revision) else (index, path, revision)

@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import nsmallest
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from pegboard.model import Tool
 from pegboard.search.dense import nearest_rows, nearness
 from pegboard.search.lexical import Terms, WordScores, score_words
+from pegboard.search.made_once import MadeOnce
 from pegboard.search.matches import matches_of
 from pegboard.search.postings import Floats, Longs, Scores, as_ints
 from pegboard.search.searcher import Match
@@ -82,7 +82,7 @@ class Snapshot:
     def __len__(self) -> int:
         return self._living
 
-    @cached_property
+    @MadeOnce
     def barred(self) -> Longs:
         """The rows of tools that have gone."""
         dead = [view.dead_rows + base for base, view in self.views if len(view.dead_rows)]
@@ -156,7 +156,7 @@ class Snapshot:
         )
         return self.by_both(fitting, scores, near, vectors, depth)
 
-    @cached_property
+    @MadeOnce
     def terms(self) -> Terms:
         """What looks up terms here."""
         return Terms(self.views, size=self.size, living=len(self))

@@ -3,13 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import count
 from typing import NamedTuple, overload
 
 import numpy as np
 
 from pegboard.search.fields import FIELDS, ToolText
+from pegboard.search.made_once import MadeOnce
 from pegboard.search.words import SEPARATOR, Word, runs_of, split_runs
 
 __all__ = ["MEANT", "PIECES", "RunChunk", "ToolRuns", "part_of", "read_once"]
@@ -71,13 +71,13 @@ class ToolRuns(Sequence[ToolText]):
     def __getitem__(self, place: int | slice) -> ToolText | Sequence[ToolText]:
         return self._texts[place]
 
-    @cached_property
+    @MadeOnce
     def chunks(self) -> list[RunChunk]:
         """All runs, by number."""
         firsts = range(0, len(self._texts), _CUT_AT_ONCE)
         return [self._cut(self._texts[first : first + _CUT_AT_ONCE]) for first in firsts]
 
-    @cached_property
+    @MadeOnce
     def words(self) -> list[tuple[Word, ...]]:
         """The words of each run."""
         assert self.chunks is not None

@@ -5,7 +5,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pegboard.errors import SearchDataError
 from pegboard.search.directions import main_directions
+from pegboard.search.made_once import MadeOnce
 
 __all__ = ["SHIPPED_TABLE", "WordTable", "open_table", "write_table"]
 
@@ -69,17 +70,17 @@ class WordTable:
                 "unset PEGBOARD_WORD_TABLE if it names another table."
             ) from error
 
-    @cached_property
+    @MadeOnce
     def directions(self) -> NDArray[np.float32]:
         """The directions that tell regions apart, as columns; older tables have none in them."""
         return main_directions(self.centroids) if self._directions is None else self._directions
 
-    @cached_property
+    @MadeOnce
     def words(self) -> list[str]:
         """The word of each row."""
         return self._words.decode().split("\n")
 
-    @cached_property
+    @MadeOnce
     def rows(self) -> dict[str, int]:
         """The row of each word."""
         return dict(zip(self.words, range(len(self.words)), strict=True))

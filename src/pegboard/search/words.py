@@ -22,7 +22,7 @@ __all__ = [
     "words_of",
 ]
 
-VERSION = 2
+VERSION = 3
 """Grows when the same text gives other words; indexes that were saved before are built anew."""
 
 SEPARATOR = "\x01"
@@ -62,6 +62,11 @@ _PAIRED = (
 _MARKS = (
     r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0971-\u0dff\u0f71-\u0fbc"
 )
+# More marks than any letter has; to put them in order takes time that grows with their square.
+_FLOOD = re.compile(rf"([{_MARKS}\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{{32}})\W+")
+# Single characters stand for whole sentences (U+FDFA), but not in a row.
+_MOST_UNFOLDED = 3
+_LEAST_UNFOLDED = 1_024
 _PART = re.compile(
     # The plural of an acronym (`PDFs`), an acronym, a word, a number.
     r"[A-Z]{2,}(?=s(?![a-z]))|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
@@ -158,7 +163,7 @@ def _split(run: str) -> tuple[Word, ...]:
         if run.isalpha() and run[1:] == plain[1:]:
             return (_word(plain),) if len(run) > 1 else ()
     else:
-        run = _ACCENTED.sub(_without_accent, unicodedata.normalize("NFKC", run))
+        run = _ACCENTED.sub(_without_accent, _unfolded(run))
         run = _INNER.sub(r"\1 \1", run)
     parts = _PART.findall(run)
     words: list[Word] = []
@@ -196,6 +201,13 @@ def _han(run: str) -> Iterator[Word]:
         yield Word(word, word, word in HAN_STOP_WORDS)
         if len(word) > 1:
             yield from (Word(letter, "", letter in HAN_STOP_WORDS) for letter in word)
+
+
+def _unfolded(run: str) -> str:
+    """Return a run in which each character is written in one way."""
+    if len(run) > _MAX_RECALLED:
+        run = _FLOOD.sub(r"\1", run)
+    return unicodedata.normalize("NFKC", run)[: max(_LEAST_UNFOLDED, _MOST_UNFOLDED * len(run))]
 
 
 def _without_accent(found: re.Match[str]) -> str:
