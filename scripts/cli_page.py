@@ -45,7 +45,7 @@ _INTRO = """\
 | | |
 | --- | --- |
 | results | on standard output, and nothing else there; advice, questions, progress and errors are on standard error |
-| `--json` | prints one JSON document: an array for a listing, an object for one thing. Fields may be added to it; none is renamed or removed without a note in the changelog |
+| `--json` | of listings and reports: prints one JSON document (the one of `call` takes the arguments instead): an array for a listing, an object for one thing. Fields may be added to it; none is renamed or removed without a note in the changelog |
 | colours | where a person looks; `NO_COLOR=1` leaves them out, as do pipes and files |
 | errors | one sentence that begins with `error:`; `--debug` anywhere before a `--`, or `PEGBOARD_DEBUG=1`, shows the traceback |
 | files | `--config` names the servers (else `PEGBOARD_CONFIG`, `./mcp.json`, `./.pegboard/mcp.json`, your own), `--store` what is kept (else `PEGBOARD_STORE`, your own) |
@@ -57,7 +57,7 @@ Exit codes:
 | 0 | it was done |
 | 1 | it was not done, or something is wrong; standard error says what |
 | 2 | the command line itself is wrong |
-| 3 | there is no such tool, server or file, or the search found nothing |
+| 3 | there is no such tool, server, key or file, or no configuration, or the search found nothing |
 | 130 | somebody pressed Ctrl-C |
 
 Completion of commands, options and choices with the Tab key: `pegboard --install-completion` writes it for your shell (or
@@ -93,8 +93,6 @@ def _section(words: str, command: TyperCommand) -> Iterator[str]:
     yield f"### `pegboard {words}`\n"
     context = command.context_class(command, info_name=f"pegboard {words}", terminal_width=500)
     usage = " ".join(command.get_usage(context).split()).removeprefix("Usage: ")
-    usage = re.sub(r"{([^}]*)}", r"\1", usage)
-    usage = re.sub(r"\[\[([^]]*)\]\.\.\.\]\.\.\.", r"[\1]...", usage)
     yield f"```text\n{usage}\n```\n"
     yield f"{_markdown(command.help or '')}\n"
     lines = [

@@ -2,11 +2,13 @@
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.handy import Home, Terminal
+from pegboard import Tool, open_store
+from tests.cli.handy import SCRIPT, Home, Terminal
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +96,8 @@ def test_pictures_and_other_bytes_are_saved_and_nothing_is_overwritten(home: Hom
     ran = home.main("call", "mcp_handy_draw", "--save-to", "pictures")
     assert ran.stdout == "Here:\n"
     saved = sorted(it.name for it in (home.folder / "pictures").iterdir())
-    assert saved == ["mcp_handy_draw-2.png", "mcp_handy_draw.png", "report.bin"]
-    assert (home.folder / "pictures/mcp_handy_draw.png").read_bytes() == b"\x89PNG"
+    assert saved == ["mcp_handy_draw-1.bin", "mcp_handy_draw-1.png", "mcp_handy_draw-2.png"]
+    assert (home.folder / "pictures/mcp_handy_draw-1.png").read_bytes() == b"\x89PNG"
     assert ran.stderr.count("Saved: ") == 3
 
 
@@ -170,4 +172,57 @@ def test_ctrl_c_cancels_the_call_and_ends_at_once(home: Home) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
         assert "Traceback" not in terminal.shown
+        assert terminal.shown.endswith("\n")
     assert "cancelled" in home.noted()
+
+
+def test_a_call_without_a_gateway_is_found_in_usage(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.main("call", "mcp_handy_echo", "text=a")
+    home.main("call", "mcp_handy_fail")
+    used = {it["tool"]: it for it in json.loads(home.main("usage", "--json").stdout)["tools"]}
+    assert {name: (it["calls"], it["failed"]) for name, it in used.items()} == {
+        "mcp_handy_echo": (1, 0),
+        "mcp_handy_fail": (1, 1),
+    }
+    assert used["mcp_handy_echo"]["mean_seconds"] > 0
+    kept = json.loads(home.main("store", "info", "--json").stdout)
+    assert kept["calls"] == sum(it["calls_ever"] for it in used.values())
+
+
+def test_a_timeout_covers_the_start_of_the_server(tmp_path: Path) -> None:
+    home, mute = Home(tmp_path), tmp_path / "mute"
+    starter = tmp_path / "starter.py"
+    starter.write_text(
+        "import pathlib, runpy, sys\n"
+        f"sys.stdin.read() if pathlib.Path({str(mute)!r}).exists() else None\n"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n",
+        encoding="utf-8",
+    )
+    home.configure({"handy": home.entry(args=[str(starter)], timeouts={"connect": 1000})})
+    mute.touch()
+    words = ("call", "mcp_handy_echo", "text=a", "--timeout", "0.5")
+    # Nobody knows its tools, so it is started to ask for them.
+    assert home.main(*words).returncode == 3
+    mute.unlink()
+    assert home.main("tools", "--refresh").returncode == 0
+    mute.touch()
+    ran = home.main(*words)
+    assert ran.returncode == 1
+    assert "0.5 s" in ran.stderr
+
+
+def test_names_that_a_tool_does_not_know_are_told_beside_those_it_misses(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "data" / "pegboard").mkdir(parents=True)
+    schema = {"type": "object", "properties": {"text": {}}, "required": ["text"]}
+    with open_store(str(tmp_path / "data" / "pegboard" / "pegboard.db")) as store:
+        store.save(Tool(name="lenient", input_schema=schema))
+    ran = home.main("call", "lenient", "txt=a")
+    assert ran.returncode == 2
+    assert "`text` is missing" in ran.stderr
+    assert "it has no argument `txt`" in ran.stderr
+
+
+def test_the_line_of_usage_can_be_read(home: Home) -> None:
+    assert "Usage: pegboard call [OPTIONS] TOOL [ARGUMENT]...\n" in home.main("call", "-h").stdout

@@ -59,7 +59,7 @@ def test_a_named_file_that_is_not_there_is_an_error(
     home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, told = run("path", "--config", "gone.json")
-    assert (code, "gone.json" in out, "does not exist" in told) == (1, True, True)
+    assert (code, "gone.json" in out, "does not exist" in told) == (3, True, True)
     monkeypatch.setenv("PEGBOARD_CONFIG", str(home))
     code, out, told = run("path")
     assert (code, "is a directory" in out, "PEGBOARD_CONFIG" in told) == (1, True, True)

@@ -102,6 +102,36 @@ def test_a_person_is_asked_what_becomes_of_them(answer: str, names: list[str], r
     assert list(json.loads(path.read_bytes())["mcpServers"])[: len(names)] == names
 
 
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_a_server_that_only_has_our_name_is_replaced_if_a_person_agrees(
+    answer: str, code: int, run: Run
+) -> None:
+    path = installed("cursor")
+    own = b'{"mcpServers": {"pegboard": {"command": "my-own-shop-inventory"}}}'
+    path.write_bytes(own)
+    said = run("disconnect", "cursor")
+    assert (said.code, path.read_bytes()) == (3, own)
+    said = run("connect", "cursor")
+    assert (said.code, path.read_bytes()) == (1, own)
+    assert "that is not Pegboard" in said.err
+    said = at_a_terminal("connect", "cursor", answers=[("in its place", answer)])
+    assert said.code == code
+    assert (path.read_bytes() == own) == (answer == "n")
+    assert run("connect", "cursor", "--yes").code == 0
+    run("disconnect", "cursor")
+    assert path.read_bytes() == own
+
+
+def test_of_a_file_that_is_gone_the_backup_is_named(run: Run) -> None:
+    path = installed("cursor")
+    run("connect", "cursor")
+    path.unlink()
+    said = run("disconnect", "cursor")
+    assert "is gone" in said.out
+    [backup] = [line.split(": ")[1] for line in said.err.splitlines() if ".backup" in line]
+    assert Path(backup).read_bytes() == golden("cursor")
+
+
 def test_all_clients_that_are_here_are_connected_and_disconnected(run: Run) -> None:
     paths = {name: installed(name) for name in ("cursor", "zed", "codex", "gemini")}
     said = run("connect", "--all", "--url", "http://127.0.0.1:8765/mcp")
@@ -153,7 +183,7 @@ def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
         (["connect", "cursor", "--stdio", "--url", "http://x"], 2),
         (["connect", "curser"], 2),
         (["connect", "claude-desktop", "--url", "http://127.0.0.1:8765/mcp"], 1),
-        (["connect", "cursor", "--config", "nowhere.json"], 1),
+        (["connect", "cursor", "--config", "nowhere.json"], 3),
         (["disconnect", "curser"], 2),
         (["disconnect", "cursor"], 3),
     ],

@@ -85,8 +85,25 @@ def test_only_the_named_servers_are_looked_at(run: Run) -> None:
 
 def test_a_name_that_there_is_not_is_an_error(run: Run) -> None:
     code, out, err = run({"a": {"command": "x"}}, "b")
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert err == "error: No server is named 'b'; known: 'a'.\n"
+    assert "Did you mean 'notes'?" in run({"notes": {"command": "x"}}, "note")[2]
+
+
+def test_an_entry_that_cannot_be_used_is_in_the_table_and_counted(run: Run) -> None:
+    code, out, _ = run({"odd": {"args": []}, "off": {"command": "x", "disabled": True}})
+    assert code == 1
+    assert [line.split()[:2] for line in out.splitlines()[1:3]] == [
+        ["off", "disabled"],
+        ["odd", "unusable"],
+    ]
+    assert "1 server looked at: 1 error" in out
+    assert "known: 'off', 'odd'." in run({"odd": {}, "off": {"command": "x"}}, "none")[2]
+
+
+def test_where_no_server_is_looked_at_it_reads_well(run: Run) -> None:
+    code, out, _ = run({"off": {"command": "x", "disabled": True}})
+    assert (code, out.splitlines()[-1]) == (0, "No server was looked at; nothing else is wrong.")
 
 
 def test_the_limit_can_be_given(run: Run) -> None:
@@ -98,7 +115,7 @@ def test_the_limit_can_be_given(run: Run) -> None:
 def test_nothing_configured_says_how_to_begin(
     path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor"]) == 1
+    assert main(["doctor"]) == 3
     out = capfd.readouterr().out
     assert "error [no_configuration]" in out
     assert "`pegboard import`" in out

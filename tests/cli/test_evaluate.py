@@ -62,5 +62,5 @@ def test_a_damaged_line_is_an_error_that_names_it(
 def test_an_unknown_method_is_an_error_that_lists_the_known(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["eval", "search", "--data", str(folder), "--method", "magic"]) == 1
+    assert main(["eval", "search", "--data", str(folder), "--method", "magic"]) == 2
     assert "'magic'" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def test_a_file_of_any_dialect_can_be_named(run: Run, tmp_path: Path) -> None:
     assert run("import", "bare.json", "./codex.toml", "--yes").code == 0
     names = [it.name for it in load_servers(user_config_file(), undefined="keep").servers]
     assert names == ["time", "files", "wiki"]
-    assert run("import", "nowhere.json").code == 1
+    assert run("import", "nowhere.json").code == 3
     (tmp_path / "broken.toml").write_bytes(b'a = "canary')
     said = run("import", "broken.toml")
     assert (said.code, "is not TOML" in said.err) == (1, True)

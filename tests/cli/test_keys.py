@@ -87,7 +87,7 @@ def test_where_there_are_no_keys_it_says_how_to_make_one(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "code"), [(["list"], 0), (["revoke", "x"], 1), (["rotate", "x"], 1)]
+    ("verb", "code"), [(["list"], 0), (["revoke", "x"], 3), (["rotate", "x"], 3)]
 )
 def test_looking_for_keys_makes_no_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], code: int
@@ -130,7 +130,7 @@ def test_what_makes_no_sense_is_said_in_one_line(run: Run, words: list[str]) -> 
 @pytest.mark.parametrize("verb", ["revoke", "rotate"])
 def test_a_key_that_there_is_not_is_said_plainly(run: Run, verb: str) -> None:
     code, out, told = run(verb, "nobody")
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert "No API key has the id 'nobody'" in told
 
 
@@ -152,3 +152,13 @@ def test_a_misused_command_explains_itself(
 )
 def test_a_date_is_a_moment_too(run: Run, text: str, expected: int) -> None:
     assert json.loads(run("create", "--json", "--expires", text)[1])["expires"] == expected
+
+
+def test_damaged_keys_are_counted_and_the_others_shown(run: Run, store: str) -> None:
+    run("create", "--name", "sound")
+    with open_store(store, tenant=OPERATOR) as opened:
+        opened.namespace("api_keys").put("abcdefghijkm", {"junk": 1})
+    for words in ([], ["--json"]):
+        code, out, told = run("list", *words)
+        assert (code, "sound" in out) == (1, True)
+        assert told == "error: 1 key is damaged and lets nobody in: abcdefghijkm.\n"

@@ -3,13 +3,15 @@
 import io
 import json
 import sys
+import unicodedata
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.cli.output import ask, complain, say, show_table, warn, write_json
-from pegboard.cli.plain_text import columns_of, fitting_widths, one_line, printable
+from pegboard.cli.plain_text import columns_of, escaped, fitting_widths, one_line, printable
 
 Captured = pytest.CaptureFixture[str]
 
@@ -50,6 +52,24 @@ def test_a_person_gets_a_table_as_wide_as_the_terminal(
     assert (len(lines), len(lines[1])) == (2, 40)
     assert lines[1].startswith("a_name_of_twenty_four_ch  words")
     assert lines[1].endswith("…")
+
+
+@given(st.text() | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))
+def test_json_on_a_terminal_steers_and_hides_nothing(text: str) -> None:
+    written = escaped(msgspec.json.encode([text]).decode())
+    assert json.loads(written) == [text]
+    assert all(unicodedata.category(it) not in ("Cc", "Zl", "Zp") for it in written)
+    assert "\u202e" not in written
+
+
+def test_json_is_escaped_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    write_json(["\x9b31m\u202e\U000e0041"])
+    assert "\u202e" in capsys.readouterr().out
+    terminal = at_terminal(monkeypatch)
+    write_json(["\x9b31m\u202e\U000e0041 付款"])
+    assert terminal.getvalue().split() == ["[", r'"\u009b31m\u202e\udb40\udc41', '付款"', "]"]
 
 
 def test_ten_thousand_rows_are_written_plainly_also_on_a_terminal(

@@ -158,7 +158,9 @@ def test_what_could_not_be_read_again_is_refused(words: list[str], run: Run, hom
 def test_a_name_that_nobody_has_is_its_own_exit_code(command: str, run: Run, file: Path) -> None:
     said = run(command, "tiem")
     assert (said.code, said.out) == (3, "")
-    assert said.err == "error: No server is named 'tiem'; known: 'time', 'x-unknown'.\n"
+    assert said.err == (
+        "error: No server is named 'tiem'; known: 'time', 'x-unknown'. Did you mean 'time'?\n"
+    )
 
 
 def test_servers_are_listed_without_values_of_variables(
@@ -222,3 +224,15 @@ def test_the_commands_work_as_a_process_and_need_no_sdk(file: Path) -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit on the size of files")
+def test_a_secret_comes_back_where_the_file_cannot_be_written(tmp_path: Path, home: Path) -> None:
+    servers = {f"s{number}": {"command": "x" * 50} for number in range(400)}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    before = (tmp_path / "mcp.json").read_bytes()
+    words = " ".join([*ENTRY, "add", "zz", "--", "y", "--token", "CANARYq8Zk3Lm9Xw2Rt"])
+    command = ["bash", "-c", f"ulimit -f 8; export PYTHONDONTWRITEBYTECODE=1; {words}"]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, (tmp_path / "mcp.json").read_bytes()) == (1, before)
+    assert [it for it in home.rglob("*") if it.is_file()] == []

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -11,8 +12,10 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from pegboard.server.announcement import Announcement, identity_of
 from tests.cli.handy import ENTRY, Home, Terminal
 
 
@@ -112,7 +115,7 @@ def test_what_goes_wrong_is_told_as_without_it(home: Home) -> None:
     assert home.main("show", "echo").returncode == 3
     assert home.main("search", "steps", "--server", "nowhere").returncode == 3
     wrong = home.main("search", "steps", "--method", "magic")
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert "magic" in wrong.stderr
     failed = home.main("call", "mcp_handy_fail")
     assert (failed.returncode, failed.stdout) == (1, "")
@@ -179,3 +182,42 @@ def test_what_is_tried_out_is_found_where_nothing_is_configured(tmp_path: Path) 
         while path.exists():
             home.main("tools")
     assert "pegboard serve --demo" in home.main("tools").stderr
+
+
+def test_a_second_one_at_the_same_place_is_told_of_the_first(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with gateway(home) as address:
+        ran = home.run("serve", "--port", address.rpartition(":")[2])
+    assert ran.returncode == 1
+    assert "A gateway of yours runs there already" in ran.stderr
+    assert f"{address}/mcp" in ran.stderr
+
+
+def test_a_gateway_that_hangs_is_told_and_done_without(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    machine, started = identity_of(os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hanging = Announcement(
+            pid=os.getpid(),
+            started=started,
+            machine=machine,
+            address=f"http://127.0.0.1:{silent.getsockname()[1]}",
+            config=str((tmp_path / "mcp.json").resolve()),
+            store=None,
+            token="t",
+        )
+        path = tmp_path / "state/pegboard/gateways/1.json"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(msgspec.json.encode(hanging))
+        path.chmod(0o600)
+        ran = home.main("call", "mcp_handy_echo", "text=hello")
+    assert ran.returncode == 0
+    assert "does not answer; this command does without it" in ran.stderr
+
+
+def test_at_a_terminal_it_is_said_at_once_that_servers_are_started(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with Terminal(home, ["serve", "--port", "0"]) as terminal:
+        terminal.until(r"Starting 1 server….*For the file of your client")
+        terminal.process.send_signal(signal.SIGTERM)
+        terminal.end()

@@ -55,19 +55,19 @@ def test_nothing_that_fits_is_said_plainly(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("arguments", "code", "problem"),
     [
-        (["search", "x", "--catalog", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["search", "  ", "--catalog", "{catalog}"], "blank"),
-        (["search", "x", "--catalog", "{catalog}", "--limit", "0"], "limit"),
-        (["search", "x", "--catalog", "{catalog}", "--method", "magic"], "magic"),
+        (["search", "x", "--catalog", "nowhere.jsonl"], 3, "nowhere.jsonl"),
+        (["search", "  ", "--catalog", "{catalog}"], 2, "blank"),
+        (["search", "x", "--catalog", "{catalog}", "--limit", "0"], 2, "limit"),
+        (["search", "x", "--catalog", "{catalog}", "--method", "magic"], 2, "magic"),
     ],
 )
 def test_what_cannot_be_searched_is_an_error(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, problem: str
 ) -> None:
     catalog = str(folder / "tools.jsonl")
-    assert main([it.format(catalog=catalog) for it in arguments]) == 1
+    assert main([it.format(catalog=catalog) for it in arguments]) == code
     assert problem in capsys.readouterr().err
 
 

@@ -105,7 +105,7 @@ def test_with_start_the_servers_are_started_and_stopped_again(path: Path, run: R
 
 def test_nothing_configured_is_said(path: Path, run: Run) -> None:
     code, out, err = run()
-    assert (code, out) == (0, "")
+    assert (code, out) == (3, "")
     assert "`pegboard import`" in err
     assert run("--json")[1] == "[]\n"
 

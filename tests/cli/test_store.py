@@ -105,6 +105,48 @@ def test_an_export_is_one_private_file_and_is_not_overwritten(
     assert json.loads(run("export", "-", "--store", url)[1]) == json.loads(before)
 
 
+def test_an_export_onto_a_file_that_others_could_read_is_private(
+    url: str, tmp_path: Path, run: Run
+) -> None:
+    file = tmp_path / "all.archive"
+    file.write_bytes(b"")
+    file.chmod(0o644)
+    assert run("export", str(file), "--store", url, "--force")[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("room", ["api_keys", "audit", "calls", "daily-usage", "servers"])
+def test_a_damaged_archive_is_refused_before_anything_is_written(
+    room: str, url: str, tmp_path: Path, run: Run
+) -> None:
+    with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        keys.create(KeyGrant(name="mine"))
+    file = tmp_path / "all.archive"
+    run("export", str(file), "--store", url)
+    archive = json.loads(file.read_text("utf-8"))
+    mine = next(it for it in archive["tenants"] if it["tenant"] == OPERATOR)
+    mine["values"].setdefault(room, {"any": 1})
+    mine["values"][room] = {key: {"junk": 1, "tools": 1} for key in mine["values"][room]}
+    file.write_text(json.dumps(archive), "utf-8")
+    target = tmp_path / "new.db"
+    code, _, told = run("import", str(file), "--store", str(target))
+    assert (code, "nothing was written" in told, f"{room}/" in told) == (1, True, True)
+    assert not target.exists()
+    assert run("import", str(file), "--store", url)[0] == 1
+    with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        assert [it.name for it in keys.list()] == ["mine"]
+
+
+def test_a_damaged_tool_in_an_archive_is_named(url: str, tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "all.archive"
+    run("export", str(file), "--store", url)
+    archive = json.loads(file.read_text("utf-8"))
+    archive["tenants"][0]["tools"][1]["tool"] = {"junk": 1}
+    file.write_text(json.dumps(archive), "utf-8")
+    code, _, told = run("import", str(file), "--store", str(tmp_path / "new.db"))
+    assert (code, "tool 2 of 'default'" in told) == (1, True)
+
+
 def test_what_is_no_archive_is_said_plainly(tmp_path: Path, run: Run) -> None:
     target = tmp_path / "new.db"
     for text in ("", "{", "[]", '{"format": "pegboard-archive", "version": 2, "tenants": []}'):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import Tool, open_store
-from tests.cli.handy import Home
+from tests.cli.handy import SCRIPT, Home
 
 CANARY = "canary-4f8a-secret"
 
@@ -86,6 +86,19 @@ def test_a_server_that_failed_is_left_alone_for_a_while(home: Home) -> None:
     assert home.noted().count("tried") > tries
 
 
+def test_a_server_that_the_doctor_finds_well_is_tried_again(home: Home) -> None:
+    script = home.folder / "later.py"
+    script.write_text("raise SystemExit('not yet')", encoding="utf-8")
+    home.configure({"later": home.entry(args=[str(script)])})
+    assert home.main("tools").returncode == 3
+    script.write_text(
+        f"import runpy; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')", encoding="utf-8"
+    )
+    assert home.main("tools").returncode == 3
+    assert home.main("doctor").returncode == 0
+    assert home.main("tools").returncode == 0
+
+
 def test_tools_are_chosen_by_server_category_and_tag(home: Home) -> None:
     home.configure(
         {
@@ -116,7 +129,7 @@ def test_definitions_that_are_registered_are_there_and_cannot_be_called(home: Ho
 def test_without_a_configuration_it_is_said_what_to_do(home: Home) -> None:
     (home.folder / "mcp.json").unlink()
     ran = home.main("tools")
-    assert ran.returncode == 1
+    assert ran.returncode == 3
     assert "pegboard import" in ran.stderr
     assert "pegboard serve --demo" in ran.stderr
 

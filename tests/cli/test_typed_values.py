@@ -102,3 +102,23 @@ async def test_a_form_takes_defaults_lists_and_what_may_be_left_out() -> None:
     given = await fill_in(names, schema, required=["name", "tags"], read=read)
     assert given == {"name": "Ada", "size": "m", "tags": ["a", "b"]}
     assert 'size (one of s, m; Enter for "m"): ' in asked
+
+
+def test_a_definition_that_leads_to_itself_many_times_is_read_once() -> None:
+    many = {"anyOf": [{"$ref": "#/$defs/r"}] * 30}
+    root = {"$defs": {"r": many}}
+    assert kinds_of(many, root) == frozenset()
+    assert choices_of(many, root) is None
+    assert part_of(many, "a", root) == {}
+    assert typed("5", {"$ref": "#/$defs/r"}, root) == 5
+
+
+def test_lists_of_lists_for_ever_take_no_text() -> None:
+    root = {"$defs": {"r": {"type": "array", "items": {"$ref": "#/$defs/r"}}}}
+    with pytest.raises(NotOfTypeError):
+        typed("a", {"$ref": "#/$defs/r"}, root)
+
+
+def test_of_very_many_variants_the_first_ones_count() -> None:
+    schema = {"anyOf": [*[{"type": "string"}] * 1000, {"type": "integer"}]}
+    assert kinds_of(schema, {}) == {"string"}

@@ -94,3 +94,23 @@ def test_a_broken_configuration_costs_only_what_servers_offer(tmp_path: Path, ru
 
 def test_no_days_are_misuse(run: Run) -> None:
     assert run("--days", "0")[0] == 2
+
+
+def test_a_tool_that_only_the_store_knows_of_is_not_missing(tmp_path: Path, run: Run) -> None:
+    with open_store(str(tmp_path / "it.db")) as store:
+        store.save_many(Tool(name=name) for name in ("send", "idle"))
+        store.add_usage({"send": Use(3, datetime.now(UTC))})
+    found = json.loads(run("--json")[1])
+    [tool] = found["tools"]
+    assert (tool["tool"], tool["calls"], tool["calls_ever"]) == ("send", 3, 3)
+    assert tool["last_used"] is not None
+    assert found["never_used"] == ["idle"]
+
+
+@pytest.mark.usefixtures("called")
+def test_a_damaged_record_counts_for_nothing(run: Run, tmp_path: Path) -> None:
+    before = run("--json")
+    with open_store(str(tmp_path / "it.db"), tenant=OPERATOR) as store:
+        store.namespace("audit").put("9", {"junk": 1})
+    assert run("--json") == before
+    assert before[0] == 0

@@ -261,7 +261,7 @@ def test_connecting_twice_is_undone_at_once(machine: Machines) -> None:
 
 def test_an_entry_that_somebody_wrote_by_hand_comes_back(machine: Machines) -> None:
     here, known = machine("linux"), CLIENTS["cursor"]
-    own = b'{"mcpServers": {"pegboard": {"url": "http://10.0.0.1/mcp"}}}'
+    own = b'{"mcpServers": {"pegboard": {"url": "http://127.0.0.1:1/mcp"}}}'
     path = put_in_place("cursor", here, own)
     connect(known, here, known.program_entry("/opt/pegboard", []))
     assert disconnect(known, here) is not None

@@ -26,6 +26,9 @@ class FakeKeyring(ModuleType):
     def set_password(self, service: str, name: str, password: str) -> None:
         self.kept[service, name] = password
 
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
 
 def use_own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Redirect every folder of the user to this test, and give it no keyring."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.config import load_servers
-from pegboard.config.kept_secrets import keep_secret
+from pegboard.config.kept_secrets import KeptTogether, keep_secret
 from pegboard.errors import ConfigError
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
@@ -111,3 +111,28 @@ def test_a_folder_that_cannot_be_made_is_an_error_in_words(home: Path) -> None:
         (home / name).write_bytes(b"")
     with pytest.raises(ConfigError, match="cannot be"):
         keep_secret("a", "canary")
+
+
+def test_what_is_kept_is_taken_back_if_the_rest_fails(home: Path) -> None:
+    before = keep_secret("a.TOKEN", "canary-1")
+    kept: list[str] = []
+    with pytest.raises(ConfigError), KeptTogether() as keep:
+        kept += [keep("a.TOKEN", "canary-1").reference, keep("a.TOKEN", "canary-2").reference]
+        raise ConfigError("The file cannot be written.")
+    assert kept[0] == before.reference
+    files = [it for it in home.rglob("*") if it.is_file()]
+    assert [it.read_text("utf-8") for it in files] == ["canary-1\n"]
+
+
+def test_the_keyring_gives_it_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring = FakeKeyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    with pytest.raises(ConfigError), KeptTogether() as keep:
+        keep("a.TOKEN", "canary-2")
+        raise ConfigError("The file cannot be written.")
+    assert keyring.kept == {}
+
+
+def test_a_secret_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ConfigError, match="too long"):
+        keep_secret("a.TOKEN", "k9Z" * 25_000)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.config import Variables
-from pegboard.config.kept_secrets import KeptSecret
+from pegboard.config.kept_secrets import KeptSecret, keep_secret
 from pegboard.config.move_secrets import move_secrets
 from pegboard.config.plain_secrets import plain_secrets
 
@@ -102,3 +102,9 @@ def test_a_secret_beside_a_variable_is_left_for_a_person() -> None:
     entry = {"env": {"GITHUB_TOKEN": "${A:-ghp_abcdefghijklmnop1234}"}}
     moved = move_secrets("peg", entry, Keeper())
     assert (moved.entry, moved.left) == (entry, ("env.GITHUB_TOKEN",))
+
+
+def test_a_secret_that_is_too_long_to_be_kept_is_left() -> None:
+    entry = {"command": "x", "env": {"API_TOKEN": "k9Z" * 25_000}}
+    moved = move_secrets("s", entry, keep_secret)
+    assert (moved.entry, moved.kept, moved.left) == (entry, {}, ("env.API_TOKEN",))

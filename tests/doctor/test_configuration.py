@@ -34,7 +34,7 @@ async def test_a_file_that_is_not_json_is_told_with_the_place(path: Path) -> Non
 
 async def test_a_file_that_is_not_there_is_told(path: Path) -> None:
     report = await diagnose(path)
-    assert codes(report.findings) == ["config_unreadable"]
+    assert codes(report.findings) == ["no_configuration"]
     assert report.findings[0].place == str(path)
     assert "`pegboard config path`" in report.findings[0].remedy
 
@@ -82,7 +82,7 @@ async def test_a_field_that_nobody_reads_is_told_with_what_was_meant() -> None:
 async def test_an_entry_that_cannot_be_used_is_told_and_the_others_are_looked_at() -> None:
     report = await report_of({"bad": {"args": "x"}, "it": speaking(TOOL)})
     assert codes(report.findings) == ["bad_entry"]
-    assert [it.server for it in report.servers] == ["it"]
+    assert [(it.server, it.stage) for it in report.servers][1:] == [("bad", "unusable")]
 
 
 async def test_a_field_that_is_not_used_is_told() -> None:

@@ -28,7 +28,7 @@ from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
 from pegboard.storage.flushing import Flushing
 
-__all__ = ["KEYS", "ApiKeys"]
+__all__ = ["KEYS", "ApiKeys", "stored_key"]
 
 logger: logging.Logger = logging.getLogger("pegboard.auth")
 
@@ -71,6 +71,8 @@ class ApiKeys:
         self._store = store
         self._keys = store.namespace(KEYS)
         self._known: Mapping[str, tuple[_Known, ...]] = {}
+        self.damaged: tuple[str, ...] = ()
+        """The ids under which something is kept that is no key; nobody is let in by them."""
         self._reading = threading.Lock()
         self._noting = threading.Lock()
         self._uses: dict[str, Use] = {}
@@ -214,8 +216,9 @@ class ApiKeys:
     def _read(self) -> None:
         # One at a time: what was read first must not replace what was read later.
         with self._reading:
-            stored = [_stored(key, it.value) for key, it in self._keys.items().items()]
-            self._known = {it.id: tuple(_ready(it)) for it in stored if it is not None}
+            stored = {key: _stored(key, it.value) for key, it in self._keys.items().items()}
+            self._known = {key: tuple(_ready(it)) for key, it in stored.items() if it}
+            self.damaged = tuple(key for key, it in stored.items() if it is None)
 
     def _note_use(self, key: str, now: float) -> None:
         use = Use(1, datetime.fromtimestamp(now, UTC))
@@ -278,16 +281,27 @@ def _as_json(key: StoredKey) -> object:
     return msgspec.json.decode(msgspec.json.encode(key))
 
 
+def stored_key(key: str, value: object) -> StoredKey:
+    """Return what is kept of a key under its id.
+
+    Raises:
+        ValueError: when it is damaged.
+    """
+    stored = msgspec.convert(value, StoredKey)
+    check_tenant(stored.tenant)
+    tuple(_ready(stored))
+    if stored.id != key:
+        raise ValueError("It is kept under the id of another key.")
+    return stored
+
+
 def _stored(key: str, value: object) -> StoredKey | None:
     try:
-        stored = msgspec.convert(value, StoredKey)
-        check_tenant(stored.tenant)
-        tuple(_ready(stored))
-    except (msgspec.ValidationError, ValueError):
+        return stored_key(key, value)
+    except ValueError as error:
         # Whoever has it is refused; nobody else is harmed.
-        logger.exception("api_key_damaged: %s", key)
+        logger.error("api_key_damaged: %s: %s", key, error)  # noqa: TRY400 - the rest says nothing
         return None
-    return stored if stored.id == key else None
 
 
 def _together(use: Use, other: Use | None) -> Use:

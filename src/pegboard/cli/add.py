@@ -15,7 +15,7 @@ from pegboard.cli.own_file import (
     say_that_it_counts,
 )
 from pegboard.config.interpret import RawEntry, Surroundings, interpret
-from pegboard.config.kept_secrets import KeptSecret, keep_secret
+from pegboard.config.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.move_secrets import move_secrets
 from pegboard.config.servers_file import ServersFile
 from pegboard.config.variables import Variables
@@ -81,11 +81,12 @@ def add(
         agree(f"{file.path} has a server {name!r}; replace it?", yes=force, otherwise="--force")
     kept: dict[str, KeptSecret] = {}
     left: tuple[str, ...] = ()
-    if not keep_secrets:
-        entry, kept, left = move_secrets(name, entry, keep_secret)
-    file.put(name, entry)
     is_new = file.is_new
-    file.save()
+    with KeptTogether() as keep:
+        if not keep_secrets:
+            entry, kept, left = move_secrets(name, entry, keep)
+        file.put(name, entry)
+        file.save()
     say(f"Added {name!r} to {file.path}{' (a new file)' if is_new else ''}.")
     say_where_secrets_are(name, kept, left)
     say_that_it_counts()

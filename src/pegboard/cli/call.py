@@ -1,5 +1,6 @@
 """`pegboard call`: call a tool."""
 
+import re
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -11,11 +12,12 @@ import typer
 from pegboard.cli import tool_options as option
 from pegboard.cli.call_arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.catalogue import Catalogue, Places, find_tool, open_catalogue
-from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import complain, warn, write_json
-from pegboard.errors import InvalidArgumentsError, NotImplementedToolError, ToolNotFoundError
+from pegboard.errors import InvalidArgumentsError, NotImplementedToolError
 from pegboard.gateway.signatures import signature
 from pegboard.model import ArgumentSchema, Tool, ToolResult
+from pegboard.model.objects import object_in
 from pegboard.storage import default_url
 
 __all__ = ["add_to"]
@@ -27,17 +29,20 @@ def add_to(root: typer.Typer) -> None:
 
 
 def call(
-    tool: Annotated[str, typer.Argument(help="Its name, as `tools` and `search` print it.")],
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Its name, as `tools` and `search` print it.")
+    ],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE | KEY:=JSON | KEY=@FILE | -]...",
-            help="Typed by the schema of the tool; `-` reads an object from standard input.",
+            metavar="ARGUMENT",
+            help="KEY=VALUE, typed by the schema of the tool; KEY:=JSON; KEY=@FILE; or `-`, which "
+            "reads an object from standard input.",
         ),
     ] = None,
     *,
     json: Annotated[
-        str | None, typer.Option("--json", metavar="OBJECT", help="All arguments as JSON.")
+        str | None, typer.Option("--json", metavar="OBJECT", help="Arguments, as a JSON object.")
     ] = None,
     structured: Annotated[
         bool, typer.Option("--structured", help="Print the structured content, as JSON.")
@@ -48,7 +53,12 @@ def call(
     ] = Path(),
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.001, max=1e8, help="How long it may take."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0.001,
+            max=1e8,
+            help="How long it may take, with its server's start.",
+        ),
     ] = None,
     config: option.Config = None,
     store: option.StoreUrl = None,
@@ -57,9 +67,9 @@ def call(
 ) -> None:
     """Call a tool: by the gateway that runs, or else its server is started for it."""
     words = arguments or []
-    places = Places(config=config, store=store, alone=alone, refresh=refresh)
+    places = Places(config=config, store=store, alone=alone, refresh=refresh, patience=timeout)
     with open_catalogue(places) as catalogue:
-        found = _found(catalogue, tool)
+        found = find_tool(catalogue, tool)
         given = _arguments(found, words, json)
         result = _result(catalogue, found, given, places=places, timeout=timeout)
     from pegboard.cli.call_result import result_as_json, show_result  # noqa: PLC0415 - now there is one
@@ -76,14 +86,6 @@ def call(
         raise typer.Exit(FAILED)
 
 
-def _found(catalogue: Catalogue, name: str) -> Tool:
-    try:
-        return find_tool(catalogue, name)
-    except ToolNotFoundError as error:
-        complain(str(error))
-        raise typer.Exit(NOT_FOUND) from None
-
-
 def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, Any]:
     """Return what was typed, and asked for where something was missing, as the tool takes it."""
     try:
@@ -93,7 +95,16 @@ def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, A
         return ArgumentSchema(tool.input_schema, tool=tool.name).check(given, tool=tool.name)
     except (typer.BadParameter, InvalidArgumentsError) as error:
         problem = error.message if isinstance(error, typer.BadParameter) else str(error)
+        problem += _unknown(tool, words, problem)
         raise typer.BadParameter(f"{problem}\nIt is called like this: {signature(tool)}") from error
+
+
+def _unknown(tool: Tool, words: list[str], problem: str) -> str:
+    """Return names that a tool takes no notice of: most likely they were meant for another."""
+    known = object_in(tool.input_schema.get("properties"))
+    given = dict.fromkeys(re.split("[:.=]", word, maxsplit=1)[0] for word in words if "=" in word)
+    strange = [it for it in given if it not in known and f"`{it}`" not in problem]
+    return f"; it has no argument {', '.join(f'`{it}`' for it in strange)}" if strange else ""
 
 
 def _asked_for(tool: Tool, names: list[str]) -> dict[str, Any]:

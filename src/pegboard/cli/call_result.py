@@ -2,13 +2,11 @@
 
 import base64
 import binascii
-import mimetypes
 import re
 from collections.abc import Mapping
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pegboard.cli.output import say, warn, write_json
 from pegboard.errors import ConfigError
@@ -18,6 +16,35 @@ __all__ = ["result_as_json", "show_result"]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 100
+# Only these: with another ending, a file might be read or run by some program of its finder.
+_ENDINGS = {
+    "application/gzip": ".gz",
+    "application/json": ".json",
+    "application/pdf": ".pdf",
+    "application/zip": ".zip",
+    "audio/aac": ".aac",
+    "audio/flac": ".flac",
+    "audio/mp3": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/mpeg": ".mp3",
+    "audio/ogg": ".ogg",
+    "audio/wav": ".wav",
+    "audio/webm": ".webm",
+    "audio/x-wav": ".wav",
+    "image/avif": ".avif",
+    "image/bmp": ".bmp",
+    "image/gif": ".gif",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/svg+xml": ".svg",
+    "image/tiff": ".tiff",
+    "image/webp": ".webp",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "video/mp4": ".mp4",
+    "video/webm": ".webm",
+}
 
 
 def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
@@ -34,8 +61,8 @@ def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
         if blob is None:
             say(ToolResult(content=(block,)).text())
         else:
-            data, kind, name = blob
-            warn(f"Saved: {_save(data, _file_name(name or tool, kind), folder)}")
+            data, kind = blob
+            warn(f"Saved: {_save(data, folder, tool=tool, kind=kind)}")
 
 
 def result_as_json(result: ToolResult) -> Mapping[str, Any]:
@@ -52,34 +79,29 @@ def result_as_json(result: ToolResult) -> Mapping[str, Any]:
     return whole
 
 
-def _blob_in(block: Content) -> tuple[str, str | None, str] | None:
-    """Return the data of a block in base64, its type, and what it could be called."""
+def _blob_in(block: Content) -> tuple[str, str | None] | None:
+    """Return the data of a block in base64, and its type."""
     match block:
         case Image() | Audio():
-            return block.data, block.mime_type, ""
+            return block.data, block.mime_type
         case EmbeddedResource(resource=held) if held.text is None:
-            return held.blob or "", held.mime_type, PurePosixPath(urlsplit(held.uri).path).name
+            return held.blob or "", held.mime_type
         case _:
             return None
 
 
-def _file_name(name: str, kind: str | None) -> str:
-    safe = _UNSAFE.sub("_", name).strip("._")[:_LONGEST_NAME] or "result"
-    suffix = mimetypes.guess_extension((kind or "").partition(";")[0].strip()) or ".bin"
-    return safe if PurePosixPath(safe).suffix else f"{safe}{suffix}"
-
-
-def _save(data: str, name: str, folder: Path) -> Path:
+def _save(data: str, folder: Path, *, tool: str, kind: str | None) -> Path:
     try:
         content = base64.b64decode(data)
     except (binascii.Error, ValueError) as error:
-        raise ConfigError(f"What the tool gave as {name} is no base64: {error}.") from error
-    wanted = PurePosixPath(name)
+        raise ConfigError(f"What {tool} gave as bytes is no base64: {error}.") from error
+    # A server has no say in the name: in the current folder, `mcp.json` would be our own file.
+    stem = _UNSAFE.sub("_", tool)[:_LONGEST_NAME].strip("._-") or "result"
+    ending = _ENDINGS.get((kind or "").partition(";")[0].strip().casefold(), ".bin")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for number in count(1):
-            suffix = "" if number == 1 else f"-{number}"
-            path = folder / f"{wanted.stem}{suffix}{wanted.suffix}"
+            path = folder / f"{stem}-{number}{ending}"
             try:
                 # Nothing that is there is overwritten.
                 with path.open("xb") as file:
@@ -88,5 +110,5 @@ def _save(data: str, name: str, folder: Path) -> Path:
                 continue
             return path
     except OSError as error:
-        raise ConfigError(f"{folder / name} cannot be written: {error.strerror}.") from error
+        raise ConfigError(f"{folder} cannot be written to: {error.strerror}.") from error
     raise AssertionError("Counting never ends.")

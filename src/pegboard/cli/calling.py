@@ -1,17 +1,24 @@
 """Calling a tool: its server is started for it, or the gateway that runs is asked."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from pegboard.cli.catalogue import Origin
 from pegboard.cli.progress_line import ProgressLine
 from pegboard.cli.questions import AtTheTerminal
+from pegboard.cli.warming import within
+from pegboard.errors import PegboardError, ToolTimeoutError
 from pegboard.hub import Hub
 from pegboard.model import ToolResult
 from pegboard.model.naming import mcp
+from pegboard.observe import History
+from pegboard.registry import Registry
 from pegboard.upstream import NoMemory
 
 if TYPE_CHECKING:
@@ -35,7 +42,8 @@ async def call_tool(
         arguments: what it takes.
         origin: where it is.
         store: where its use is counted; ``None`` for nowhere.
-        timeout: how many seconds it may take, if not as long as is configured.
+        timeout: how many seconds it may take, with the start of its server; if left out, as long
+            as is configured.
 
     Raises:
         PegboardError: when it did not answer.
@@ -54,10 +62,32 @@ async def call_tool(
     }
     config = msgspec.structs.replace(origin.server, prefix=None)
     if timeout is not None:
-        limits = msgspec.structs.replace(config.timeouts, call=timeout)
+        limits = msgspec.structs.replace(within(config, timeout).timeouts, call=timeout)
         config = msgspec.structs.replace(config, timeouts=limits)
+    began = anyio.current_time()
     try:
-        async with Hub([config], **options) as hub:
-            return await hub.call(name, arguments, on_progress=line.tell)
+        async with Hub([config], **options) as hub, _counted(hub.registry):
+            left = None if timeout is None else began + timeout - anyio.current_time()
+            with anyio.fail_after(left):
+                return await hub.call(name, arguments, on_progress=line.tell)
+    except TimeoutError as error:
+        if isinstance(error, PegboardError) or timeout is None:
+            raise
+        raise ToolTimeoutError(name, seconds=timeout, remedy="give `--timeout` more") from None
     finally:
         line.clear()
+
+
+@asynccontextmanager
+async def _counted(registry: Registry) -> AsyncGenerator[None]:
+    """Keep in the store how the calls ended, as a gateway does in its audit."""
+    if registry.storage is None:
+        yield
+        return
+    history = History(registry.storage)
+    registry.observe(history)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(history.close)

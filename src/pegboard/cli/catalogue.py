@@ -16,6 +16,7 @@ from pegboard.errors import ConfigError, ToolNotFoundError
 from pegboard.model import Tool
 from pegboard.model.definition import Definition, definition_of
 from pegboard.model.names import nearest_names
+from pegboard.model.naming import mcp
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import Answer
 from pegboard.storage import Store, default_url, open_store
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue"]
 
-_NOTHING = (
-    "There is no configuration, so there are no tools. `pegboard import` takes over the servers "
-    "of your MCP clients, `pegboard add` writes one down, and `pegboard serve --demo` shows four "
-    "small ones."
+_HOW_TO_BEGIN = (
+    "so there are no tools. `pegboard import` takes over the servers of your MCP clients, "
+    "`pegboard add` writes one down, and `pegboard serve --demo` shows four small ones."
 )
 
 
@@ -43,6 +43,8 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     """Ask no gateway."""
     refresh: bool = False
     """Start the servers, whatever is remembered of them, also of failures."""
+    patience: float | None = None
+    """How many seconds a server may take to start, if not as long as is configured."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,10 @@ class Catalogue(Protocol):
 
     def origin(self, tool: Tool) -> Origin | None:
         """Return how a tool is called; ``None`` if it is only a definition."""
+        ...
+
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
         ...
 
 
@@ -110,9 +116,12 @@ def find_tool(catalogue: Catalogue, name: str) -> Tool:
         ToolNotFoundError: when there is none, with names of others that are like it.
     """
     tool = catalogue.tools.get(name)
-    if tool is None:
-        raise ToolNotFoundError(name, nearest=_near(name, catalogue.tools.values()))
-    return tool
+    if tool is not None:
+        return tool
+    for server, prefix in catalogue.disabled().items():
+        if prefix and name.startswith(prefix):
+            warn(f"Server {server!r} is disabled; `pegboard enable {server}` switches it on.")
+    raise ToolNotFoundError(name, nearest=_near(name, catalogue.tools.values()))
 
 
 class GatewayCatalogue:
@@ -147,6 +156,11 @@ class GatewayCatalogue:
         server = self._gateway.as_server(tool.server or "")
         return Origin(server=server, name=tool.name, is_gateway=True)
 
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
+        off = [it["name"] for it in self._gateway.servers() if it.get("state") == "disabled"]
+        return {name: mcp(name, "") for name in off}
+
 
 class RememberedCatalogue:
     """The tools that a store remembers, and the definitions that are registered there."""
@@ -158,8 +172,8 @@ class RememberedCatalogue:
         # What a server offers hides a definition of the same name, as in a gateway.
         tools = {it.tool.name: it.tool for it in store.load_all()}
         tools |= {name: it.tool for name, it in found.tools.items()}
-        if not tools and loaded.origin == "none":
-            raise ConfigError(_NOTHING)
+        if not tools:
+            _explain_nothing(loaded)
         self._tools = dict(sorted(tools.items()))
         self._engine: SearchEngine | None = None
 
@@ -202,6 +216,24 @@ class RememberedCatalogue:
             return None
         return Origin(server=self._servers[tool.server], name=recalled.original)
 
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
+        off = [config for config in self._servers.values() if not config.enabled]
+        return {it.name: mcp(it.name, "") if it.prefix is None else it.prefix for it in off}
+
+
+def _explain_nothing(loaded: LoadedConfig) -> None:
+    if loaded.path is None:
+        raise ConfigError(f"There is no configuration, {_HOW_TO_BEGIN}", is_missing=True)
+    if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
+        raise ConfigError(
+            f"There is no server in this file, {_HOW_TO_BEGIN}",
+            path=str(loaded.path),
+            is_missing=True,
+        )
+    if loaded.servers and not any(config.enabled for config in loaded.servers):
+        warn(f"All servers of {loaded.path} are disabled; `pegboard enable NAME` switches one on.")
+
 
 @contextmanager
 def _without_collecting() -> Generator[None]:
@@ -229,14 +261,15 @@ def _remembered(loaded: LoadedConfig, store: Store, places: Places) -> Recollect
     if cold:
         from pegboard.cli.warming import start_servers  # noqa: PLC0415 - a second to import
 
-        now = start_servers(cold, places.store or default_url())
-        failures.note(cold, now)
+        now = start_servers(cold, places.store or default_url(), patience=places.patience)
+        if places.patience is None:
+            # Who has more time may see it start.
+            failures.note(cold, now)
         failed |= now
         found = recall(enabled, store)
     for name, reason in failed.items():
-        warn(
-            f"{reason}\n  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out."
-        )
+        warn(reason)
+        warn(f"  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out.")
     return found
 
 

@@ -1,12 +1,13 @@
 """`pegboard config`: which file counts, what is wrong in it, and its JSON Schema."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.wording import counted
 from pegboard.config import Problem, load_servers, locate_config, user_config_file
@@ -52,13 +53,14 @@ def path(*, config: _File = None, json: _Json = False) -> None:
 def check(*, config: _File = None, json: _Json = False) -> None:
     """Name every problem of the configuration: where it is, and what helps."""
     file, problems, servers = _problems(config)
+    is_missing = file is not None and not Path(file).exists()
     if json:
         write_json([problem_as_json(it, file) for it in problems])
     else:
         for it in problems:
             say(f"{file}:{it}" if file else str(it))
     if problems:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(NOT_FOUND if is_missing else FAILED)
     if file is None:
         warn("There is no configuration file: `pegboard config path` says where one is looked for.")
     else:

@@ -11,7 +11,16 @@ from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import ask, complain, say, warn
 from pegboard.cli.own_file import ConfigOption, YesOption
 from pegboard.cli.wording import counted
-from pegboard.clients import CLIENTS, Client, Machine, client_named, connect, served_by_us
+from pegboard.clients import (
+    CLIENTS,
+    OUR_NAME,
+    Client,
+    Machine,
+    client_named,
+    connect,
+    has_other_entry,
+    served_by_us,
+)
 from pegboard.config import ServerConfig, load_servers, locate_config
 from pegboard.errors import ConfigError
 
@@ -102,6 +111,8 @@ def _one(
 ) -> None:
     if not client.is_here(machine):
         warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
+    if asks and has_other_entry(client, machine):
+        _agree_to_replace(client, machine)
     superfluous = served_by_us(client, machine, servers)
     if superfluous and not only and asks:
         names = ", ".join(superfluous)
@@ -118,6 +129,15 @@ def _one(
     if done.backup is not None:
         warn(f"The file as it was: {done.backup}")
     warn(f"Start {client.title} again; `pegboard disconnect {client.name}` undoes this.")
+
+
+def _agree_to_replace(client: Client, machine: Machine) -> None:
+    """Raise an error unless a person agrees that another server gives way to Pegboard."""
+    found = f"{client.file(machine)} has a server {OUR_NAME!r} that is not Pegboard"
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{found}. With `--yes` Pegboard takes its place until you disconnect.")
+    if not ask(f"{found}. Put Pegboard in its place until you disconnect?"):
+        raise ConfigError(f"{client.title}: nothing was changed.")
 
 
 def _entry(client: Client, url: str | None, source: Path | None) -> dict[str, Any]:

@@ -5,14 +5,19 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import anyio
 
 from pegboard.cli.exit_codes import INTERRUPTED
 from pegboard.cli.live_checkups import watching
 from pegboard.cli.output import warn
+from pegboard.config import load_servers
 from pegboard.doctor import Limits, Report, diagnose
+from pegboard.errors import PegboardError
 from pegboard.storage import default_url
+from pegboard.storage.upkeep import open_existing
+from pegboard.upstream.failed_starts import FailedStarts
 from pegboard.upstream.oauth.provider import open_in_browser
 
 __all__ = ["diagnosed"]
@@ -48,10 +53,26 @@ def diagnosed(
             )
 
     try:
-        return anyio.run(run)
+        report = anyio.run(run)
     except KeyboardInterrupt:
         _leave_at_once()
         raise
+    _forget_failures(report, store or default_url())
+    return report
+
+
+def _forget_failures(report: Report, url: str) -> None:
+    """Let commands try a server again that is well now."""
+    well = {it.server for it in report.servers if it.stage == "well"}
+    if not well or report.config is None:
+        return
+    # What is wrong with the store, or with the file, the report has said.
+    with suppress(PegboardError, ValueError):
+        opened = open_existing(url)
+        if opened is not None:
+            with opened:
+                servers = [it for it in load_servers(report.config).servers if it.name in well]
+                FailedStarts(opened).note(servers, {})
 
 
 def _show_login(server: str, url: str) -> None:
@@ -64,6 +85,8 @@ def _leave_at_once() -> None:
     """End now, if a thread that waits for the network would hold up the end of the process."""
     others = [it for it in threading.enumerate() if it is not threading.main_thread()]
     if any(not it.daemon for it in others):
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)

@@ -45,7 +45,10 @@ def _tell(title: str, undone: Disconnected) -> None:
         state = "as it was" if undone.path.exists() else "gone again: there was none before"
         say(f"{title}: {undone.path} is {state}.")
         return
-    say(f"{title}: Pegboard is out of {undone.path}; whatever else was changed there stays.")
+    if undone.path.exists():
+        say(f"{title}: Pegboard is out of {undone.path}; whatever else was changed there stays.")
+    else:
+        say(f"{title}: {undone.path} is gone: somebody removed it.")
     if undone.put_back:
         say(f"{title}: there again: {', '.join(undone.put_back)}.")
     if undone.backup is not None:

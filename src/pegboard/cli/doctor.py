@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pegboard.cli import tool_options as option
-from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import result_console, say, show_table, warn, write_json
 from pegboard.cli.plain_text import printable
 from pegboard.cli.running_gateway import find_gateway
@@ -45,7 +45,8 @@ def doctor(
 ) -> None:
     """Start every server once, and say what is wrong and the remedy.
 
-    Ends with 1 if something is wrong; advice alone is no reason.
+    Ends with 1 if something is wrong, and with 3 if nothing is configured; advice alone is no
+    reason.
     """
     gateway = find_gateway(config, store)
     if gateway is not None:
@@ -57,6 +58,8 @@ def doctor(
         write_json(report_as_json(report))
     else:
         _show(report)
+    if any(it.code == "no_configuration" for it in report.findings):
+        raise typer.Exit(NOT_FOUND)
     if not report.is_well:
         raise typer.Exit(FAILED)
 
@@ -65,8 +68,8 @@ def report_as_json(report: "Report") -> dict[str, Any]:
     """Return a report as ``--json`` has it: one object.
 
     ``well`` (nothing but advice was found), ``config`` (the file that was read, or null),
-    ``servers`` (``server``, ``stage`` well, ill or disabled, ``transport``, ``target``, ``era``,
-    ``protocol_version``, ``server_version``, ``tools``, ``tokens`` (estimated) and
+    ``servers`` (``server``, ``stage`` well, ill, disabled or unusable, ``transport``, ``target``,
+    ``era``, ``protocol_version``, ``server_version``, ``tools``, ``tokens`` (estimated) and
     ``startup_seconds``, null where it was not reached) and ``findings`` (``code``, ``severity``
     error, warning or advice, ``what``, ``remedy``, ``server``, ``tool`` and ``place``, null where
     it is about none).
@@ -126,7 +129,7 @@ def _summary(report: "Report") -> str:
     kinds = [it.severity for it in report.findings]
     errors, warnings = kinds.count("error"), kinds.count("warning")
     number = sum(it.stage != "disabled" for it in report.servers)
-    looked = f"{counted(number, 'server')} looked at"
+    looked = f"{counted(number, 'server')} looked at" if number else "No server was looked at"
     if report.is_well:
-        return f"All is well: {looked}."
+        return f"All is well: {looked}." if number else f"{looked}; nothing else is wrong."
     return f"{looked}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."

@@ -1,11 +1,19 @@
 """How a command ends that did not do what it was to do: in words, with what to type next."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from pegboard.cli.commands import COMMANDS
-from pegboard.cli.exit_codes import FAILED, MISUSED
+from pegboard.cli.exit_codes import FAILED, MISUSED, NOT_FOUND
 from pegboard.cli.output import complain, warn
-from pegboard.errors import PegboardError
+from pegboard.errors import (
+    ApiKeyNotFoundError,
+    ConfigError,
+    InvalidQueryError,
+    PegboardError,
+    ServerNotFoundError,
+    ToolNotFoundError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["explained", "no_such_command"]
 
+_NOT_THERE = (ApiKeyNotFoundError, ServerNotFoundError, ToolNotFoundError)
 # How the library that checks values begins; it says nothing to whoever typed one.
 _PREFIX = ": Value error, "
 
 
-def no_such_command(name: str) -> int:
+def no_such_command(given: Sequence[str]) -> int:
     """Say that there is no such command, and which one may be meant."""
+    name = given[0]
+    command = next((it for it in given[1:] if it in COMMANDS), None)
+    if name.startswith("-") and command is not None:
+        complain(f"Options stand behind the command: `pegboard {command} {name} …`.")
+        warn(f"`pegboard {command} --help` lists those that it has.")
+        return MISUSED
     near = get_close_matches(name, COMMANDS, n=1)
     guess = f" Did you mean `pegboard {near[0]}`?" if near else ""
     kind = "option" if name.startswith("-") else "command"
@@ -29,8 +44,8 @@ def no_such_command(name: str) -> int:
 def explained(error: Exception) -> int:
     """Say what went wrong, and return the exit code."""
     if isinstance(error, PegboardError):
-        complain(str(error))
-        return FAILED
+        complain(f"{error}{_guess(error)}")
+        return _code_of(error)
     from typer import Abort  # noqa: PLC0415 - it may be that typer was not needed yet
     from typer.exceptions import TyperException  # noqa: PLC0415 - the same
 
@@ -42,6 +57,20 @@ def explained(error: Exception) -> int:
     complain(f"{type(error).__name__}: {error}")
     warn("This looks like a mistake of Pegboard itself; `--debug` shows where it happened.")
     return FAILED
+
+
+def _code_of(error: PegboardError) -> int:
+    if isinstance(error, InvalidQueryError):
+        return MISUSED
+    is_missing = isinstance(error, ConfigError) and error.is_missing
+    return NOT_FOUND if is_missing or isinstance(error, _NOT_THERE) else FAILED
+
+
+def _guess(error: PegboardError) -> str:
+    if not isinstance(error, ServerNotFoundError):
+        return ""
+    near = get_close_matches(str(error.name), error.known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _misused(error: "TyperException") -> int:

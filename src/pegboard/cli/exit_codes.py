@@ -8,5 +8,5 @@ FAILED = 1
 MISUSED = 2
 """The command line itself is wrong."""
 NOT_FOUND = 3
-"""There is no such tool, server or file; or the search found nothing."""
+"""There is no such tool, server, key or file, or no configuration; or the search found nothing."""
 INTERRUPTED = 130

@@ -23,6 +23,7 @@ from pegboard.cli.plain_text import printable
 from pegboard.cli.wording import counted
 from pegboard.clients import (
     CLIENTS,
+    Client,
     ClientFile,
     FoundServer,
     Machine,
@@ -36,7 +37,7 @@ from pegboard.clients import (
     take_over,
 )
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.config.kept_secrets import keep_secret
+from pegboard.config.kept_secrets import KeptTogether
 from pegboard.config.servers_file import ServersFile
 from pegboard.config.variables import input_variable
 from pegboard.errors import ConfigError
@@ -86,8 +87,9 @@ def import_servers(
         return
     agree(f"Write {counted(len(written), 'server')} to {file.path}?", yes=yes)
     answers = _answers(written) if not yes and sys.stdin.isatty() else {}
-    done = take_over(file, plan, keep=None if keep_secrets else keep_secret, answers=answers)
-    file.save()
+    with KeptTogether() as keep:
+        done = take_over(file, plan, keep=None if keep_secrets else keep, answers=answers)
+        file.save()
     _report(done, file, is_quiet=json)
 
 
@@ -101,7 +103,7 @@ def _files(sources: list[str]) -> list[ClientFile]:
     found: list[ClientFile] = []
     for source in sources:
         if source in CLIENTS or not _is_path(source):
-            client = client_named(source)
+            client = _client(source)
             there = files_of_clients(machine, (client.name,))
             if not there:
                 complain(f"{client.title} has no file here; looked for {client.file(machine)}.")
@@ -111,13 +113,22 @@ def _files(sources: list[str]) -> list[ClientFile]:
     return found
 
 
+def _client(name: str) -> Client:
+    try:
+        return client_named(name)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _is_path(source: str) -> bool:
-    return any(it in source for it in "/\\.") or Path(source).is_file()
+    return any(it in source for it in "/\\.") or Path(source).exists()
 
 
 def _servers_in(file: ClientFile, *, is_named: bool) -> list[FoundServer]:
+    if file.path.is_dir():
+        raise ConfigError("That is a folder; name the file in it.", path=str(file.path))
     if not file.path.is_file():
-        raise ConfigError("The file does not exist.", path=str(file.path))
+        raise ConfigError("The file does not exist.", path=str(file.path), is_missing=True)
     try:
         return servers_in(file)
     except ConfigError as error:

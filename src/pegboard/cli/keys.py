@@ -2,6 +2,7 @@
 
 import getpass
 import glob
+import logging
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ import msgspec
 import typer
 
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant
+from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import duration, moment, shown
-from pegboard.cli.output import say, show_table, warn, write_json
+from pegboard.cli.output import complain, say, show_table, warn, write_json
 from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
@@ -107,17 +109,22 @@ def list_keys(
     """Show all keys, never their secrets."""
     missing = _missing_store(store)
     found: list[ApiKey] = []
+    damaged: tuple[str, ...] = ()
     if missing is None:
         with values_checked(), _opened(store) as (keys, _):
-            found = list(keys.list(tenant=tenant))
+            found, damaged = list(keys.list(tenant=tenant)), keys.damaged
     if json:
         write_json([key_as_json(it) for it in found])
     elif found:
         show_table(list(_COLUMNS), ([write(it) for write in _COLUMNS.values()] for it in found))
     elif missing is not None:
         warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
-    else:
+    elif not damaged:
         warn("There are no keys yet: `pegboard keys create` makes one.")
+    if damaged:
+        are = "key is damaged and lets" if len(damaged) == 1 else "keys are damaged and let"
+        complain(f"{len(damaged)} {are} nobody in: {', '.join(damaged)}.")
+        raise typer.Exit(FAILED)
 
 
 @_keys.command()
@@ -206,11 +213,15 @@ def _missing_store(url: str | None) -> Path | None:
 def _check_store(url: str | None, key: str) -> None:
     missing = _missing_store(url)
     if missing is not None:
-        raise ConfigError(f"No API key has the id {key!r}: there is no store at {missing}.")
+        raise ConfigError(
+            f"No API key has the id {key!r}: there is no store at {missing}.", is_missing=True
+        )
 
 
 @contextmanager
 def _opened(url: str | None) -> Generator[tuple[ApiKeys, Audit]]:
+    # Damaged keys are told in words, not as a line of a log.
+    logging.getLogger("pegboard.auth").addHandler(logging.NullHandler())
     with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
         audit = Audit(store)
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pegboard.cli.commands import COMMANDS
 from pegboard.cli.exit_codes import DONE, FAILED, INTERRUPTED, MISUSED
 from pegboard.cli.front_page import front_page
+from pegboard.cli.streams import fill_gaps, lost_output
 
 __all__ = ["main"]
 
@@ -15,26 +16,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says, and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = _without_debug(given)
+    fill_gaps()
     _let_everything_be_written()
     try:
         code = _run(given)
-        sys.stdout.flush()
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read has enough, as `head` does. What is still to be written goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except Exception as error:
-        if debug:
-            raise
-        if "_PEGBOARD_COMPLETE" in os.environ:
-            # Somebody is in the middle of a line: words would land in it.
-            return FAILED
-        from pegboard.cli.endings import explained  # noqa: PLC0415 - most commands end well
-
-        return explained(error)
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - all of them end in words
+        code = _ended(error, debug=debug)
+    if code == INTERRUPTED and sys.stderr.isatty():
+        # Behind the `^C`, so that the prompt begins a line of its own.
+        sys.stderr.write("\n")
+    lost = lost_output(sys.stdout)
+    code = code if lost is None else _unwritten(lost)
+    lost_output(sys.stderr)
     return code
+
+
+def _ended(error: Exception, *, debug: bool) -> int:
+    lost = lost_output(sys.stdout, error) if isinstance(error, OSError) else None
+    if lost is not None or isinstance(error, BrokenPipeError):
+        return FAILED if lost is None else _unwritten(lost)
+    if debug:
+        import traceback  # noqa: PLC0415 - only when asked for
+
+        traceback.print_exception(error)
+    if "_PEGBOARD_COMPLETE" in os.environ:
+        # Somebody is in the middle of a line: words would land in it.
+        return FAILED
+    from pegboard.cli.endings import explained  # noqa: PLC0415 - most commands end well
+
+    return explained(error)
+
+
+def _unwritten(lost: OSError) -> int:
+    # Whoever closed a pipe has read enough, as `head` does.
+    if not isinstance(lost, BrokenPipeError):
+        from pegboard.cli.output import complain  # noqa: PLC0415 - most output can be written
+
+        complain(f"the output cannot be written: {lost.strerror}.")
+    return FAILED
 
 
 def _run(given: list[str]) -> int:
@@ -65,7 +86,7 @@ def _run(given: list[str]) -> int:
         return _typed(given, given[:1])
     from pegboard.cli.endings import no_such_command  # noqa: PLC0415 - most know what they want
 
-    return no_such_command(given[0])
+    return no_such_command(given)
 
 
 def _typed(given: list[str], needed: Iterable[str]) -> int:

@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from pegboard.cli.plain_text import columns_of, fitting_widths, one_line, printable
+from pegboard.cli.plain_text import columns_of, escaped, fitting_widths, one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,9 @@ def say(line: str = "") -> None:
 
 def warn(line: str) -> None:
     """Print a line that is not the result: advice, a question, what is going on."""
-    _write(sys.stderr, line)
+    # What cannot be said is no reason not to do it.
+    with suppress(OSError):
+        _write(sys.stderr, line)
 
 
 def complain(message: str) -> None:
@@ -53,8 +55,8 @@ def write_json(value: object) -> None:
     """Print a value as one JSON document: an array for a listing, an object for one thing."""
     import msgspec  # noqa: PLC0415 - only for JSON
 
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    sys.stdout.write(f"{text.decode()}\n")
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write(f"{escaped(text) if sys.stdout.isatty() else text}\n")
 
 
 def show_table(
@@ -100,7 +102,9 @@ def progress() -> AbstractContextManager["Progress"]:
     from rich.progress import Progress  # noqa: PLC0415 - a tenth of a second to import
 
     console = error_console()
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+    # Older versions of Rich end even a bar that is not shown with an empty line.
+    console.quiet = not console.is_terminal
+    return Progress(console=console, transient=True, disable=console.quiet)
 
 
 def ask(question: str, *, default: bool = False) -> bool:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import ask, complain, warn
 from pegboard.config.servers_file import ServersFile, file_to_edit
-from pegboard.errors import ServerNotFoundError
 
 __all__ = [
     "ConfigOption",
@@ -17,7 +16,6 @@ __all__ = [
     "ServerName",
     "YesOption",
     "agree",
-    "not_found",
     "open_file",
     "say_that_it_counts",
 ]
@@ -67,12 +65,6 @@ def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
     else:
         warn("Nothing was changed.")
     raise typer.Exit(FAILED)
-
-
-def not_found(error: ServerNotFoundError) -> typer.Exit:
-    """Say that there is no such server, and return how the command ends."""
-    complain(str(error))
-    return typer.Exit(NOT_FOUND)
 
 
 def say_that_it_counts() -> None:

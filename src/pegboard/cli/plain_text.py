@@ -4,10 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
-__all__ = ["columns_of", "fitting_widths", "one_line", "printable"]
+__all__ = ["columns_of", "escaped", "fitting_widths", "one_line", "printable"]
 
 # Controls but for tab and line feed, and what turns the direction of a line around.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# What is not seen, besides: JSON can write it in another way.
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _GAP = "  "
 _LEAST = 4
 """A column that is narrower says nothing."""
@@ -16,6 +21,11 @@ _LEAST = 4
 def printable(text: str) -> str:
     """Return text in which nothing moves the cursor, changes colours or hides what is there."""
     return text if text.isprintable() else _STEERING.sub("\ufffd", text)
+
+
+def escaped(json: str) -> str:
+    """Return the same JSON, in which characters that steer a terminal or hide are spelled."""
+    return _UNSEEN.sub(_spelled, json)
 
 
 def one_line(text: str) -> str:
@@ -50,6 +60,11 @@ def fitting_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
             break
         widths[widest] -= 1
     return widths
+
+
+def _spelled(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -7,13 +7,7 @@ from typing import cast
 import typer
 
 from pegboard.cli.output import say, warn
-from pegboard.cli.own_file import (
-    ConfigOption,
-    ServerName,
-    not_found,
-    open_file,
-    say_that_it_counts,
-)
+from pegboard.cli.own_file import ConfigOption, ServerName, open_file, say_that_it_counts
 from pegboard.errors import ServerNotFoundError
 
 __all__ = ["add_to"]
@@ -31,7 +25,7 @@ def remove(name: ServerName, *, config: ConfigOption = None) -> None:
     file = open_file(config)
     entry = file.entries.get(name)
     if entry is None:
-        raise not_found(ServerNotFoundError(name, known=list(file.entries)))
+        raise ServerNotFoundError(name, known=list(file.entries))
     file.remove(name)
     file.save()
     say(f"Removed {name!r} from {file.path}.")

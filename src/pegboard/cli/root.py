@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -40,11 +40,30 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
     # Made for the typer of these days; with any other, commands are only slower.
     with suppress(ImportError, AttributeError):
         import_module("pegboard.cli.plain_values").spare_pydantic()
+    for command in written.values():
+        _write_usage_plainly(command)
     group.commands = {
         name: written.get(name) or TyperCommand(name=name, help=command.summary)
         for name, command in COMMANDS.items()
     }
     return group
+
+
+def _write_usage_plainly(command: Any) -> None:
+    """Let a line of usage say `TOOL [ARGUMENT]...`, not `{TOOL} [[ARGUMENT]...]...`."""
+    pieces = command.collect_usage_pieces
+
+    def plain_pieces(context: Any) -> list[str]:
+        return [_plain(it) for it in pieces(context)]
+
+    command.collect_usage_pieces = plain_pieces
+    for inner in getattr(command, "commands", {}).values():
+        _write_usage_plainly(inner)
+
+
+def _plain(piece: str) -> str:
+    piece = piece.replace("{", "").replace("}", "")
+    return piece[1:-4] if piece.startswith("[[") and piece.endswith("...]...") else piece
 
 
 def _options(

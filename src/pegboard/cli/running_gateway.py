@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pegboard.cli.output import warn
 from pegboard.config import ServerConfig, Timeouts, locate_config
 from pegboard.errors import InvalidQueryError, ServerUnavailableError
 from pegboard.model import Tool
@@ -19,6 +20,8 @@ __all__ = ["RunningGateway", "ShownTool", "find_gateway"]
 T = TypeVar("T")
 
 _PATIENCE = 30.0
+_SIGN_OF_LIFE = 1.5
+"""Seconds: a gateway says that it is there at once, however busy its servers are."""
 _REFUSED = 400
 _DESK = "/owner/"
 _LONGEST_CALL = 24 * 3600.0
@@ -73,7 +76,10 @@ class RunningGateway:
     def is_there(self) -> bool:
         """Tell whether it takes requests."""
         try:
-            status, _ = self._exchange("GET", "/healthz")
+            status, _ = self._exchange("GET", "/healthz", patience=_SIGN_OF_LIFE)
+        except TimeoutError:
+            warn(f"The gateway at {self.address} does not answer; this command does without it.")
+            return False
         except OSError:
             return False
         return status < _REFUSED
@@ -130,12 +136,17 @@ class RunningGateway:
         except (OSError, msgspec.MsgspecError) as error:
             raise self._silent(str(error) or type(error).__name__) from error
 
-    def _exchange(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def _exchange(
+        self, method: str, path: str, body: bytes | None = None, *, patience: float = _PATIENCE
+    ) -> tuple[int, bytes]:
         # Only here: mostly no gateway runs, and it takes a while to import.
         from http.client import HTTPConnection, HTTPException  # noqa: PLC0415
 
-        place = urlsplit(self.address)
-        connection = HTTPConnection(place.hostname or "", place.port, timeout=_PATIENCE)
+        try:
+            place = urlsplit(self.address)
+            connection = HTTPConnection(place.hostname or "", place.port, timeout=patience)
+        except ValueError as error:
+            raise OSError("its address is none") from error
         headers = {"Content-Type": "application/json"}
         if path.startswith(_DESK):
             headers["Authorization"] = f"Bearer {self.token}"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from pegboard.cli.output import result_console, say, warn, write_json
 from pegboard.errors import ConfigError
 from pegboard.gateway.signatures import first_sentence, signature
 from pegboard.model import Tool
+from pegboard.model.categories import category_of
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import Answer, Hit
 
@@ -27,7 +29,9 @@ def add_to(root: typer.Typer) -> None:
 
 
 def search(
-    text: Annotated[str, typer.Argument(help="What the tool should do, in your own words.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What the tool should do, in your own words.")
+    ],
     *,
     method: Annotated[str, typer.Option(help="hybrid, bm25, embedding, regex, …")] = "hybrid",
     limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 5,
@@ -84,7 +88,7 @@ def hit_as_json(hit: Hit) -> dict[str, Any]:
         "signature": signature(tool),
         "description": first_sentence(tool.description),
         "server": tool.server,
-        "category": tool.category,
+        "category": category_of(tool),
         "tags": list(tool.tags),
         "confidence": hit.confidence,
         "score": hit.score,
@@ -97,8 +101,8 @@ def _finish(answer: Answer, *, json: bool) -> None:
     if json:
         write_json([hit_as_json(hit) for hit in answer.hits])
     else:
-        for hit in answer.hits:
-            _show(hit)
+        for hit, confidence in zip(answer.hits, _falling(answer.hits), strict=True):
+            _show(hit, confidence)
     sys.stdout.flush()
     if not answer.hits:
         nearby = f" Nearby: {', '.join(answer.hints)}." if answer.hints else ""
@@ -106,15 +110,20 @@ def _finish(answer: Answer, *, json: bool) -> None:
         raise typer.Exit(NOT_FOUND)
 
 
-def _show(hit: Hit) -> None:
+def _falling(hits: Sequence[Hit]) -> Iterator[float]:
+    """Give how sure each hit is, no surer than the one before: people read it as the order."""
+    return accumulate((hit.confidence for hit in hits), min)
+
+
+def _show(hit: Hit, confidence: float) -> None:
     where = f" ({hit.tool.server})" if hit.tool.server else ""
     if sys.stdout.isatty():
         from rich.text import Text  # noqa: PLC0415 - only where a person looks
 
-        line = Text.assemble(f"{hit.confidence:5.0%}  ", (hit.tool.name, "bold"), (where, "dim"))
+        line = Text.assemble(f"{confidence:5.0%}  ", (hit.tool.name, "bold"), (where, "dim"))
         result_console().print(line, soft_wrap=True)
     else:
-        say(f"{hit.confidence:5.0%}  {hit.tool.name}{where}")
+        say(f"{confidence:5.0%}  {hit.tool.name}{where}")
     for line in _details(hit):
         say(f"{_INDENT}{line}")
 

@@ -84,7 +84,11 @@ def serve(
     ] = 0.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
 ) -> None:
-    """Serve all tools at one MCP endpoint."""
+    """Serve all tools at one MCP endpoint, until Ctrl-C.
+
+    Clients that speak HTTP are given the address it prints; for those that start programs,
+    `pegboard connect CLIENT` writes `pegboard serve --stdio` into their file.
+    """
     choices = ServeChoices(
         config=config,
         demo=demo,

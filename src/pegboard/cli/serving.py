@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -14,9 +15,11 @@ from pegboard.cli.demo import demo_config
 from pegboard.cli.early_signals import hear_signals_as_usual
 from pegboard.cli.serve_choices import ServeChoices
 from pegboard.cli.wording import counted
-from pegboard.config import locate_config
+from pegboard.config import load_servers, locate_config
+from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
+from pegboard.server.announcement import announcements
 from pegboard.storage import default_url, open_store
 from pegboard.storage.urls import without_password
 
@@ -42,6 +45,8 @@ def run(options: ServeChoices) -> int:
     logging.getLogger("pegboard.server").setLevel(logging.INFO)
     serve = _options_of(options)
     tell = partial(_tell, options, serve)
+    if sys.stderr.isatty() and not options.stdio:
+        _say_that_it_starts(serve)
     try:
         if options.stdio:
             with claim_stdio() as descriptors:
@@ -50,7 +55,28 @@ def run(options: ServeChoices) -> int:
             anyio.run(run_http, serve, tell)
     except KeyboardInterrupt:  # before anybody listens to signals, or after
         return INTERRUPTED
+    except ConfigError as error:
+        is_taken = isinstance(error.__cause__, OSError) and not options.stdio
+        running = _already_there(options) if is_taken else None
+        if running is None:
+            raise
+        raise ConfigError(f"{error.problem} {running}") from error
     return 0
+
+
+def _say_that_it_starts(serve: ServeOptions) -> None:
+    number = sum(it.enabled for it in load_servers(serve.config).servers)
+    if number:
+        print(f"Starting {counted(number, 'server')}…", file=sys.stderr, flush=True)  # noqa: T201 - this is a command
+
+
+def _already_there(options: ServeChoices) -> str | None:
+    """Say that a gateway of the same user is where this one was to be, if one is."""
+    for it in announcements():
+        place = urlsplit(it.address)
+        if options.port and place.port == options.port:
+            return f"A gateway of yours runs there already, as process {it.pid}: {it.address}/mcp"
+    return None
 
 
 def _options_of(options: ServeChoices) -> ServeOptions:

@@ -8,10 +8,9 @@ import typer
 
 from pegboard.cli import tool_options as option
 from pegboard.cli.catalogue import Catalogue, Places, find_tool, open_catalogue
-from pegboard.cli.exit_codes import NOT_FOUND
-from pegboard.cli.output import complain, say, show_table, write_json
+from pegboard.cli.output import say, show_table, write_json
 from pegboard.cli.tokens import estimated
-from pegboard.errors import ConfigError, ToolNotFoundError
+from pegboard.errors import ConfigError
 from pegboard.gateway.signatures import signature, type_name
 from pegboard.model import Tool
 from pegboard.model.categories import category_of
@@ -29,7 +28,9 @@ def add_to(root: typer.Typer) -> None:
 
 
 def show(
-    tool: Annotated[str, typer.Argument(help="Its name, as `tools` and `search` print it.")],
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Its name, as `tools` and `search` print it.")
+    ],
     *,
     dialect: Annotated[
         Dialect | None,
@@ -44,11 +45,7 @@ def show(
     """Show one tool: what it does and takes, its definition, and what that costs."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
-        try:
-            found = find_tool(catalogue, tool)
-        except ToolNotFoundError as error:
-            complain(str(error))
-            raise typer.Exit(NOT_FOUND) from None
+        found = find_tool(catalogue, tool)
         if dialect is not None:
             write_json(_in_dialect(catalogue, found, dialect))
         elif json:
@@ -70,7 +67,7 @@ def tool_as_json(catalogue: Catalogue, tool: Tool) -> dict[str, Any]:
         "signature": signature(tool),
         "description": tool.description,
         "server": tool.server,
-        "category": tool.category,
+        "category": category_of(tool),
         "tags": list(tool.tags),
         "definition": definition,
         "tokens": estimated(definition),

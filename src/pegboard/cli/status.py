@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from pegboard.cli import tool_options as option
+from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
 from pegboard.cli.tokens import estimated
@@ -49,9 +50,10 @@ def status(
         found, source = _remembered(config, store), "as remembered; `--start` starts the servers"
     if json:
         write_json([standing_as_json(it) for it in found])
-        return
     if not found:
         warn("No server is configured: `pegboard import` or `pegboard add` changes that.")
+        raise typer.Exit(NOT_FOUND)
+    if json:
         return
     _show(found)
     warn(f"({source})")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from pegboard.cli.archive_check import check_archive
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import complain, progress, say, warn, write_json
@@ -130,7 +131,7 @@ def export_store(
         sys.stdout.write(text.decode())
         return
     try:
-        replace_file(path, [text])
+        replace_file(path, [text], keeps_mode=False)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}.", url=file) from error
     tools = sum(len(it.tools) for it in archive.tenants)
@@ -151,6 +152,7 @@ def import_archive(
         complain(f"{file} cannot be read: {error.strerror}.")
         raise typer.Exit(NOT_FOUND) from None
     archive = read_archive(text, name=file)
+    check_archive(archive, name=file)
     target = store or default_url()
     for it in archive.tenants:
         with (

@@ -1,8 +1,7 @@
 """A server switched on or off in the user's own file."""
 
 from pegboard.cli.output import say, warn
-from pegboard.cli.own_file import not_found, open_file, say_that_it_counts
-from pegboard.errors import ServerNotFoundError
+from pegboard.cli.own_file import open_file, say_that_it_counts
 
 __all__ = ["switch"]
 
@@ -11,13 +10,10 @@ def switch(name: str, config: str | None, *, on: bool) -> None:
     """Switch a server, and say so.
 
     Raises:
-        typer.Exit: when there is no such server.
+        ServerNotFoundError: when there is no such server.
     """
     file = open_file(config)
-    try:
-        changed = file.switch(name, on=on)
-    except ServerNotFoundError as error:
-        raise not_found(error) from None
+    changed = file.switch(name, on=on)
     state = "enabled" if on else "disabled"
     if not changed:
         warn(f"Server {name!r} is {state} already.")

@@ -51,12 +51,13 @@ def tool_as_json(tool: Tool) -> dict[str, Any]:
     """Return a tool as ``--json`` has it: the listing is an array of these.
 
     ``name``, ``description`` (its first sentence), ``server`` (null for a definition that was
-    registered), ``category`` (null where the server has none) and ``tags``.
+    registered), ``category`` (of a tool that has none: the name of its server, or ``other``) and
+    ``tags``.
     """
     return {
         "name": tool.name,
         "description": first_sentence(tool.description),
         "server": tool.server,
-        "category": tool.category,
+        "category": category_of(tool),
         "tags": list(tool.tags),
     }

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -22,6 +23,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,400}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 _DEEPEST = 16
+_MOST_VARIANTS = 500
 # In this order: what could be a number is one, unless only text will do.
 _READINGS = ("integer", "number", "boolean", "array", "object", "string", "null")
 
@@ -97,21 +99,29 @@ def part_of(schema: object, key: str, root: Schema) -> object:
     return {}
 
 
-def _variants(schema: object, root: Schema, depth: int = _DEEPEST) -> Iterator[Schema]:
+def _variants(schema: object, root: Schema) -> Iterator[Schema]:
     """Return the parts of a schema of which one has to fit, without references."""
+    return islice(_parts(schema, root, _DEEPEST, set()), _MOST_VARIANTS)
+
+
+def _parts(schema: object, root: Schema, depth: int, visited: set[str]) -> Iterator[Schema]:
+    """Return the variants; a definition is visited once, or one could lead to itself for ever."""
     part = object_in(schema)
     if not depth:
         return
     target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
     if target is not None:
-        known = {**object_in(root.get("definitions")), **object_in(root.get("$defs"))}
-        yield from _variants(known.get(target[1]), root, depth - 1)
+        if target[1] not in visited:
+            visited.add(target[1])
+            places = (object_in(root.get(it)) for it in ("$defs", "definitions"))
+            found = next((it[target[1]] for it in places if target[1] in it), None)
+            yield from _parts(found, root, depth - 1, visited)
         return
     for keyword in ("anyOf", "oneOf", "allOf"):
         listed: Any = part.get(keyword)
         if isinstance(listed, list | tuple) and listed:
             for it in cast("Iterable[object]", listed):
-                yield from _variants(it, root, depth - 1)
+                yield from _parts(it, root, depth - 1, visited)
             return
     yield part
 
@@ -150,7 +160,8 @@ def _array(text: str, schema: object, root: Schema) -> tuple[Any] | None:
     items: object = next((it["items"] for it in _variants(schema, root) if "items" in it), None)
     try:
         return ([typed(text, items, root)],)
-    except NotOfTypeError:
+    except (NotOfTypeError, RecursionError):
+        # A list may be one of such lists, and so on for ever.
         return None
 
 

@@ -46,7 +46,8 @@ def usage(
 ) -> None:
     """Show which tools are used most, are slow, fail, or are never used.
 
-    The gateway keeps the last 10,000 calls; a program that keeps a `History` adds its own.
+    Known are the last 10,000 calls of a gateway, those of `pegboard call`, and those of a program
+    that keeps a `History`. Of others the store has only how many there ever were.
     """
     url = store or default_url()
     used: list[ToolUsage] = []

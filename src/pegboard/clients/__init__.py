@@ -7,6 +7,7 @@ from pegboard.clients.connection import (
     Disconnected,
     connect,
     disconnect,
+    has_other_entry,
     served_by_us,
 )
 from pegboard.clients.found_servers import ClientFile, FoundServer, files_of_clients, servers_in
@@ -34,6 +35,7 @@ __all__ = [
     "connect",
     "disconnect",
     "files_of_clients",
+    "has_other_entry",
     "plan_import",
     "served_by_us",
     "servers_in",

@@ -1,7 +1,9 @@
 """The text of a client's file, in JSON or TOML, with entries put in and taken out."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,8 +74,65 @@ def with_entry(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, A
     Raises:
         ConfigError: when there is no place for it.
     """
-    if not is_toml(path):
-        return set_member(text, keys, entry, file=str(path))
+    if is_toml(path):
+        written = _with_table(path, text, keys, entry)
+    else:
+        written = set_member(text, keys, entry, file=str(path))
+    return _checked(path, text, written, keys, entry)
+
+
+def without_entry(path: Path, text: str, keys: Sequence[str]) -> str:
+    """Return the text without the entry at this path of keys.
+
+    Raises:
+        ConfigError: when the file cannot be read, or nobody but a person could do that.
+    """
+    written = _without_table(path, text, keys) if is_toml(path) else remove_member(text, keys)
+    return _checked(path, text, written, keys, None)
+
+
+def _checked(
+    path: Path, text: str, written: str, keys: Sequence[str], entry: Mapping[str, Any] | None
+) -> str:
+    """Return what is to be written, if it says what the text said but for this entry."""
+    expected = deepcopy(content_of(path, text))
+    inner = expected
+    for key in keys[:-1]:
+        if not isinstance(inner.get(key), dict):
+            inner[key] = {}
+        inner = inner[key]
+    inner.pop(keys[-1], None)
+    if entry is not None:
+        inner[keys[-1]] = entry
+    try:
+        is_right = _without_empty(_strict(path, written), keys) == _without_empty(expected, keys)
+    except (ConfigError, ValueError, RecursionError):
+        is_right = False
+    if not is_right:
+        what = "taken out of" if entry is None else "put into"
+        raise ConfigError(
+            f"`{'.'.join(keys)}` cannot be {what} this file without changing more of it, so "
+            "nothing was changed; do it by hand.",
+            path=str(path),
+        )
+    return written
+
+
+def _strict(path: Path, text: str) -> dict[str, Any]:
+    # By another parser than the one that wrote it.
+    return tomllib.loads(text.removeprefix(_BOM)) if is_toml(path) else content_of(path, text)
+
+
+def _without_empty(content: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return content in which a section without entries is none."""
+    for depth in range(len(keys) - 1, 0, -1):
+        outer = value_at(content, keys[: depth - 1])
+        if isinstance(outer, dict) and not cast("dict[str, Any]", outer).get(keys[depth - 1], 1):
+            del outer[keys[depth - 1]]
+    return content
+
+
+def _with_table(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
     bom, text, is_crlf = _plain(text)
     document = _toml(path, text)
     inner: dict[str, Any] = document
@@ -89,14 +148,7 @@ def with_entry(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, A
     return _as_before(bom, written, is_crlf=is_crlf)
 
 
-def without_entry(path: Path, text: str, keys: Sequence[str]) -> str:
-    """Return the text without the entry at this path of keys.
-
-    Raises:
-        ConfigError: when the file cannot be read.
-    """
-    if not is_toml(path):
-        return remove_member(text, keys)
+def _without_table(path: Path, text: str, keys: Sequence[str]) -> str:
     bom, text, is_crlf = _plain(text)
     document = _toml(path, text)
     inner = value_at(document, keys[:-1])

@@ -2,25 +2,33 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from platformdirs import user_state_path
 
 from pegboard.clients.client import Client
 from pegboard.clients.client_file import entries_of, text_of, with_entry, without_entry
-from pegboard.clients.found_servers import ClientFile, servers_in
+from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
 from pegboard.clients.identity import identity_of, same_among
 from pegboard.clients.import_plan import read_found
 from pegboard.clients.machine import Machine
 from pegboard.clients.our_entry import is_pegboard
+from pegboard.clients.records import Record, Records
 from pegboard.config.servers import ServerConfig
 from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError
 
-__all__ = ["OUR_NAME", "Connected", "Disconnected", "connect", "disconnect", "served_by_us"]
+__all__ = [
+    "OUR_NAME",
+    "Connected",
+    "Disconnected",
+    "connect",
+    "disconnect",
+    "has_other_entry",
+    "served_by_us",
+]
 
 OUR_NAME = "pegboard"
 """The name of our entry in the files of clients."""
@@ -42,24 +50,12 @@ class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     path: Path
     is_identical: bool
-    """Whether the file is as it was, byte for byte; else it was changed since, and only our entry
-    was taken out."""
+    """Whether the file is as it was, byte for byte; else it was changed or removed since, and only
+    what we did was undone."""
     put_back: tuple[str, ...] = ()
     """Servers that `connect` had taken out, and that are there again."""
     backup: Path | None = None
     """Kept where the file could not be brought back as a whole."""
-
-
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What we did, so that it can be undone."""
-
-    path: str
-    written: str
-    """The hash of what we wrote."""
-    existed: bool
-    taken_out: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    """The folders that were made for the file, the innermost first."""
 
 
 def served_by_us(
@@ -74,22 +70,32 @@ def served_by_us(
     """
     path = client.file(machine)
     ours = {identity_of(it) for it in servers if it.enabled}
-    text = text_of(path, _undone(client, path, read_file(path))[0])
+    text = text_of(path, _undone(client, path, read_file(path), Records(client).read()).content)
     there = entries_of(path, text, client.section)
-    # Of two with the same name, the first one stands in that section.
-    file = ClientFile(path=path, client=client.name)
-    found = {it.name: it for it in reversed(servers_in(file, text))}
     configs = {
         name: read_found(it)
-        for name, it in found.items()
+        for name, it in _found(client, path, text).items()
         if name in there and not is_pegboard(name, it.entry)
     }
     return tuple(
         name
         for name in there
-        if isinstance(config := configs.get(name), ServerConfig)
+        if name != OUR_NAME
+        and isinstance(config := configs.get(name), ServerConfig)
         and same_among(identity_of(config), ours) is not None
     )
+
+
+def has_other_entry(client: Client, machine: Machine) -> bool:
+    """Tell whether somebody else's server stands under our name in the file of a client.
+
+    Raises:
+        ConfigError: when the client's file cannot be read.
+    """
+    path = client.file(machine)
+    text = text_of(path, read_file(path))
+    there = OUR_NAME in entries_of(path, text, client.section)
+    return there and not _is_ours(client, path, text, Records(client).read())
 
 
 def connect(
@@ -101,44 +107,48 @@ def connect(
 ) -> Connected:
     """Write an entry for Pegboard into the file of a client, with a backup of what was there.
 
-    Connecting once more begins again with the file as it was at first.
+    Connecting once more begins again with the file as it was at first. What stands under our name
+    is replaced, whatever it is; `disconnect` brings it back.
 
     Raises:
         ConfigError: when the file cannot be read or written. Nothing was changed then.
     """
-    path = client.file(machine)
-    now = read_file(path)
-    record = _record(client)
+    path, records = client.file(machine), Records(client)
+    now, record = read_file(path), records.read()
     if record is not None and record.path != str(path):
         raise ConfigError(
             f"Pegboard is in another file of {client.title}: {record.path}. Run "
             f"`pegboard disconnect {client.name}` first."
         )
-    before = now if record is None else _undone(client, path, now)[0]
-    text = text_of(path, before)
+    before = now if record is None else _undone(client, path, now, record).content
     taken_out = tuple(take_out)
+    text = text_of(path, before)
     for name in taken_out:
         text = without_entry(path, text, (*client.section, name))
     text = with_entry(path, text, (*client.section, OUR_NAME), entry)
     written = text.encode()
-    done = _Record(
+    # First of all what to go back to: wherever we are interrupted then, nothing is lost.
+    kept, new = records.backup(record), None
+    if before is not None and (kept is None or read_file(kept) != before):
+        kept = new = records.keep(before)
+    done = Record(
         path=str(path),
-        written=_hash(written),
-        existed=before is not None,
+        written=(_hash(written),),
+        entry=entry,
+        backup=None if before is None or kept is None else kept.name,
         taken_out=taken_out,
         folders=(*_missing_folders(path), *(() if record is None else record.folders)),
     )
-    # First of all the backup: whatever happens then, nothing is lost.
-    backup = _backup_file(client)
-    _write_private(backup, before or b"")
-    write_file(path, written, instead_of=now)
-    _write_private(_record_file(client), msgspec.json.encode(done))
-    return Connected(
-        client=client.name,
-        path=path,
-        backup=None if before is None else backup,
-        taken_out=taken_out,
-    )
+    try:
+        records.write(done if record is None else _both(done, record, before, now))
+        write_file(path, written, instead_of=now)
+    except ConfigError:
+        records.write(record)
+        if new is not None:
+            new.unlink(missing_ok=True)
+        raise
+    records.write(done)
+    return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 
 def disconnect(client: Client, machine: Machine) -> Disconnected | None:
@@ -147,55 +157,92 @@ def disconnect(client: Client, machine: Machine) -> Disconnected | None:
     Raises:
         ConfigError: when the file cannot be read or written.
     """
-    record = _record(client)
+    records = Records(client)
+    try:
+        record = records.read()
+    except ConfigError:
+        # Damaged: then our entry is found in the file itself, and the rest by a person.
+        record = None
+        is_damaged = True
+    else:
+        is_damaged = False
     path = client.file(machine) if record is None else Path(record.path)
     now = read_file(path)
-    is_identical = record is not None and now is not None and _hash(now) == record.written
-    before, put_back = _undone(client, path, now)
-    if before == now and not is_identical:
-        _record_file(client).unlink(missing_ok=True)
+    before, put_back, is_identical = _undone(client, path, now, record)
+    backup = records.latest_backup() if is_damaged else records.backup(record)
+    is_lost = now is None and backup is not None and not is_identical
+    if before == now and not is_identical and not is_lost and not is_damaged:
+        records.write(None)
         return None
     if before is None:
         # Of a link that led nowhere, the link is what was there.
         Path(os.path.realpath(path)).unlink(missing_ok=True)
         _remove_empty(() if record is None else record.folders)
-    else:
+    elif before != now:
         write_file(path, before, instead_of=now)
-    backup = _backup_file(client)
-    if is_identical:
+    records.write(None)
+    if is_identical and backup is not None:
         backup.unlink(missing_ok=True)
-    _record_file(client).unlink(missing_ok=True)
+        backup = None
     return Disconnected(
         client=client.name,
         path=path,
         is_identical=is_identical,
         put_back=put_back,
-        backup=backup if backup.is_file() else None,
+        backup=backup,
     )
 
 
-def _undone(client: Client, path: Path, now: bytes | None) -> tuple[bytes | None, tuple[str, ...]]:
-    """Return the file without what we did to it, and the servers that are back by name."""
-    record = _record(client)
+class _Undone(NamedTuple):
+    content: bytes | None
+    """The file without what we did to it."""
+    put_back: tuple[str, ...] = ()
+    is_identical: bool = False
+
+
+def _undone(client: Client, path: Path, now: bytes | None, record: Record | None) -> _Undone:
     if record is not None and record.path != str(path):
         record = None
     if now is None:
-        return None, ()
-    backup = read_file(_backup_file(client)) or b""
-    if record is not None and _hash(now) == record.written:
-        return (backup if record.existed else None), record.taken_out
+        return _Undone(None)
+    kept = Records(client).backup(record)
+    backup = None if kept is None else read_file(kept)
+    is_ours = record is not None and _hash(now) in record.written
+    if record is not None and is_ours and (record.backup is None or backup is not None):
+        return _Undone(backup, record.taken_out, is_identical=True)
     text = text_of(path, now)
+    if _is_ours(client, path, text, record):
+        text = without_entry(path, text, (*client.section, OUR_NAME))
     there = entries_of(path, text, client.section)
-    if OUR_NAME not in there:
-        return now, ()
-    text = without_entry(path, text, (*client.section, OUR_NAME))
-    put_back: list[str] = []
     old = {} if record is None else entries_of(path, text_of(path, backup), client.section)
-    for name in () if record is None else record.taken_out:
-        if name in old and name not in there:
-            text = with_entry(path, text, (*client.section, name), old[name])
-            put_back.append(name)
-    return text.encode(), tuple(put_back)
+    missing = () if record is None else (*record.taken_out, OUR_NAME)
+    put_back = tuple(name for name in missing if name in old and name not in there)
+    for name in put_back:
+        text = with_entry(path, text, (*client.section, name), old[name])
+    return _Undone(text.encode(), put_back)
+
+
+def _both(done: Record, record: Record, before: bytes | None, now: bytes | None) -> Record:
+    """Return a record that holds for what is about to be written, and for what is there now."""
+    taken_out = tuple(dict.fromkeys((*done.taken_out, *record.taken_out)))
+    written = done.written if now is None or now == before else (*done.written, _hash(now))
+    return msgspec.structs.replace(done, written=written, taken_out=taken_out)
+
+
+def _is_ours(client: Client, path: Path, text: str, record: Record | None) -> bool:
+    """Tell whether what stands under our name is Pegboard."""
+    entry = entries_of(path, text, client.section).get(OUR_NAME)
+    if entry is None:
+        return False
+    found = _found(client, path, text).get(OUR_NAME)
+    is_written_by_us = record is not None and entry == record.entry
+    return is_written_by_us or (found is not None and is_pegboard(OUR_NAME, found.entry))
+
+
+def _found(client: Client, path: Path, text: str) -> Mapping[str, FoundServer]:
+    # Of two with the same name, the first one stands in the section of the client.
+    file = ClientFile(path=path, client=client.name)
+    return {it.name: it for it in reversed(servers_in(file, text))}
 
 
 def _missing_folders(path: Path) -> tuple[str, ...]:
@@ -213,31 +260,3 @@ def _remove_empty(folders: Iterable[str]) -> None:
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _folder() -> Path:
-    return user_state_path("pegboard", appauthor=False) / "clients"
-
-
-def _record_file(client: Client) -> Path:
-    return _folder() / f"{client.name}.json"
-
-
-def _backup_file(client: Client) -> Path:
-    return _folder() / f"{client.name}.backup"
-
-
-def _record(client: Client) -> _Record | None:
-    content = read_file(_record_file(client))
-    try:
-        return None if content is None else msgspec.json.decode(content, type=_Record)
-    except msgspec.MsgspecError:
-        # Damaged: then our entry is found in the file itself.
-        return None
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    write_file(path, content, instead_of=read_file(path))
-    if os.name == "posix":
-        path.parent.chmod(0o700)
-        path.chmod(0o600)

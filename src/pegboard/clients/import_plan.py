@@ -89,7 +89,9 @@ class _Board:
 
     def place(self, server: FoundServer, on_conflict: OnConflict) -> PlannedServer:
         plan = self.planner(server)
-        if is_pegboard(server.name, server.entry):
+        # An address of that name may be this very gateway, which would serve itself.
+        is_address = "command" not in (server.entry or {})
+        if is_pegboard(server.name, server.entry) or (server.name == "pegboard" and is_address):
             return plan(status="pegboard")
         config = read_found(server)
         if isinstance(config, str):

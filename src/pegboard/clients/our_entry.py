@@ -14,6 +14,7 @@ __all__ = ["is_pegboard", "map_texts", "our_entry"]
 _FIELDS: dict[type[msgspec.Struct], set[str]] = {
     kind: {it.name for it in msgspec.structs.fields(kind)} for kind in (ServerEntry, OAuthEntry)
 }
+_ON_THIS_MACHINE = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])([:/]|$)", re.IGNORECASE)
 _WORKSPACE = re.compile(r"\$\$\{|\$\{(workspaceFolder(?:Basename)?)\}")
 
 
@@ -43,10 +44,14 @@ def our_entry(entry: Mapping[str, Any], *, folder: Path, project: Path | None) -
 
 
 def is_pegboard(name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Tell whether an entry is Pegboard itself, as `connect` writes it or a person might."""
-    if name == "pegboard":
-        return True
-    words = [(entry or {}).get("command"), *((entry or {}).get("args") or ())]
+    """Tell whether an entry is Pegboard itself, as `connect` writes it or a person might.
+
+    An address says nothing by itself: it is one of ours if it is on this machine and called so.
+    """
+    found = entry or {}
+    if name == "pegboard" and "command" not in found:
+        return _ON_THIS_MACHINE.match(str(found.get("url", ""))) is not None
+    words = [found.get("command"), *(found.get("args") or ())]
     stems = [re.split(r"[/\\]", it)[-1].removesuffix(".exe") for it in words if isinstance(it, str)]
     programs = [index for index, it in enumerate(stems) if it in ("pegboard", "pegboard.cli.main")]
     return bool(programs) and "serve" in stems[programs[0] :]

@@ -4,19 +4,29 @@ import importlib
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from platformdirs import user_data_path
 
 from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError
 
-__all__ = ["Keep", "KeptSecret", "keep_secret", "read_keyring", "read_secret_file"]
+__all__ = [
+    "LARGEST_SECRET",
+    "Keep",
+    "KeptSecret",
+    "KeptTogether",
+    "keep_secret",
+    "read_keyring",
+    "read_secret_file",
+]
 
 SERVICE = "pegboard"
 _PREFIX = "secret:"
-_LARGEST = 65_536
+LARGEST_SECRET = 65_536
+"""Bytes: what is longer is no secret that somebody chose, and stays where it is."""
 # Backends below that keep nothing, or keep it in plain text.
 _LEAST_PRIORITY = 1
 
@@ -31,6 +41,7 @@ class KeptSecret(NamedTuple):
 
 Keep = Callable[[str, str], KeptSecret]
 """Takes a name and a secret, and keeps it: `keep_secret` does."""
+_KeptAndUndo = tuple[KeptSecret, Callable[[], object] | None]
 
 
 def keep_secret(name: str, value: str) -> KeptSecret:
@@ -39,8 +50,46 @@ def keep_secret(name: str, value: str) -> KeptSecret:
     A name that is taken by another secret gets a number.
 
     Raises:
-        ConfigError: when neither is possible.
+        ConfigError: when neither is possible, or it is too long.
     """
+    return _keep(name, value)[0]
+
+
+class KeptTogether:
+    """Keeps secrets as `keep_secret` does, and takes them back if what refers to them fails.
+
+    Used as ``with KeptTogether() as keep:`` around whatever writes the references down.
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], object]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for undo in self._undo:
+                # Each backend has errors of its own, and this one must not hide the first.
+                with suppress(Exception):
+                    undo()
+
+    def __call__(self, name: str, value: str) -> KeptSecret:
+        """Keep a secret.
+
+        Raises:
+            ConfigError: when that is not possible, or it is too long.
+        """
+        kept, undo = _keep(name, value)
+        if undo is not None:
+            self._undo.append(undo)
+        return kept
+
+
+def _keep(name: str, value: str) -> _KeptAndUndo:
+    """Keep a secret, and return how to undo that, unless it was there before."""
+    if len(value.encode("utf-8", "surrogatepass")) >= LARGEST_SECRET:
+        raise ConfigError("A secret is too long to be kept outside of the file (64 KiB).")
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-") or "secret"
     keyring = _working_keyring()
     if keyring is not None:
@@ -80,10 +129,10 @@ def read_secret_file(path: Path) -> str | None:
     if content is None:
         return None
     try:
-        text = content[: _LARGEST + 1].decode("utf-8-sig")
+        text = content[: LARGEST_SECRET + 1].decode("utf-8-sig")
     except UnicodeDecodeError:
         text = None
-    if text is None or len(content) > _LARGEST:
+    if text is None or len(content) > LARGEST_SECRET:
         raise ConfigError("The file of a secret is short UTF-8 text.", path=str(path))
     return re.sub(r"\r?\n\Z", "", text)
 
@@ -97,17 +146,21 @@ def _working_keyring() -> Any:
     return keyring if works else None
 
 
-def _kept_in_keyring(keyring: Any, name: str, value: str) -> KeptSecret | None:
+def _kept_in_keyring(keyring: Any, name: str, value: str) -> _KeptAndUndo | None:
     try:
         free = _free_name(name, value, lambda it: keyring.get_password(SERVICE, _PREFIX + it))
+        is_new = keyring.get_password(SERVICE, _PREFIX + free) is None
         keyring.set_password(SERVICE, _PREFIX + free, value)
         is_kept = keyring.get_password(SERVICE, _PREFIX + free) == value
     except Exception:  # noqa: BLE001 - locked, refused or broken: then there is the file
         return None
-    return KeptSecret("keyring", f"${{keyring:{free}}}") if is_kept else None
+    if not is_kept:
+        return None
+    kept = KeptSecret("keyring", f"${{keyring:{free}}}")
+    return kept, (lambda: keyring.delete_password(SERVICE, _PREFIX + free)) if is_new else None
 
 
-def _kept_in_file(name: str, value: str) -> KeptSecret:
+def _kept_in_file(name: str, value: str) -> _KeptAndUndo:
     folder = user_data_path(SERVICE, appauthor=False) / "secrets"
     free = _free_name(name, value, lambda it: read_secret_file(folder / it))
     path = folder / free
@@ -117,7 +170,9 @@ def _kept_in_file(name: str, value: str) -> KeptSecret:
     if os.name == "posix":
         folder.chmod(0o700)
         path.chmod(0o600)
-    return KeptSecret("file", f"${{file:{_from_home(path)}}}")
+    return KeptSecret(
+        "file", f"${{file:{_from_home(path)}}}"
+    ), path.unlink if before is None else None
 
 
 def _free_name(name: str, value: str, there: Callable[[str], str | None]) -> str:

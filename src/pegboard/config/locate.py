@@ -146,4 +146,7 @@ def _refusal(given: Path, origin: Origin, *, path: Path, fault: str) -> ConfigEr
             "parsed, as a dict."
         )
     by = f", which {VARIABLE} names," if origin == VARIABLE else ""
-    return ConfigError(f"The configuration file{by} {fault}.", path=str(path))
+    is_missing = fault == ABSENT
+    return ConfigError(
+        f"The configuration file{by} {fault}.", path=str(path), is_missing=is_missing
+    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from pegboard.config.kept_secrets import Keep, KeptSecret
+from pegboard.config.kept_secrets import LARGEST_SECRET, Keep, KeptSecret
 from pegboard.config.paths import FieldPath, shown_path
 from pegboard.config.plain_secrets import PlainSecret, plain_secrets
 from pegboard.config.secret_words import is_secret, secrets_in
@@ -22,7 +22,7 @@ class Moved(NamedTuple):
     kept: dict[str, KeptSecret]
     """By the path of the field, as people read it."""
     left: tuple[str, ...]
-    """Fields whose secret stands beside a variable, so that a person has to move it."""
+    """Fields whose secret stands beside a variable or is too long, so that it stays there."""
 
 
 def move_secrets(server: str, entry: Mapping[str, Any], keep: Keep) -> Moved:
@@ -69,7 +69,8 @@ def _split(server: str, entry: dict[str, Any], found: PlainSecret) -> tuple[str,
 
 def _can_be_kept(text: str) -> bool:
     # Half of a surrogate pair can be written to no file.
-    return not any("\ud800" <= it <= "\udfff" for it in text)
+    is_text = not any("\ud800" <= it <= "\udfff" for it in text)
+    return is_text and len(text.encode()) < LARGEST_SECRET
 
 
 def _copied(value: object) -> object:

@@ -38,10 +38,10 @@ def unreadable(error: ConfigError) -> Finding:
     """Return that the file as a whole cannot be used."""
     place = ":".join(str(it) for it in (error.path, error.line, error.column) if it is not None)
     remedy = "Correct the file; `pegboard config check` looks again."
-    if "does not exist" in error.problem:
+    if error.is_missing:
         remedy = "Check the path; `pegboard config path` says where files are looked for."
     what, remedy = _in_two(error.problem, remedy)
-    finding = found("config_unreadable", what, remedy)
+    finding = found("no_configuration" if error.is_missing else "config_unreadable", what, remedy)
     return msgspec.structs.replace(finding, place=place or None)
 
 

@@ -72,10 +72,10 @@ async def diagnose(
         *await anyio.to_thread.run_sync(look_at_file, loaded),
         *found_,
     ]
-    if not loaded.servers and not loaded.problems:
+    if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
         found_.insert(0, _nothing(loaded.path))
     rounds = _Rounds(limits or Limits(), on_checkup, on_login=on_login)
-    checkups = await rounds.make(chosen)
+    checkups = (*await rounds.make(chosen), *_unusable(loaded, names))
     found_ += await _in_thread(rounds.findings)
     path = None if loaded.path is None else str(loaded.path)
     return Report(config=path, servers=checkups, findings=tuple(found_))
@@ -197,14 +197,29 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> list[ServerConfig]:
     by_name = {config.name: config for config in loaded.servers}
-    # What the file has, but nobody can use, is told among what is wrong with the file.
-    broken = {problem.server for problem in loaded.problems}
+    known = [*by_name, *_broken(loaded)]
     for name in names:
-        if name not in by_name and name not in broken:
-            raise ServerNotFoundError(name, known=list(by_name))
+        if name not in known:
+            raise ServerNotFoundError(name, known=known)
     if not names:
         return list(loaded.servers)
     return [by_name[name] for name in dict.fromkeys(names) if name in by_name]
+
+
+def _broken(loaded: LoadedConfig) -> list[str]:
+    """Return the entries that the file has, but nobody can use."""
+    usable = {config.name for config in loaded.servers}
+    named = dict.fromkeys(it.server for it in loaded.problems if it.server is not None)
+    return [name for name in named if name not in usable]
+
+
+def _unusable(loaded: LoadedConfig, names: Sequence[str]) -> list[Checkup]:
+    # Why they are is told among what is wrong with the file.
+    return [
+        Checkup(server=name, stage="unusable", transport="", target="")
+        for name in _broken(loaded)
+        if not names or name in names
+    ]
 
 
 def _redacted(finding: Finding, config: ServerConfig) -> Finding:

@@ -8,8 +8,8 @@ from pegboard.doctor.finding import Finding
 
 __all__ = ["Checkup", "Report", "Stage"]
 
-Stage = Literal["waiting", "starting", "listing", "well", "ill", "disabled"]
-"""How far the look at a server has come."""
+Stage = Literal["waiting", "starting", "listing", "well", "ill", "disabled", "unusable"]
+"""How far the look at a server has come; of one whose entry is unusable there is none."""
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
         said = _said(config, store)
         failed = None if failures is None else failures.get(config)
         is_known = said is not None and config.enabled
+        # A gateway may have started it since, which is remembered, but not when.
+        is_current = failed is not None and (said is None or failed.is_fresh)
         found.append(
             Standing(
                 server=config.name,
@@ -68,7 +70,7 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
                 server_version=_text(said, "server_version"),
                 tools=tools[config.name] if is_known else None,
                 tokens=tokens[config.name] if is_known else None,
-                last_error=None if failed is None else failed.error,
+                last_error=failed.error if failed and is_current else None,
             )
         )
     return found

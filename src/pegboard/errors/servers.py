@@ -20,7 +20,7 @@ __all__ = [
 
 
 class ConfigError(PegboardError, ValueError):
-    """A configuration file, or one entry of it, cannot be used."""
+    """A configuration file, or one entry of it, cannot be used; ``is_missing``: there is none."""
 
     code: ClassVar[str] = "config"
 
@@ -31,6 +31,7 @@ class ConfigError(PegboardError, ValueError):
         path: str | None = None,
         line: int | None = None,
         column: int | None = None,
+        is_missing: bool = False,
     ) -> None:
         place = ":".join(str(part) for part in (path, line, column) if part is not None)
         super().__init__(f"{place}: {problem}" if place else problem)
@@ -38,6 +39,7 @@ class ConfigError(PegboardError, ValueError):
         self.path = path
         self.line = line
         self.column = column
+        self.is_missing = is_missing
 
 
 class ServerNotFoundError(PegboardError, KeyError, ValueError):

@@ -217,7 +217,12 @@ class _InStore:
 
     def last(self, limit: int) -> list[AuditRecord]:
         newest_first = sorted(self._values.items().items(), reverse=True)[:limit]
-        return [msgspec.convert(it.value, AuditRecord) for _, it in newest_first]
+        found: list[AuditRecord] = []
+        for _, it in newest_first:
+            # What somebody else left there, or damaged, is no act.
+            with suppress(msgspec.ValidationError):
+                found.append(msgspec.convert(it.value, AuditRecord))
+        return found
 
     def _prune(self) -> None:
         with self._store.elected("prune-audit") as mine:

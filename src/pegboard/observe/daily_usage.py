@@ -10,7 +10,7 @@ from pegboard.errors import RevisionConflictError, StorageError
 from pegboard.model import freeze
 from pegboard.storage import KeyValues, Store, StoredValue
 
-__all__ = ["DAILY_USAGE", "DailyTotals", "DailyUsage"]
+__all__ = ["DAILY_USAGE", "DailyTotals", "DailyUsage", "check_day"]
 
 DAILY_USAGE = "daily-usage"
 """The namespace of a store in which the totals are kept, one value per day."""
@@ -74,6 +74,16 @@ class _Day(msgspec.Struct):
 
     def add(self, call: _Call) -> None:
         self.tools.setdefault(call.tool, _Total()).add(call)
+
+
+def check_day(name: str, value: object) -> None:
+    """Refuse what is kept under the name of a day and is none.
+
+    Raises:
+        ValueError: then.
+    """
+    date.fromisoformat(name)
+    msgspec.convert(value, _Day)
 
 
 class DailyTotals:

@@ -39,7 +39,8 @@ def usage_report(
 ) -> list[ToolUsage]:
     """Return the tools that were called on the last days (UTC, today included), most used first.
 
-    What a `History` keeps in the store counts, and what the audit of a gateway says.
+    What a `History` keeps in the store counts, and what the audit of a gateway says. Of a tool that
+    neither knows, but the store says was used on these days, all calls ever are taken for theirs.
 
     Args:
         store: the tenant's.
@@ -63,7 +64,10 @@ def usage_report(
     for it in audit:
         if it.action == "tools/call" and it.at >= since and _is_of(it, store.tenant):
             found.setdefault(it.target, _Total()).note(it)
-    ever = store.usage(found)
+    ever = store.usage()
+    for name, used in ever.items():
+        if name not in found and used.last_used is not None and used.last_used.timestamp() >= since:
+            found[name] = _Total(used.use_frequency)
     report = [
         ToolUsage(
             tool=name,
@@ -81,8 +85,8 @@ def usage_report(
 
 
 class _Total:
-    def __init__(self) -> None:
-        self.calls = 0
+    def __init__(self, calls: int = 0) -> None:
+        self.calls = calls
         self.failures: dict[str, int] = {}
         self.seconds = 0.0
         self.measured = 0

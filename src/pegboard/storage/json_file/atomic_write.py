@@ -42,8 +42,8 @@ class NewFile:
             self.discard()
             raise
 
-    def write(self, pieces: Iterable[bytes]) -> None:
-        """Write everything, and wait until it is on the disk.
+    def write(self, pieces: Iterable[bytes], *, keeps_mode: bool = True) -> None:
+        """Write everything, and wait until it is on the disk; mode and owner stay what they were.
 
         Raises:
             OSError: when that is not possible.
@@ -51,9 +51,10 @@ class NewFile:
         mode = 0o600
         with suppress(FileNotFoundError):
             # Somebody may have made it readable for others on purpose, or given it to them.
-            old = self._target.stat()
-            mode = old.st_mode & 0o777
-            self._give_to(old)
+            old = self._target.stat() if keeps_mode else None
+            if old is not None:
+                mode = old.st_mode & 0o777
+                self._give_to(old)
         self._temporary.chmod(mode)
         for piece in pieces:
             write_all(self._handle, piece)
@@ -88,15 +89,18 @@ class NewFile:
             os.close(handle)
 
 
-def replace_file(path: Path, pieces: Iterable[bytes]) -> None:
+def replace_file(path: Path, pieces: Iterable[bytes], *, keeps_mode: bool = True) -> None:
     """Put new content under a path; `sync_folder` makes it last.
+
+    Who could read the old content can read the new one, unless ``keeps_mode`` is false: then only
+    whoever writes it can.
 
     Raises:
         OSError: when that is not possible; then the old content is still there.
     """
     new = NewFile(path)
     try:
-        new.write(pieces)
+        new.write(pieces, keeps_mode=keeps_mode)
         new.put_in_place()
     finally:
         new.discard()

@@ -1,0 +1,103 @@
+"""What we do to the files of clients, written down beforehand, and the files as they were."""
+
+import os
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from platformdirs import user_state_path
+
+from pegboard.clients.client import Client
+from pegboard.config.write_file import read_file, write_file
+from pegboard.errors import ConfigError
+
+__all__ = ["Record", "Records"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What we did, so that it can be undone."""
+
+    path: str
+    written: tuple[str, ...]
+    """The hashes of what we wrote; all of it came from what is in the backup."""
+    entry: dict[str, Any]
+    """Ours, as it stands in the file."""
+    backup: str | None
+    """The name of the file as it was; ``None`` if there was none."""
+    taken_out: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """The folders that were made for the file, the innermost first."""
+
+
+class Records:
+    """The record and the backups of one client, readable by their owner only."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._folder = user_state_path("pegboard", appauthor=False) / "clients"
+        self._file = self._folder / f"{client.name}.json"
+
+    def read(self) -> Record | None:
+        """Return what is written down, if something is.
+
+        Raises:
+            ConfigError: when it is damaged.
+        """
+        content = read_file(self._file)
+        try:
+            return None if content is None else msgspec.json.decode(content, type=Record)
+        except msgspec.MsgspecError:
+            pass
+        raise ConfigError(
+            f"What Pegboard wrote down about {self._client.title} is damaged: {self._file}. Run "
+            f"`pegboard disconnect {self._client.name}` first."
+        )
+
+    def write(self, record: Record | None) -> None:
+        """Write it down, or forget it.
+
+        Raises:
+            ConfigError: when that is not possible.
+        """
+        if record is None:
+            self._file.unlink(missing_ok=True)
+        else:
+            self._write(self._file, msgspec.json.encode(record))
+
+    def keep(self, content: bytes) -> Path:
+        """Write a backup under a name that no other one has, and return it.
+
+        Raises:
+            ConfigError: when that is not possible.
+        """
+        path = next(it for it in map(self._numbered, count(1)) if not it.exists())
+        self._write(path, content)
+        return path
+
+    def backup(self, record: Record | None) -> Path | None:
+        """Return the file as it was, if it is still there."""
+        if record is None or record.backup is None:
+            return None
+        path = self._folder / Path(record.backup).name
+        return path if path.is_file() else None
+
+    def latest_backup(self) -> Path | None:
+        """Return the last backup that was made, whatever it belonged to."""
+        found = [it for it in self._folder.glob(f"{self._client.name}.*") if it.suffix == ".backup"]
+        return max(found, key=lambda it: it.stat().st_mtime_ns, default=None)
+
+    def _numbered(self, number: int) -> Path:
+        return self._folder / f"{self._client.name}{f'.{number}' if number > 1 else ''}.backup"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        write_file(path, content, instead_of=read_file(path))
+        if os.name == "posix":
+            self._folder.chmod(0o700)
+            path.chmod(0o600)
+            # The name has to last, too, before anything is done that it is needed for.
+            handle = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
