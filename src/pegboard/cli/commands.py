@@ -10,8 +10,8 @@ class Command:
     __slots__ = ("module", "summary")
 
     def __init__(self, module: str, summary: str) -> None:
-        self.module = module
-        self.summary = summary
+        self.module: str = module
+        self.summary: str = summary
 
 
 HEADINGS: dict[str, dict[str, Command]] = {

@@ -5,7 +5,7 @@ Names are imported when they are first used: what is remembered can be told with
 
 from typing import TYPE_CHECKING
 
-from pegboard.lazy_names import lazy_names
+from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.doctor.codes import CODES, Code, Severity
@@ -45,4 +45,6 @@ _HOMES = {
     "remembered_standing": "standing",
 }
 
+__getattr__: Lookup
+__dir__: Listing
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

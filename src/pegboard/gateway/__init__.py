@@ -6,7 +6,7 @@ only those are there at once.
 
 from typing import TYPE_CHECKING
 
-from pegboard.lazy_names import lazy_names
+from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError, Surface
@@ -40,4 +40,6 @@ _HOMES = {
     "Surface": "exchange",
 }
 
+__getattr__: Lookup
+__dir__: Listing
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

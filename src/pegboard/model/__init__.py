@@ -6,7 +6,7 @@ arguments, and commands are to be there at once.
 
 from typing import TYPE_CHECKING
 
-from pegboard.lazy_names import lazy_names
+from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.model.call import Step, Tally, ToolCall
@@ -109,4 +109,6 @@ _HOMES = {
     "truncate_text": "truncation",
 }
 
+__getattr__: Lookup
+__dir__: Listing
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

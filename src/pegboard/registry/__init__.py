@@ -6,7 +6,7 @@ without what makes tools of functions.
 
 from typing import TYPE_CHECKING
 
-from pegboard.lazy_names import lazy_names
+from pegboard.lazy_names import Listing, Lookup, lazy_names
 from pegboard.model.naming import OnConflict
 
 if TYPE_CHECKING:
@@ -44,4 +44,6 @@ _HOMES = {
     "tool": "functions",
 }
 
+__getattr__: Lookup
+__dir__: Listing
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

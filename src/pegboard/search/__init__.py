@@ -6,7 +6,7 @@ imported at once: later, the module of its name would have taken its place.
 
 from typing import TYPE_CHECKING
 
-from pegboard.lazy_names import lazy_names
+from pegboard.lazy_names import Listing, Lookup, lazy_names
 from pegboard.search.open_searcher import methods, open_searcher
 
 if TYPE_CHECKING:
@@ -50,4 +50,6 @@ _HOMES = {
     "tokens_of": "budget",
 }
 
+__getattr__: Lookup
+__dir__: Listing
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -3,7 +3,7 @@
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from pegboard.model import CatalogChange, Tool
@@ -167,7 +167,7 @@ def _spellings(tool: Tool) -> tuple[str, ...]:
     return (whole, server + whole) if server else (whole,)
 
 
-squashed_server = lru_cache(1024)(squash)
+squashed_server: Callable[[str], str] = lru_cache(1024)(squash)
 """What all spellings of the name of a server have in common."""
 
 
