@@ -208,3 +208,20 @@ async def test_a_key_for_some_tools_is_not_told_which_other_servers_are_starting
             caller = Caller(gateway, principal=principal)
             nothing = await caller.call("search_tools", query="xyzzy")
             assert (LATE in text_of(nothing)) == is_told
+
+
+@pytest.mark.parametrize("name", ["mcp_late_sow", "mcp_late_reap"])
+async def test_nobody_is_kept_from_leaving_by_who_waits_for_a_server(name: str) -> None:
+    late, answers = LateBench(sow=echo), list[Any]()
+    async with half_up(late) as (_, gateway), anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            answers.append(await Caller(gateway).call("call_tool", name=name))
+
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert answers == []
+        with anyio.fail_after(10):
+            await gateway.drain(60)
+        (answer,) = answers
+        assert answer["isError"]

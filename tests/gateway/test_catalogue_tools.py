@@ -156,6 +156,28 @@ async def test_a_taken_name_is_refused_with_advice_that_helps() -> None:
         assert "choose another name" in text_of(other)
 
 
+async def test_who_registers_does_not_learn_which_tools_exist_for_others(tmp_path: Path) -> None:
+    made = Bench(echo=str)
+    limited = Principal(subject="w", scopes=frozenset({"register"}), servers=("alpha",))
+    async with (
+        hub(memory("secret", made), bench("alpha", x=str), storage=tmp_path / "t.json") as it,
+        Gateway(it) as gateway,
+    ):
+        caller, told = Caller(gateway, principal=limited), []
+        for name in ("mcp_secret_echo", "mcp_secret_free"):
+            mine = {"name": name, "description": "Mine.", "mcp_server": "alpha"}
+            said = [
+                text_of(await caller.call("register_tool", **mine)),
+                text_of(await caller.call("register_tool", **mine)),
+                text_of(await caller.call("unregister_tool", tool_name=name)),
+                text_of(await caller.call("unregister_tool", tool_name=name)),
+                text_of(await caller.call("register_tool", **mine)),
+            ]
+            told.append([words.replace(name, "it") for words in said])
+        assert told[0] == told[1]
+        assert text_of(await Caller(gateway).call("call_tool", name="mcp_secret_echo")) == "{}"
+
+
 @pytest.mark.covers("R-REG-37")
 async def test_only_registered_definitions_can_be_taken_back_and_only_by_those_who_may() -> None:
     registry = Registry()

@@ -9,6 +9,7 @@ from pegboard import Registry
 from pegboard.errors import HandleNotFoundError
 from pegboard.gateway import Gateway, GatewayOptions
 from pegboard.gateway.json_path import select
+from pegboard.gateway.read_result import _lines  # pyright: ignore[reportPrivateUsage]
 from pegboard.gateway.shelf import Shelf
 from pegboard.model import Image, Text, Tool, ToolResult
 from pegboard.model.principal import Principal
@@ -273,3 +274,65 @@ async def test_in_long_lines_nothing_is_missed_between_two_pieces() -> None:
             found = await pages_of(caller, handle, grep=words)
             assert found == f"1: {line}"
         assert await pages_of(caller, handle, grep="needlethread") == ""
+
+
+async def test_whole_numbers_may_be_written_with_a_point() -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
+        page = await caller.call("read_result", handle=handle, offset=5000.0)
+        assert page["content"][0]["text"] == LONG[5000:10_000]
+        assert "offset=10000 goes on" in text_of(page)
+        found = await caller.call("search_tools", query="big", limit=3.0)
+        assert "mcp_calc_big" in text_of(found)
+        listed = await caller.call("list_tools_by_category", category="calc", limit=1.0)
+        assert "mcp_calc_big" in text_of(listed)
+        assert (await caller.call("read_result", handle=handle, offset=0.5))["isError"]
+
+
+async def test_json_of_too_many_values_is_read_by_place_or_by_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.gateway.read_result._MOST_VALUES", 1000)
+    registry = Registry()
+
+    @registry.register
+    async def rows() -> ToolResult:  # pyright: ignore[reportUnusedFunction]
+        return ToolResult(content=(Text(text="done"),), structured_content=ROWS)
+
+    calc = bench("calc", text=lambda _: json.dumps(ROWS))
+    async with hub(calc, registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="rows"))
+        refused = text_of(await caller.call("read_result", handle=handle, path="rows[0]"))
+        assert 'more than 1000 values; read it with path="$" by offset or grep' in refused
+        assert json.loads(await pages_of(caller, handle, path="$")) == ROWS
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_text"))
+        refused = text_of(await caller.call("read_result", handle=handle, path="$"))
+        assert "more than 1000 values; read it by offset or grep" in refused
+        assert json.loads(await pages_of(caller, handle)) == ROWS
+
+
+async def test_a_search_looks_no_further_than_its_page() -> None:
+    async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
+        page = await caller.call("read_result", handle=handle, grep="line")
+        assert page["content"][1]["text"] == "[Characters 0 to 5000; offset=5000 goes on.]"
+        hits = [f"{number}: {line}" for number, line in enumerate(LONG.splitlines(), 1)]
+        assert await pages_of(caller, handle, grep="line") == "\n".join(hits)
+
+
+@given(text=st.text(st.sampled_from("ab\n\r\x0b\u2028 "), max_size=30))
+def test_lines_are_given_one_by_one_and_are_those_of_the_text(text: str) -> None:
+    assert list(_lines(text)) == text.splitlines()
+
+
+def test_of_embedded_resources_it_stays_known_which_they_are() -> None:
+    shelf = shelf_of(most=100_000)
+    resource = {"uri": "file:///a.md", "mimeType": "text/markdown", "text": "a" * 100}
+    blocks = [{"type": "resource", "resource": resource}, {"type": "text", "text": "b" * 100}]
+    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=50)
+    assert text_of(result).startswith("[Resource file:///a.md text/markdown]\naaa")
+    kept = shelf.find(handle_in(result), owner="o").text().splitlines()
+    assert kept == ["[Resource file:///a.md text/markdown]", "a" * 100, "b" * 100]

@@ -89,22 +89,63 @@ async def test_a_tenant_is_opened_once_however_many_ask_at_once() -> None:
 async def test_idle_tenants_make_room_and_busy_ones_stay() -> None:
     opened: list[Hub] = []
     options = GatewayOptions(open_tenants=2)
-    async with hub() as it, Gateway(it, options, open_tenant=others(opened)) as gateway:
-        stays = Caller(gateway, "legacy", principal=of("t1"))
-        gateway.connected(stays.client, stays.wire)
-        await stays.names()
+    async with (
+        hub() as it,
+        Gateway(it, options, open_tenant=others(opened)) as gateway,
+        anyio.create_task_group() as group,
+    ):
+
+        async def listen(caller: Caller) -> None:
+            await caller.send("subscriptions/listen", notifications={})
+
+        stays = Caller(gateway, principal=of("t1"))
+        group.start_soon(listen, stays)
+        await stays.wire.next("notifications/subscriptions/acknowledged")
         for name in ("t2", "t3", "t4"):
             await Caller(gateway, principal=of(name)).names()
         closed = [await _is_closed(hub) for hub in opened]
         assert closed == [False, True, True, False]
-        leaves = Caller(gateway, "legacy", principal=of("t4"), session="s2")
-        gateway.connected(leaves.client, leaves.wire)
-        await anyio.wait_all_tasks_blocked()
-        with pytest.raises(RpcError):
+        asks = Caller(gateway, principal=of("t4"), elicitation={})
+        asked = await asks.call("call_tool", name="mcp_desk_ask")
+        with pytest.raises(RpcError, match="busy"):
             await Caller(gateway, principal=of("t5")).names()
-        gateway.disconnected("s2")
-        await anyio.wait_all_tasks_blocked()
+        await asks.send(
+            "tools/call",
+            name="call_tool",
+            arguments={"name": "mcp_desk_ask"},
+            requestState=asked["requestState"],
+            inputResponses={key: {"action": "decline"} for key in asked["inputRequests"]},
+        )
         await Caller(gateway, principal=of("t5")).names()
+        group.cancel_scope.cancel()
+
+
+async def test_a_session_that_waits_for_nothing_gives_way_and_hears_of_changes_again() -> None:
+    opened: list[Hub] = []
+    options = GatewayOptions(open_tenants=1)
+    async with hub() as it, Gateway(it, options, open_tenant=others(opened)) as gateway:
+        session = Caller(gateway, "legacy", face=FULL, principal=of("t1"))
+        gateway.connected(session.client, session.wire)
+        await anyio.wait_all_tasks_blocked()
+        await Caller(gateway, principal=of("t2")).names()
+        assert await _is_closed(opened[0])
+        await session.names()
+        session.wire.sent.clear()
+        search = Caller(gateway, principal=of("t1"))
+        await search.call("register_tool", name="mine", description="Mine.")
+        await session.wire.next("notifications/tools/list_changed")
+
+
+async def test_whoever_has_results_to_read_goes_last_and_else_whoever_was_here_first() -> None:
+    opened: list[Hub] = []
+    options = GatewayOptions(open_tenants=3)
+    async with hub() as it, Gateway(it, options, open_tenant=others(opened)) as gateway:
+        reads = Caller(gateway, principal=of("t1"))
+        handle = handle_in(await reads.call("call_tool", name="mcp_calc_big"))
+        for name in ("t2", "t3", "t2", "t4", "t5"):
+            await Caller(gateway, principal=of(name)).names()
+        assert [await _is_closed(hub) for hub in opened] == [False, True, True, False, False]
+        assert "isError" not in await reads.call("read_result", handle=handle)
 
 
 async def test_a_hub_that_cannot_be_opened_is_an_error_of_that_tenant_only(tmp_path: Path) -> None:

@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from pegboard import ConfigError, Hub, ServerState
-from pegboard.upstream import NoMemory
-from tests.upstream.late_servers import light
+from pegboard.gateway import Gateway
+from pegboard.upstream import NoMemory, UpstreamServer
+from tests.gateway.clients import Caller, text_of
+from tests.upstream.late_servers import STUCK, light
+
+
+def write(path: Path, **servers: Any) -> None:
+    path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
 
 
 def hub_with(path: Path, *names: str) -> Hub:
@@ -88,3 +95,78 @@ async def test_a_hub_that_had_no_servers_stays_without_them_quietly(tmp_path: Pa
         file.write_text("{}", "utf-8")
         await hub.reload()
         assert hub.servers == {}
+
+
+async def test_the_tools_of_a_changed_server_stay_until_the_new_one_is_up(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    async with hub_with(file, "a") as hub:
+        before, tools = await pid_of(hub, "a"), list(hub.registry)
+        write(file, a=STUCK)
+        await hub.reload(wait=False)
+        assert list(hub.registry) == tools
+        assert hub.starting == ["a"]
+        write(file, a={**light(), "deny": ["echo"]})
+        await hub.reload(wait=False)
+        assert "mcp_a_echo" not in hub.registry
+        assert await pid_of(hub, "a") != before
+        with anyio.fail_after(10):
+            await hub.started(["a"])
+        assert hub.starting == []
+
+
+async def test_the_tools_of_a_changed_server_go_when_the_new_one_fails(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    async with hub_with(file, "a") as hub:
+        write(file, a={"command": "no-such-command-anywhere"})
+        await hub.reload(wait=False)
+        with anyio.fail_after(10):
+            await hub.started(["a"])
+        assert list(hub.registry) == []
+        write(file, a={**light(), "enabled": False})
+        await hub.reload()
+        assert list(hub.registry) == []
+
+
+async def test_a_call_that_waits_for_a_server_that_is_replaced_waits_for_the_new_one(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mcp.json"
+    said: list[str] = []
+    async with hub_with(file, "a") as hub, Gateway(hub) as gateway:
+
+        async def call(name: str) -> None:
+            arguments = {"text": "hi"}
+            result = await Caller(gateway).call("call_tool", name=name, arguments=arguments)
+            said.append(text_of(result))
+
+        write(file, a=STUCK, b=STUCK)
+        await hub.reload(wait=False)
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "mcp_a_echo")
+            group.start_soon(call, "mcp_b_echo")
+            await anyio.wait_all_tasks_blocked()
+            write(file, a=light(), b=light())
+            with anyio.fail_after(20):
+                await hub.reload(wait=False)
+    assert said == ["hi", "hi"]
+
+
+async def test_a_server_that_does_not_end_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, may_end = tmp_path / "mcp.json", anyio.Event()
+    leave = UpstreamServer.leave
+
+    async def leave_late(self: UpstreamServer, reason: str) -> None:
+        await may_end.wait()
+        await leave(self, reason)
+
+    async with hub_with(file, "a") as hub:
+        monkeypatch.setattr(UpstreamServer, "leave", leave_late)
+        with anyio.fail_after(20):
+            write(file, b=light())
+            await hub.reload(wait=False)
+            await hub.started()
+            assert await pid_of(hub, "b")
+            assert list(hub.servers) == ["b"]
+        may_end.set()

@@ -90,6 +90,23 @@ async def test_speed_does_not_decide_about_names_although_nobody_waits() -> None
     await hub.close()
 
 
+async def test_for_long_nobody_waits_for_a_server_that_might_want_the_same_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.upstream.arrivals.PATIENCE", 0.01)
+    stuck = LateBench(add=echo)
+    hub = hub_of(stuck.config("stuck", prefix=""), memory("calc", Bench(add=echo), prefix=""))
+    await hub.start(wait=False)
+    with anyio.fail_after(5):
+        await hub.started(["calc"])
+    assert hub.origin("add") == ("calc", "add")
+    stuck.let.set()
+    with anyio.fail_after(5):
+        await hub.started()
+    assert hub.origin("add") == ("calc", "add")
+    await hub.close()
+
+
 async def test_a_naming_that_fails_keeps_no_server_from_starting() -> None:
     def naming(server: str, tool: str) -> str:
         raise RuntimeError

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -134,3 +135,26 @@ def test_the_owner_is_known_by_the_token_and_only_on_this_machine() -> None:
     assert not owner.sent(request("127.0.0.1", "Bearer \xe9"))
     assert not owner.sent(request("127.0.0.1"))
     assert Owner().token != owner.token
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with a name")
+def test_odd_files_are_no_announcements(state: Path) -> None:
+    here = announcement()
+    publish(here)
+    folder = state / "pegboard" / "gateways"
+    os.mkfifo(folder / "1.json", 0o600)
+    (folder / "2.json").mkdir(0o700)
+    (folder / "3.json").symlink_to("/dev/zero")
+    odd = [
+        b'{"pid": 1' + b"0" * 30,
+        msgspec.json.encode(replace(here, pid=10**18)),
+        msgspec.json.encode(here).replace(str(here.pid).encode(), b"1" + b"0" * 30),
+        msgspec.json.encode(replace(here, pid=-1)),
+        msgspec.json.encode(replace(here, address="http://127.0.0.1:99999999")),
+        msgspec.json.encode(replace(here, address="http://[::1")),
+        b"[" * 50_000,
+    ]
+    for number, content in enumerate(odd, 4):
+        (folder / f"{number}.json").write_bytes(content)
+        (folder / f"{number}.json").chmod(0o600)
+    assert list(announcements()) == [here]

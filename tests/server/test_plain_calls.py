@@ -1,6 +1,7 @@
 """Requests of the handshake era, answered by the SDK or without it: nobody can tell which."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -99,6 +100,25 @@ async def test_a_request_that_is_taken_back_is_cancelled(capabilities: dict[str,
                 await gateway.cancelled.wait()
         (error,) = messages_in(answers[0])
         assert (error["id"], error["error"]["code"]) == (5, -32800)
+
+
+@WAYS
+async def test_the_end_of_a_session_is_the_end_of_its_requests(
+    capabilities: dict[str, Any],
+) -> None:
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        headers = await open_session(client, f"{url}/mcp", capabilities)
+
+        async def hang() -> None:
+            with suppress(httpx2.HTTPError):
+                await client.post(f"{url}/mcp", json=call("hang"), headers=headers)
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hang)
+                await gateway.waiting.wait()
+                assert (await client.delete(f"{url}/mcp", headers=headers)).is_success
+                await gateway.cancelled.wait()
 
 
 async def test_two_requests_with_one_id_are_both_answered() -> None:

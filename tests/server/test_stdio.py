@@ -241,6 +241,16 @@ async def test_a_cancelled_request_is_cancelled() -> None:
             await gateway.cancelled.wait()
 
 
+@pytest.mark.parametrize("request_id", [[], {}, None, True, 1.5, [[1]]])
+async def test_what_takes_back_no_request_is_ignored(request_id: Any) -> None:
+    async with talking() as (_, peer):
+        params = {"requestId": request_id}
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        await peer.says(cancel)
+        await peer.says(modern_request("tools/call", {"name": "echo"}))
+        assert (await peer.hears())["id"] == 1
+
+
 async def test_a_mistake_of_ours_is_an_internal_error_without_details() -> None:
     async with talking() as (_, peer):
         error = (await peer.asks(modern_request("tools/call", {"name": "break"})))["error"]

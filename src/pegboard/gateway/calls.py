@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from pegboard.errors import ProtocolError, ServerNotFoundError
+from pegboard.errors import (
+    NotConnectedError,
+    PegboardError,
+    ProtocolError,
+    ServerNotFoundError,
+)
 from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.errors import failure_of, rpc_error_of
@@ -58,7 +63,7 @@ class Calls:
         tool = await self._arrivals.find(name, visit.sight)
         try:
             visit.sight.check_call(tool)
-            result = await self._run(visit, tool, arguments)
+            result = await self._run_by_whoever_has_it(visit, tool, arguments)
         except ProtocolError as error:
             if relays and error.rpc_code is not None:
                 raise rpc_error_of(error, principal) from None
@@ -69,6 +74,26 @@ class Calls:
             return result
         limit = self._limit_of(tool)
         return self._shelf.shortened(result, owner=visit.owner, tool=tool, limit=limit)
+
+    async def _run_by_whoever_has_it(
+        self, visit: Visit, tool: Tool, arguments: Any
+    ) -> dict[str, Any]:
+        """Run a tool; if its server is replaced before it could be asked, by the new one."""
+        try:
+            return await self._run(visit, tool, arguments)
+        except NotConnectedError as error:
+            heir = None if error.sent else await self._heir_of(tool, visit)
+            if heir is None:
+                raise
+        visit.sight.check_call(heir)
+        return await self._run(visit, heir, arguments)
+
+    async def _heir_of(self, tool: Tool, visit: Visit) -> Tool | None:
+        try:
+            found = await self._arrivals.find(tool.name, visit.sight)
+        except PegboardError:
+            return None
+        return None if found is tool or found.server != tool.server else found
 
     async def _run(self, visit: Visit, tool: Tool, arguments: Any) -> dict[str, Any]:
         principal = visit.client.principal

@@ -94,6 +94,11 @@ class Changes:
     def __len__(self) -> int:
         return len(self._listeners)
 
+    @property
+    def is_awaited(self) -> bool:
+        """True while somebody waits for changes; a session that only could be told does not."""
+        return bool(self._requests) or any(it.uris for it in self._listeners)
+
     def close(self) -> None:
         """End all of it."""
         for stop in self._stops:
@@ -106,8 +111,11 @@ class Changes:
             listener.end()
 
     def open_session(self, session: Session) -> Listener:
-        """Tell a client of the handshake era of changes, until its session is closed."""
-        if session.listener is None:
+        """Tell a client of the handshake era of changes, until its session is closed.
+
+        Its tenant may have been closed, and opened again, since it was last here.
+        """
+        if session.listener is None or session.listener not in self._listeners:
             session.listener = Listener(session.client, session.channel, meta={})
             session.listener.wanted = set(WANTED.values())
             self._listeners.add(session.listener)

@@ -149,7 +149,7 @@ class Gateway(AsyncContextManagerMixin):
         tenants = self._tenants
         if tenants is None:
             raise _shutting_down()
-        tenant = await tenants.find(client.principal.tenant)
+        tenant = await self._found(client.principal.tenant, tenants)
         tenant.sight(client)
 
     def parked(self, exchange: Exchange) -> int:
@@ -193,25 +193,39 @@ class Gateway(AsyncContextManagerMixin):
             return None
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new requests, and wait for those under way, but not for longer than this."""
+        """Refuse new requests, and wait for those under way, but not for longer than this.
+
+        Those that wait for a server that is not up are not waited for.
+        """
         self._is_draining = True
-        for tenant in self._tenants.open_now() if self._tenants is not None else ():
-            tenant.changes.end_requests()
-        with anyio.move_on_after(seconds):
-            while self._busy:
-                self._idle = anyio.Event()
-                await self._idle.wait()
+        async with anyio.create_task_group() as group:
+            for tenant in self._tenants.open_now() if self._tenants is not None else ():
+                tenant.changes.end_requests()
+                group.start_soon(tenant.hub.stop_starting)
+            with anyio.move_on_after(seconds):
+                while self._busy:
+                    self._idle = anyio.Event()
+                    await self._idle.wait()
+            group.cancel_scope.cancel()
 
     async def _answered(
         self, exchange: Exchange, answer: Answer, tenants: Tenants
     ) -> dict[str, Any]:
         name = exchange.client.principal.tenant
-        tenant = tenants.known(name) or await tenants.find(name)
+        tenant = tenants.known(name) or await self._found(name, tenants)
         tenant.busy += 1
         try:
             return await answer(tenant, tenant.visit(exchange))
         finally:
             tenant.busy -= 1
+
+    async def _found(self, name: str, tenants: Tenants) -> Tenant:
+        tenant = await tenants.find(name)
+        for session in self._sessions.of(name):
+            # Those that were open while it was closed.
+            if session.listener is not None:
+                tenant.changes.open_session(session)
+        return tenant
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
@@ -227,7 +241,8 @@ class Gateway(AsyncContextManagerMixin):
             return Tenant(hub, options, group, bridge=bridge, methods=methods)
 
         opens, most = self._open_tenant, options.open_tenants
-        return Tenants(make(self._hub), make, opens, group, most=most)
+        first, waits = make(self._hub), parking.waits_in
+        return Tenants(first, make, opens, group, most=most, waits=waits)
 
     def _introduction(self, client: Client) -> dict[str, Any]:
         words = self.instructions_for(client.face)
@@ -241,7 +256,8 @@ class Gateway(AsyncContextManagerMixin):
         client = session.client
         try:
             tenants = self._tenants
-            tenant = None if tenants is None else await tenants.find(client.principal.tenant)
+            name = client.principal.tenant
+            tenant = None if tenants is None else await self._found(name, tenants)
         except (RpcError, PegboardError):
             # Its requests will be told why.
             return

@@ -54,13 +54,17 @@ class OwnTool:
     def __init__(self, definition: Tool, run: Run) -> None:
         self.definition = definition
         self._schema = ArgumentSchema(definition.input_schema, tool=definition.name)
+        properties: dict[str, Any] = definition.input_schema.get("properties", {})
+        self._whole = [key for key, it in properties.items() if it.get("type") == "integer"]
         self._run = run
 
     async def call(self, visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the raw result; what goes wrong is in it, in words for a model."""
         try:
             complete = self._schema.check(arguments, tool=self.definition.name)
-            return await self._run(visit, complete)
+            # To JSON Schema, 5.0 is an integer; to Python it is none.
+            numbers = {key: int(complete[key]) for key in self._whole if key in complete}
+            return await self._run(visit, {**complete, **numbers})
         except PegboardError as error:
             return failure_of(error, visit.client.principal, tool=self.definition)
 

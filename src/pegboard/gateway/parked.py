@@ -138,6 +138,11 @@ class Parking:
         theirs = sum(1 for call in self._calls.values() if call.owner == owner)
         return theirs - (theirs > 0 and self._found(exchange) is not None)
 
+    def waits_in(self, tenant: str) -> bool:
+        """Tell whether calls of a tenant are parked."""
+        self._sweep()
+        return any(call.owner[0] == tenant for call in self._calls.values())
+
     def owns(self, exchange: Exchange) -> bool:
         """Tell whether a request goes on with a call that is, or was, parked here."""
         state: object = exchange.params.get("requestState")

@@ -1,8 +1,9 @@
 """read_result: read on in a result that was too large, by place, by path or by words."""
 
 import threading
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -10,10 +11,11 @@ from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, Violation
 from pegboard.gateway.json_path import select
+from pegboard.gateway.json_sizes import has_more_values
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.shelf import Shelf, Shelved
 from pegboard.model import Annotations, Tool
-from pegboard.search.patterns import compile_pattern
+from pegboard.search.patterns import Pattern, compile_pattern
 
 __all__ = ["read_result"]
 
@@ -21,6 +23,10 @@ _THREADS = 4
 """So many read in long results at once, and so many search in them."""
 _SECONDS = 5.0
 """How long one may take; no expression explodes, but some are slow."""
+_MOST_VALUES = 200_000
+"""JSON that has more is not taken apart: each value takes much more memory than its bytes."""
+_decoding = threading.Lock()
+"""One result at a time is, in the whole process."""
 _PIECE = 2048
 """So many characters of a long line are searched between two looks at whether it was given up."""
 
@@ -46,29 +52,40 @@ DEFINITION = Tool(
 def read_result(shelf: Shelf, *, page: int) -> OwnTool:
     """Return the tool that pages through what is on a shelf, so many characters at once."""
     readers = anyio.CapacityLimiter(_THREADS)
+    decoders = anyio.CapacityLimiter(1)
     searches = anyio.CapacityLimiter(_THREADS)
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
         kept = shelf.find(arguments["handle"], owner=visit.owner)
         visit.sight.check_call(kept.tool)
-        path, grep = arguments.get("path"), arguments.get("grep")
-        text = await run_sync(_document, kept, path, limiter=readers)
-        if grep is not None:
-            text = await _found(text, grep, searches)
-        start = arguments["offset"]
-        shown = text[start : start + page]
+        path, grep, start = arguments.get("path"), arguments.get("grep"), arguments["offset"]
+        if path is None:
+            text = await run_sync(kept.text, limiter=readers)
+        else:
+            text = await run_sync(_part, kept, path, limiter=decoders)
+        if grep is None:
+            shown, total = text[start : start + page], len(text)
+        else:
+            shown, total = await _found(_Search(text, grep, start, page), searches)
         result = answer(shown)
-        note = {"type": "text", "text": _place(start, start + len(shown), len(text))}
+        note = {"type": "text", "text": _place(start, start + len(shown), total)}
         return {"content": [*result["content"], note]}
 
     return OwnTool(DEFINITION, run)
 
 
-def _document(kept: Shelved, path: str | None) -> str:
-    return kept.text() if path is None else _part(kept, path)
-
-
 def _part(kept: Shelved, path: str) -> str:
+    with _decoding:
+        if not has_more_values(kept.json, _MOST_VALUES):
+            return _selected(kept, path)
+    if path.strip() == "$" and kept.structured:
+        return kept.json.decode("utf-8", "surrogatepass")
+    whole = ' with path="$"' if kept.structured else ""
+    words = f"the result has more than {_MOST_VALUES} values; read it{whole} by offset or grep"
+    raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)])
+
+
+def _selected(kept: Shelved, path: str) -> str:
     try:
         part = select(kept.data(), path)
     except (ValueError, RecursionError) as error:
@@ -81,13 +98,21 @@ def _part(kept: Shelved, path: str) -> str:
     return msgspec.json.format(msgspec.json.encode(part), indent=1).decode()
 
 
-async def _found(text: str, grep: str, limiter: anyio.CapacityLimiter) -> str:
+class _Search(NamedTuple):
+    text: str
+    grep: str
+    start: int
+    page: int
+
+
+async def _found(search: _Search, limiter: anyio.CapacityLimiter) -> tuple[str, int | None]:
     is_over = threading.Event()
-    search = partial(_matching, text, grep, is_over=is_over)
     try:
         with anyio.fail_after(_SECONDS):
             # No daemon: one that is in the middle of RE2 when the process ends would crash it.
-            return await run_sync(search, abandon_on_cancel=True, limiter=limiter)
+            return await run_sync(
+                partial(_matching, search, is_over=is_over), abandon_on_cancel=True, limiter=limiter
+            )
     except TimeoutError:
         words = f"was looked for during {_SECONDS:g} s without an end; make it simpler"
         raise InvalidArgumentsError(DEFINITION.name, [Violation("grep", words)]) from None
@@ -95,21 +120,45 @@ async def _found(text: str, grep: str, limiter: anyio.CapacityLimiter) -> str:
         is_over.set()
 
 
-def _matching(text: str, grep: str, *, is_over: threading.Event) -> str:
-    pattern = compile_pattern(grep)
-    found: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        for start in range(0, max(1, len(line) - _PIECE), _PIECE):
-            if is_over.is_set():
-                return ""
-            # Each overlaps the one before, so that nothing is missed between two.
-            if pattern.first(line[start : start + 2 * _PIECE]) is not None:
-                found.append(f"{number}: {line}")
-                break
-    return "\n".join(found)
+def _matching(search: _Search, *, is_over: threading.Event) -> tuple[str, int | None]:
+    """Return a page of what matches, and how long all of it is, if that is known by then."""
+    pattern = compile_pattern(search.grep)
+    start, end = search.start, search.start + search.page
+    shown: list[str] = []
+    length = 0
+    for number, line in enumerate(_lines(search.text), 1):
+        if is_over.is_set():
+            break
+        if _matches(line, pattern, is_over):
+            hit = f"\n{number}: {line}" if length else f"{number}: {line}"
+            shown.append(hit[max(0, start - length) : max(0, end - length)])
+            length += len(hit)
+        if length > end:
+            return "".join(shown), None
+    return "".join(shown), length
 
 
-def _place(start: int, end: int, total: int) -> str:
+def _matches(line: str, pattern: Pattern, is_over: threading.Event) -> bool:
+    # Each piece overlaps the one before, so that nothing is missed between two.
+    return any(
+        pattern.first(line[start : start + 2 * _PIECE]) is not None
+        for start in range(0, max(1, len(line) - _PIECE), _PIECE)
+        if not is_over.is_set()
+    )
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Give the lines one by one: a list of all of them would be as large as the text."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield from text[start:end].splitlines()
+        start = end
+
+
+def _place(start: int, end: int, total: int | None) -> str:
+    if total is None:
+        return f"[Characters {start} to {end}; offset={end} goes on.]"
     if start >= total:
         return f"[There is nothing at {start}: it has {total} characters.]"
     rest = f"; offset={end} goes on" if end < total else "; this is the end"

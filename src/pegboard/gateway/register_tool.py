@@ -7,9 +7,17 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
-from pegboard.errors import AccessDeniedError, InvalidArgumentsError, ToolConflictError, Violation
+from pegboard.errors import (
+    AccessDeniedError,
+    InvalidArgumentsError,
+    RevisionConflictError,
+    ToolConflictError,
+    ToolNotFoundError,
+    Violation,
+)
 from pegboard.gateway.objects import object_in
 from pegboard.gateway.own_tool import OWN_NAMES, OwnTool, Visit, answer
+from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
 from pegboard.model.naming import MAX_LENGTH, legal_name
@@ -83,15 +91,9 @@ def register_tool(registry: Registry) -> OwnTool:
             words = f"{tool.name!r} is a tool of the gateway itself"
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
         if not may(visit.client.principal, "register", tool):
-            raise AccessDeniedError(
-                f"This credential may not register {tool.name!r}.", tool=tool.name
-            )
-        try:
-            # In a thread: it is kept when this returns.
-            await anyio.to_thread.run_sync(registry.register, tool)
-        except ToolConflictError:
-            words = _conflict(tool.name, is_definition=registry.is_definition(tool.name))
-            raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+            raise _denied(tool.name)
+        # In a thread: it is kept when this returns.
+        await anyio.to_thread.run_sync(_register, registry, tool, visit.sight)
         words = (
             f"Registered {tool.name!r}; it is found from now on. Should a server offer a tool of "
             "this name, that one is found and called instead for as long as it is there."
@@ -105,7 +107,13 @@ def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
     """Return the tool that takes definitions back."""
 
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        tool = tools.find(arguments["tool_name"], visit.sight.to("register"))
+        name = arguments["tool_name"]
+        try:
+            tool = tools.find(name, visit.sight.to("register"))
+        except ToolNotFoundError:
+            if await anyio.to_thread.run_sync(_unregister_behind, registry, name, visit.sight):
+                return answer(f"Unregistered {name!r}.", {"name": name})
+            raise
         if not tools.is_definition(tool):
             words = f"{tool.name!r} was not registered with register_tool, so it stays"
             raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
@@ -115,10 +123,48 @@ def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
     return OwnTool(UNREGISTER, run)
 
 
-def _conflict(name: str, *, is_definition: bool) -> str:
-    if is_definition:
-        return f"a tool named {name!r} is there already; unregister it first"
-    return f"a tool that runs here is named {name!r} already; choose another name"
+def _register(registry: Registry, tool: Tool, sight: Sight) -> None:
+    name = tool.name
+    try:
+        registry.register(tool)
+    except ToolConflictError:
+        if not _may_know(registry, name, sight):
+            _register_behind(registry, tool)
+            return
+        words = f"a tool named {name!r} is there already; unregister it first"
+        if registry.runs(name):
+            words = f"a tool that runs here is named {name!r} already; choose another name"
+        raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+
+
+def _may_know(registry: Registry, name: str, sight: Sight) -> bool:
+    there = registry.get_many([name]).get(name)
+    return there is None or sight.sees(there) or sight.to("register").sees(there)
+
+
+def _register_behind(registry: Registry, tool: Tool) -> None:
+    """Keep a definition behind a tool that does not exist for its owner, who is told nothing."""
+    if registry.storage is None or not registry.runs(tool.name):
+        raise _denied(tool.name)
+    try:
+        registry.storage.save_many([tool], expected=None)
+    except RevisionConflictError:
+        words = f"a tool named {tool.name!r} is there already; unregister it first"
+        raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+
+
+def _unregister_behind(registry: Registry, name: str, sight: Sight) -> bool:
+    """Take back a definition that waits behind a tool that does not exist for its owner."""
+    storage = registry.storage
+    kept = None if storage is None or not registry.runs(name) else storage.load([name]).get(name)
+    if storage is None or kept is None or not sight.to("register").sees(kept.tool):
+        return False
+    storage.delete(name, expected=kept.revision)
+    return True
+
+
+def _denied(name: str) -> AccessDeniedError:
+    return AccessDeniedError(f"This credential may not register {name!r}.", tool=name)
 
 
 def _tool_of(arguments: Mapping[str, Any]) -> Tool:

@@ -40,6 +40,10 @@ class Sessions:
         """Forget a session, and return it if it was up."""
         return self._sessions.pop(session, None)
 
+    def of(self, tenant: str) -> list[Session]:
+        """Return the sessions of a tenant."""
+        return [it for it in self._sessions.values() if it.client.principal.tenant == tenant]
+
     def find(self, client: Client) -> Session | None:
         """Return the session of a client, if it is up, and theirs."""
         found = self._sessions.get(client.session)

@@ -36,13 +36,18 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
         """Return what is read page by page: the texts, or else the structured content."""
         return (self.written or self.structured).decode("utf-8", "surrogatepass")
 
+    @property
+    def json(self) -> bytes:
+        """Its structured content, or else its text, which may be JSON."""
+        return self.structured or self.written
+
     def data(self) -> Any:
-        """Return the result as JSON: its structured content, or what its text says.
+        """Return what the JSON says.
 
         Raises:
-            ValueError: when it is no JSON.
+            ValueError: when it is none.
         """
-        return msgspec.json.decode(self.structured or self.written)
+        return msgspec.json.decode(self.json)
 
 
 class Shelf:
@@ -74,6 +79,7 @@ class Shelf:
         self._bytes: Counter[str] = Counter()
 
     def __len__(self) -> int:
+        self._expire()
         return len(self._kept)
 
     def shortened(
@@ -93,6 +99,12 @@ class Shelf:
         # Servers say the same twice, as text and as structured content: that counts once.
         if len(text) + len(written) <= limit or (len(text) <= limit and _says(text, structured)):
             return result
+        # What is cut is one text: where a resource begins in it, and which, would be lost.
+        text = "\n".join(
+            it if (heading := _heading_of(block)) is None else f"{heading}\n{it}"
+            for block, it in zip(blocks, texts, strict=True)
+            if it is not None
+        )
         shown = text or written
         handle = self._keep(owner, tool, _bytes(text), _bytes(written))
         kept = {key: value for key, value in result.items() if key != "structuredContent"}
@@ -161,6 +173,13 @@ def _text_of(block: Mapping[str, Any]) -> str | None:
     if kind == "resource":
         text = object_in(block.get("resource")).get("text")
     return text if isinstance(text, str) else None
+
+
+def _heading_of(block: Mapping[str, Any]) -> str | None:
+    """Return what an embedded resource is, in one line."""
+    resource = object_in(block.get("resource"))
+    said = [it for key in ("uri", "mimeType") if isinstance(it := resource.get(key), str) and it]
+    return f"[Resource {' '.join(said)}]" if said else None
 
 
 def _bytes(text: str) -> bytes:

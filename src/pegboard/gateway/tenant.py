@@ -125,7 +125,7 @@ class Tenant:
     @property
     def is_idle(self) -> bool:
         """True when nobody waits for anything."""
-        return not self.busy and not len(self.changes)
+        return not self.busy and not self.changes.is_awaited
 
     def _raw_definition(self, tool: Tool) -> Mapping[str, Any] | None:
         if tool.server is None:

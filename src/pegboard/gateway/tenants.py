@@ -34,6 +34,7 @@ class Tenants:
         opens: gives the hubs of others; without it there are none.
         group: whose tasks open them; cancelled before they are closed.
         most: how many others are open at once.
+        waits: tells whether calls of a tenant are parked.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Tenants:
         group: TaskGroup,
         *,
         most: int,
+        waits: Callable[[str], bool],
     ) -> None:
         self.first: Tenant = first
         self._make = make
         self._opens = opens
         self._group = group
         self._free = most
+        self._waits = waits
         self._is_closed = False
         self._others: OrderedDict[str, Tenant] = OrderedDict()
         self._turning: dict[str, _Turn] = {}
@@ -60,7 +63,12 @@ class Tenants:
 
     def known(self, name: str) -> Tenant | None:
         """Return a tenant if it is open."""
-        return self.first if name == DEFAULT_TENANT else self._others.get(name)
+        if name == DEFAULT_TENANT:
+            return self.first
+        tenant = self._others.get(name)
+        if tenant is not None:
+            self._others.move_to_end(name)
+        return tenant
 
     async def find(self, name: str) -> Tenant:
         """Return a tenant, opening it if need be.
@@ -76,8 +84,6 @@ class Tenants:
             await turn.over.wait()
             if turn.error is not None:
                 raise turn.error.with_traceback(None)
-        if tenant is not self.first:
-            self._others.move_to_end(name)
         return tenant
 
     async def close(self) -> None:
@@ -117,10 +123,11 @@ class Tenants:
         if self._free:
             self._free -= 1
             return
-        idle = next((name for name, it in self._others.items() if it.is_idle), None)
-        if idle is None:
+        idle = [name for name, it in self._others.items() if it.is_idle and not self._waits(name)]
+        if not idle:
             raise RpcError(INVALID_REQUEST, "Too many tenants are busy; try again later.")
-        await self._leave(idle)
+        # Whoever was here last stays; results that somebody may still read go last of all.
+        await self._leave(min(idle, key=lambda name: len(self._others[name].shelf) > 0))
 
     async def _start(self, hub: Hub) -> Tenant:
         await hub.start(wait=False)

@@ -180,6 +180,10 @@ class Hub:
         names = list(self._supervisor.servers) if servers is None else servers
         await self._supervisor.arrived(names, until=until)
 
+    async def stop_starting(self) -> None:
+        """Stop the servers that are not up, so that nobody waits for them; see `close`."""
+        await self._supervisor.stop_starting()
+
     async def close(self) -> None:
         """Stop all servers; from any task, any number of times. `start` opens the hub again."""
         with anyio.CancelScope(shield=True):  # every wait in it has a limit

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
@@ -24,6 +25,10 @@ __all__ = [
     "withdraw",
 ]
 
+# A pipe of that name would let us wait for ever.
+_FLAGS: int = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_LONGEST = 100_000
+_LARGEST_PID = 2**31
 _ENDED = ("Z", "X")
 """States of processes that nobody has buried yet."""
 
@@ -118,17 +123,29 @@ def _age(path: Path) -> float:
 
 def _read(path: Path) -> Announcement | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, _FLAGS)
         with os.fdopen(descriptor, "rb") as file:
             # Whoever could write it could send the owner's arguments to a place of their own.
             if not _is_own(os.fstat(file.fileno())):
                 return None
-            return msgspec.json.decode(file.read(), type=Announcement)
-    except (OSError, msgspec.MsgspecError):
+            announced = msgspec.json.decode(file.read(_LONGEST), type=Announcement)
+    except (OSError, ValueError, RecursionError):
         return None
+    return announced if _is_sound(announced) else None
+
+
+def _is_sound(announced: Announcement) -> bool:
+    try:
+        place = urlsplit(announced.address)
+        is_place = place.scheme in ("http", "https") and bool(place.hostname) and bool(place.port)
+    except ValueError:
+        return False
+    return is_place and 0 < announced.pid < _LARGEST_PID
 
 
 def _is_own(found: os.stat_result) -> bool:
+    if not stat.S_ISREG(found.st_mode):
+        return False
     if sys.platform == "win32":
         return True
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)

@@ -18,7 +18,6 @@ from pegboard.server.announcement import (
     withdraw,
 )
 from pegboard.server.hosts import is_loopback
-from pegboard.server.opening import Opening
 from pegboard.server.owner import Owner
 from pegboard.server.serving import ServeOptions
 from pegboard.server.signals import Ending
@@ -29,27 +28,24 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def announce(
-    owner: Owner, options: ServeOptions, *, port: int, opening: Opening, ending: Ending
+    owner: Owner, options: ServeOptions, *, port: int, ending: Ending, announced: anyio.Event
 ) -> None:
-    """Announce this process from when its servers had their moment until it is to end."""
-    address = own_address(options.host, port)
-    if address is None:
-        return
+    """Announce this process until it is to end; tell when that is done, or cannot be done."""
+    path = None
     try:
-        await opening.finished()
-    except Exception:  # noqa: BLE001 - raised again by whoever runs the process
-        return
-    try:
-        path = await anyio.to_thread.run_sync(_publish, owner, options, address)
+        address = own_address(options.host, port)
+        if address is not None:
+            path = await anyio.to_thread.run_sync(_publish, owner, options, address)
+        announced.set()
+        await ending.asked.wait()
     except OSError as error:
         # Commands start servers of their own then, that is all.
         logger.debug("not_announced: %s", error, extra={"reason": str(error)})
-        return
-    try:
-        await ending.asked.wait()
     finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(withdraw, path)
+        announced.set()
+        if path is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(withdraw, path)
 
 
 def own_address(host: str, port: int) -> str | None:

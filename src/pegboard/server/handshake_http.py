@@ -135,6 +135,7 @@ class HandshakeHttp:
             self._plain.note_cancellation(message, name)
             await self._hand_over(request, session.transport)
         if session.transport.is_terminated:
+            self._plain.end_session(name)
             await self._forget(name)
 
     async def _read(self, request: HttpRequest) -> Any:

@@ -8,6 +8,7 @@ import msgspec
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.json_sizes import has_more_values
 
 __all__ = [
     "MOST_LEVELS",
@@ -57,7 +58,7 @@ def read_json(body: bytes) -> Any:
         BodyTooLargeError: when it has too many values.
         RpcError: when it is no JSON, or nested too deeply.
     """
-    if _marks_in(body) > MOST_VALUES and _has_too_many_values(body):
+    if has_more_values(body, MOST_VALUES):
         raise BodyTooLargeError(f"Request body has more than {MOST_VALUES} values")
     try:
         value = _decode(body)
@@ -133,19 +134,6 @@ def encode(value: object) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair, which JSON can say only as an escape.
         return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _marks_in(text: bytes) -> int:
-    """Count what stands before every value but the first; in a text, it may mean nothing."""
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-def _has_too_many_values(body: bytes) -> bool:
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # A value has two strings at most, its key and itself, and a string two quotes.
-    if unescaped.count(b'"') > 4 * MOST_VALUES:
-        return True
-    return _marks_in(b"".join(unescaped.split(b'"')[::2])) > MOST_VALUES
 
 
 def _is_shallow(value: object) -> bool:

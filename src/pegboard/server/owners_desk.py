@@ -73,7 +73,7 @@ class OwnersDesk:
             options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
             found = partial(self._hub.registry.search, wanted.text, **options)
             answer = await anyio.to_thread.run_sync(found)
-        except (InvalidQueryError, msgspec.MsgspecError) as error:
+        except (InvalidQueryError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             await request.answer_json(400, {"error": str(error)})
             return
         await request.answer_json(200, msgspec.json.encode(answer))

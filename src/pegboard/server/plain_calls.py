@@ -82,6 +82,12 @@ class PlainCalls:
             self._attendance.end(stream)
             del self._running[_key(session, request_id)]
 
+    def end_session(self, session: str) -> None:
+        """Stop the work for all requests of a session that its client has ended."""
+        for (owner, _), stream in list(self._running.items()):
+            if owner == session:
+                stream.withdraw()
+
     def note_cancellation(self, message: Any, session: str) -> None:
         """Stop the work for a request if this message takes it back."""
         match message:

@@ -1,9 +1,10 @@
 """Run: the life of a process that serves."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -72,13 +73,13 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         server = HttpServer(app, limits=options.limits)
         port: int = listener.getsockname()[1]
         address = f"http://{_shown(options.host)}:{port}"
-        announcing = partial(announce, port=port, opening=serving.opening, ending=ending)
+        up = partial(on_up, serving, address)
+        announcing = partial(announce, owner, options, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, address))
+            tasks.start_soon(_live, serving, ending, options, up, announcing)
             tasks.start_soon(server.close_slow_connections)
             tasks.start_soon(_end, ending, app, server, options)
             tasks.start_soon(_tell_of_calls, ending, serving.gateway)
-            tasks.start_soon(announcing, owner, options)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
     if serving.opening.error is not None:
@@ -106,7 +107,11 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
 
 
 async def _live(
-    serving: Serving, ending: Ending, options: ServeOptions, on_up: Callable[[], object]
+    serving: Serving,
+    ending: Ending,
+    options: ServeOptions,
+    on_up: Callable[[], object],
+    announcing: Callable[..., Coroutine[Any, Any, None]] | None = None,
 ) -> None:
     """Start the servers, then follow the signals and the file."""
     reloading = Reloading(serving.hub, options.config)
@@ -118,6 +123,10 @@ async def _live(
         if serving.opening.error is not None:
             ending.ask()
             return
+        if announcing is not None:
+            announced = anyio.Event()
+            tasks.start_soon(partial(announcing, ending=ending, announced=announced))
+            await announced.wait()
         on_up()
         tasks.start_soon(reloading.run)
         await follower.follow(reloading.ask)

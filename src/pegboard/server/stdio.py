@@ -31,6 +31,7 @@ from pegboard.server.conversation import INLINE, Context, Conversation, Params, 
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.messages import (
     BodyTooLargeError,
+    RequestId,
     encode,
     error_message,
     is_request_id,
@@ -151,7 +152,7 @@ class _Unanswered:
     """The requests whose answers the client may still wait for."""
 
     def __init__(self) -> None:
-        self._ids: set[str | int] = set()
+        self._ids: set[RequestId] = set()
         self._none_left = anyio.Event()
 
     def add(self, message: object) -> None:
@@ -159,7 +160,8 @@ class _Unanswered:
             case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
                 self._ids.add(it)
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
-                self._discard(it)
+                if is_request_id(it):
+                    self._discard(it)
             case _:
                 pass
 
@@ -173,7 +175,7 @@ class _Unanswered:
                 self._none_left = anyio.Event()
                 await self._none_left.wait()
 
-    def _discard(self, request_id: Any) -> None:
+    def _discard(self, request_id: RequestId) -> None:
         self._ids.discard(request_id)
         if not self._ids:
             self._none_left.set()

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from pegboard.config import ServerConfig
@@ -86,7 +86,9 @@ class CatalogFeed:
             with self._changing:
                 # Otherwise it is a list that was on its way when the server left.
                 if not self._retired:
+                    listed = list(listed)
                     self._apply(listed, names=names, checked=checked)
+                    self._doubt_patterns(listed)
         finally:
             if self._retired:
                 self.retire()
@@ -100,14 +102,34 @@ class CatalogFeed:
         self._retired = True
         if self._changing.acquire(blocking=False):
             try:
-                self.contested = {}
-                self._exchange({}, {}, checked=True)
+                self._clear()
             finally:
                 self._changing.release()
 
+    def borrow(self, other: "CatalogFeed") -> None:
+        """Show the tools of a server whose place this one takes, as far as they are allowed here.
+
+        Its own list, or `clear`, takes them off the board.
+        """
+        listed = [raw for it in list(other.tools) if (raw := other.definition(it)) is not None]
+        names = other.changed_names()
+        other.retire()
+        with self._changing:
+            if not self._retired:
+                self._apply(listed, names=names, checked=True)
+
+    def clear(self) -> None:
+        """Take all tools off the board for now."""
+        with self._changing:
+            self._clear()
+
+    def _clear(self) -> None:
+        self.contested = {}
+        self._exchange({}, {}, checked=True)
+
     def _apply(
         self,
-        listed: Iterable[Mapping[str, Any]],
+        listed: Sequence[Mapping[str, Any]],
         *,
         names: Mapping[str, GivenName] | None,
         checked: bool,
@@ -116,7 +138,6 @@ class CatalogFeed:
         left_out: dict[str, str] = {}
         self.contested = {}
         self._filtered = []
-        listed = list(listed)
         for raw in listed:
             original = _name_of(raw)
             if original is None or original in wanted:
@@ -138,7 +159,6 @@ class CatalogFeed:
             if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
         }
         self._exchange(wanted, left_out, checked=checked)
-        self._doubt_patterns([name for raw in listed if (name := _name_of(raw)) is not None])
 
     def on_board(self) -> int:
         """Count the tools that are on the board; another may have taken the place of one."""
@@ -197,8 +217,9 @@ class CatalogFeed:
         define = lazy_tool_of if checked and is_usable(raw) else tool_of
         return define(raw, exposed, self._config)
 
-    def _doubt_patterns(self, names: list[str]) -> None:
+    def _doubt_patterns(self, listed: Sequence[Mapping[str, Any]]) -> None:
         """Warn of patterns that no tool matches: most likely they are misspelt."""
+        names = [name for raw in listed if (name := _name_of(raw)) is not None]
         warnings = tuple(_useless_patterns(self._config, names))
         for warning in warnings:
             if warning not in self.warnings:

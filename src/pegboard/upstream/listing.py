@@ -47,6 +47,7 @@ class ToolListing:
         self._nursery = nursery
         self._connection = connection
         self._held = False
+        self._borrows = False
         self._waiting: list[dict[str, Any]] | None = None
         self._reconciled = anyio.Event()
         self._reconciled_for = 0
@@ -59,6 +60,17 @@ class ToolListing:
         self._feed.apply(remembered.tools, names=remembered.names, checked=True)
         # One that had no tools may have some now, and no call would ever start it.
         self.is_known = bool(remembered.tools)
+
+    def borrow(self, other: CatalogFeed) -> None:
+        """Show the tools of the server whose place this one takes, until there are its own."""
+        self._feed.borrow(other)
+        self._borrows = self.is_known = bool(self._feed.tools)
+
+    def give_back(self) -> None:
+        """Show nothing any more that was only borrowed."""
+        if self._borrows:
+            self._borrows = self.is_known = False
+            self._feed.clear()
 
     async def reconcile(self, session: Session) -> None:
         """Compare the board with what the server lists, right after it has become ready."""
@@ -114,8 +126,9 @@ class ToolListing:
 
     async def shown(self) -> None:
         """Wait for a long list that may just be being put on the board, in a thread."""
-        async with self._showing:
-            pass
+        while self._showing.locked():
+            async with self._showing:
+                pass
 
     def _has_tools(self) -> bool:
         said = self._connection().negotiated
@@ -159,6 +172,7 @@ class ToolListing:
         if self._held:
             self._waiting = listed
             return
+        self._borrows = False
         async with self._showing:
             if len(listed) < MANY_TOOLS:
                 self._feed.apply(listed)

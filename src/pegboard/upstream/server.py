@@ -154,6 +154,21 @@ class UpstreamServer:
         self.connection.recall(remembered.negotiated)
         self._listing.recall(remembered)
 
+    def take_place_of(self, other: "UpstreamServer") -> None:
+        """Show the tools of another server until this one lists its own; calls of them wait for it.
+
+        What is not listed by the time that `give_back` is called comes off the board.
+        """
+        self._listing.borrow(other.feed)
+
+    async def shown(self) -> None:
+        """Wait for a long list that may just be being put on the board."""
+        await self._listing.shown()
+
+    def give_back(self) -> None:
+        """Show nothing any more of a server whose place this one took."""
+        self._listing.give_back()
+
     @property
     def is_known(self) -> bool:
         """True when its tools are on the board, from now or from memory."""

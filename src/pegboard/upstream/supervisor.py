@@ -13,6 +13,7 @@ import anyio.to_thread
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
 from pegboard.upstream.arrivals import Arrivals
+from pegboard.upstream.connection import ServerState
 from pegboard.upstream.events import OnServerEvent, ServerEvent
 from pegboard.upstream.memory import Remembered
 from pegboard.upstream.nursery import PATIENCE, Nursery
@@ -53,6 +54,7 @@ class Supervisor:
         self._subscribers: tuple[tuple[OnServerEvent], ...] = ()
         self._arrivals = Arrivals(board.names)
         self._opened = 0.0
+        self._leaving: set[UpstreamServer] = set()
         self._replacing = anyio.Lock()
         self._replacement: anyio.CancelScope | None = None
 
@@ -71,6 +73,7 @@ class Supervisor:
             # From an earlier opening, perhaps on an event loop that is gone.
             server.feed.retire()
         self.servers = {}
+        self._leaving = set()
         self._pool = None
         await self._nursery.open()
         self._replacing = anyio.Lock()
@@ -92,7 +95,7 @@ class Supervisor:
         """
         if self._nursery.is_open:
             await self._nursery.at_home(self._stop_all)
-        servers = list(self.servers.values())
+        servers = [*self.servers.values(), *self._leaving]
         await self._nursery.close()
         for server in servers:
             # Also where its event loop ended before we could stop it.
@@ -127,14 +130,29 @@ class Supervisor:
             servers: their names.
             until: how many seconds after all of this was opened nobody is waited for any more.
         """
-        awaited = [self.servers[name] for name in servers if name in self.servers]
+        names = [name for name in servers if name in self.servers]
 
         async def wait() -> None:
             with anyio.move_on_after(self._opened + until - monotonic()):
-                await self._arrivals.over(awaited)
+                # Who is replaced meanwhile is tried anew.
+                while awaited := self._under_way(names):
+                    await self._arrivals.over(awaited)
 
-        if awaited:
+        if names:
             await self._nursery.at_home(wait)
+
+    def _under_way(self, names: Iterable[str]) -> list[UpstreamServer]:
+        servers = [self.servers[name] for name in names if name in self.servers]
+        return [it for it in servers if self._arrivals.is_under_way(it)]
+
+    async def stop_starting(self) -> None:
+        """Stop the servers that are being started; whoever waits for one is told so."""
+        under_way = self._under_way(list(self.servers))
+        self._arrivals.give_up(under_way)
+        async with anyio.create_task_group() as group:
+            for server in list(self.servers.values()):
+                if server in under_way or server.connection.state == ServerState.STARTING:
+                    group.start_soon(_stop, server)
 
     def newcomers(self, tool: str = "") -> list[str]:
         """Return the servers that nobody knows yet because they are still starting.
@@ -160,39 +178,76 @@ class Supervisor:
 
     async def _replace(self, wanted: dict[str, ServerConfig], *, in_order: bool) -> anyio.Event:
         leaving = [it for it in self.servers.values() if wanted.get(it.config.name) != it.config]
+        before = {it.config.name: it for it in leaving}
         for server in leaving:
             del self.servers[server.config.name]
-            server.feed.retire()
+            if server.config.name not in wanted:
+                server.feed.retire()
         fresh = [self._make(it) for name, it in wanted.items() if name not in self.servers]
         # In the order of the configuration, whoever was there before.
         known = {**self.servers, **{it.config.name: it for it in fresh}}
         self.servers = {name: known[name] for name in wanted}
-        async with anyio.create_task_group() as group:
-            # First, because one that comes back changed might want the same port.
-            for server in leaving:
-                group.start_soon(_leave, server, _REMOVED)
-        for server in fresh:
-            if server.config.enabled:
-                # One after the other: what all of them remember is large while it is being read.
-                memories = await anyio.to_thread.run_sync(self._recall, [server.key])
-                if server.key in memories:
-                    server.recall(memories[server.key])
-        arriving = [
-            it for it in fresh if it.config.enabled and not (it.config.lazy and it.is_known)
-        ]
+        left = {it: anyio.Event() for it in leaving}
+        self._leaving.update(leaving)
         arrivals, done = self._arrivals, anyio.Event()
-        arrivals.announce(arriving)
+        try:
+            # One after the other: what all of them remember is large while it is being read.
+            arriving = [
+                it for it in fresh if await self._show_what_is_known(it, before.get(it.config.name))
+            ]
+        except BaseException:
+            arrivals.give_up(fresh)
+            raise
+        finally:
+            for server in leaving:
+                server.feed.retire()
+        after = {it: left[old] for it in arriving if (old := before.get(it.config.name))}
 
         async def bring() -> None:
             try:
-                await arrivals.bring(arriving, in_order=in_order)
-                if leaving:
-                    await self._retry_contested()
+                async with anyio.create_task_group() as group:
+                    for server in leaving:
+                        group.start_soon(self._let_go, server, left[server])
+                    await arrivals.bring(arriving, in_order=in_order, after=after)
+                    if leaving:
+                        await self._retry_contested()
             finally:
                 done.set()
 
         self._nursery.start_soon(bring)
         return done
+
+    async def _show_what_is_known(
+        self, server: UpstreamServer, before: UpstreamServer | None
+    ) -> bool:
+        """Put what is remembered of a new server on the board; return whether it has to start.
+
+        Otherwise what the one before it had stays there, until it is up or has failed.
+        """
+        memories: Mapping[str, Remembered] = {}
+        if server.config.enabled:
+            memories = await anyio.to_thread.run_sync(self._recall, [server.key])
+        if before is not None:
+            await before.shown()
+        is_remembered = server.key in memories
+        if before is not None and (is_remembered or not server.config.enabled):
+            before.feed.retire()
+        if is_remembered:
+            server.recall(memories[server.key])
+        if not server.config.enabled or (server.config.lazy and server.is_known):
+            return False
+        # Before anything is borrowed: there may be tools that nobody knows yet.
+        self._arrivals.announce(server)
+        if before is not None and not is_remembered:
+            server.take_place_of(before)
+        return True
+
+    async def _let_go(self, server: UpstreamServer, left: anyio.Event) -> None:
+        try:
+            await _leave(server, _REMOVED)
+        finally:
+            self._leaving.discard(server)
+            left.set()
 
     async def _retry_contested(self) -> None:
         for server in list(self.servers.values()):
@@ -259,11 +314,19 @@ class Supervisor:
             self._replacement.cancel()
         with anyio.move_on_after(PATIENCE, shield=True):
             async with self._replacing, anyio.create_task_group() as group:
-                for server in self.servers.values():
+                for server in (*self.servers.values(), *self._leaving):
                     group.start_soon(_leave, server, _CLOSED)
             if self._pool is not None:
                 pool, self._pool = self._pool, None
                 await pool.close()
+
+
+async def _stop(server: UpstreamServer) -> None:
+    try:
+        await server.stop()
+    except Exception:
+        name = server.config.name
+        logger.exception("stop_failed: server %r", name, extra={"server": name})
 
 
 async def _leave(server: UpstreamServer, reason: str) -> None:
