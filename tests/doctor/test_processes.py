@@ -81,7 +81,7 @@ LAST_WORDS = {
         "docker info",
     ),
     "npm error code ENOTFOUND\nnpm error request to https://x failed": ("no_network", "online"),
-    "PermissionError: [Errno 13] Permission denied: '/root/db'": ("no_permission", "right"),
+    "PermissionError: [Errno 13] Permission denied: '/srv/db'": ("no_permission", "right"),
 }
 
 

@@ -31,7 +31,7 @@ class _NobodyListens:
     async def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+        raise AssertionError("A list asks nobody anything.")
 
 
 async def _listed(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
