@@ -102,6 +102,19 @@ def test_a_hidden_definition_comes_to_light_in_one_change() -> None:
     ]
 
 
+def test_a_function_and_the_definition_behind_it_are_replaced_together() -> None:
+    with Memory().open() as store:
+        store.save(Tool(name="send_email", description="Stored."))
+        with Registry(storage=store) as registry:
+            registry.register(send_email, on_conflict="override")
+            new = Tool(name="send_email", description="New.")
+            registry.register_many([new], replacing=["send_email"])
+            assert registry.get("send_email").description == "New."
+            assert store.load(["send_email"])["send_email"].tool.description == "New."
+            registry.unregister("send_email")
+            assert "send_email" not in registry
+
+
 def test_a_write_that_failed_half_way_is_shown_as_it_is() -> None:
     store, given = wayward(Memory())
     with Registry(storage=given) as registry:

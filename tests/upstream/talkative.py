@@ -45,12 +45,17 @@ def script(notes: Path | None = None, **fields: Any) -> ServerConfig:
 
 
 async def call(
-    hub: Hub, tool: str, arguments: Mapping[str, Any] | None = None, **brought: Any
+    hub: Hub,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    server: str = "talk",
+    **brought: Any,
 ) -> ToolResult:
     """Call a tool with what a client brings along."""
     token = context_of_call.set(CallContext(**brought))
     try:
-        return await hub.call(f"mcp_talk_{tool}", arguments)
+        return await hub.call(f"mcp_{server}_{tool}", arguments)
     finally:
         context_of_call.reset(token)
 

@@ -7,11 +7,15 @@ import anyio
 import mcp_types as types
 import pytest
 
-from pegboard import ConnectionLostError, ServerState, ServerUnavailableError
+from pegboard import ConnectionLostError, ServerConfig, ServerState, ServerUnavailableError
 from pegboard.upstream import client_connections
 from tests.upstream.board_servers import hub_of, limits, until
+from tests.upstream.http_servers import serving
 from tests.upstream.processes import alive, new_marker
+from tests.upstream.servers.talkative_server import Talkative
 from tests.upstream.talkative import call, lives_in, script, talkative, under_way
+
+ROOTS = "notifications/roots/list_changed"
 
 
 def connections(hub: Any) -> dict[str, Any]:
@@ -116,11 +120,57 @@ async def test_a_clients_roots_are_told_over_its_own_connection() -> None:
         async def hear(*_: object) -> None:
             heard.set()
 
-        server.server.add_notification_handler(
-            "notifications/roots/list_changed", types.NotificationParams, hear
-        )
+        server.server.add_notification_handler(ROOTS, types.NotificationParams, hear)
         await call(hub, "pid", client="one")
         await hub.roots_changed("nobody")
         await hub.roots_changed("one")
         with anyio.fail_after(5):
             await heard.wait()
+
+
+async def test_a_server_that_does_not_listen_keeps_roots_from_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app: Any = Talkative().server.streamable_http_app()
+    told: list[str] = []
+    listening = Talkative().server
+
+    async def deaf(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        first = [await receive()]
+        if ROOTS.encode() in first[0].get("body", b""):
+            await anyio.sleep_forever()
+
+        async def replay() -> Any:
+            return first.pop() if first else await receive()
+
+        await app(scope, replay, send)
+
+    async def hear(*_: object) -> None:
+        told.append("talk")
+
+    listening.add_notification_handler(ROOTS, types.NotificationParams, hear)
+    fields: dict[str, Any] = {"protocol": "legacy", "sharing": "per_client"}
+    async with serving(deaf) as origin:
+        url = f"{origin}/mcp"
+        configs = [
+            ServerConfig(
+                name="deaf",
+                transport="streamable_http",
+                url=url,
+                timeouts=limits(call=1),
+                **fields,
+            ),
+            ServerConfig(name="talk", transport="memory", server=listening, **fields),
+        ]
+        async with hub_of(*configs, relays_questions=True) as hub:
+            for config in configs:
+                await call(hub, "pid", server=config.name, client="one")
+            with anyio.fail_after(10):
+                # The first one is on its way when the second has to wait for it.
+                await hub.roots_changed("one")
+                await hub.roots_changed("one")
+            await until(lambda: len(told) == 2)
+    assert "roots_not_told: server 'deaf'" in caplog.text

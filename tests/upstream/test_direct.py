@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -129,6 +129,55 @@ async def test_calls_one_after_the_other_share_a_connection() -> None:
             assert header in head
         assert b"mcp-protocol-version: 2026-07-28" in head
         assert b"mcp-session-id" not in head
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+async def test_a_connection_is_never_given_to_two_calls_at_once(status: str) -> None:
+    both = anyio.Event()
+
+    async def say(stream: SocketStream, request: dict[str, Any]) -> None:
+        number = request["params"]["arguments"].get("number")
+        if number is None and status.startswith("200"):
+            await stream.send(answer(status, event(result(request)), **STREAM))
+        elif number is None:
+            refused = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": 1, "message": "no"}}
+            await stream.send(answer(status, json.dumps(refused).encode(), **PLAIN))
+        else:
+            if number == 2:
+                both.set()
+            await both.wait()
+            told = [{"type": "text", "text": str(number)}]
+            await stream.send(answer("200 OK", result(request, content=told), **PLAIN))
+
+    async def ask(number: int) -> None:
+        answers[number] = (await hub.call("mcp_raw_go", {"number": number})).text()
+
+    answers: dict[int, str] = {}
+    async with scripted(say) as (hub, _):
+        for _ in range(2):
+            with suppress(ProtocolError):
+                await call(hub)
+        assert idle_connections(hub) == 1
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, 1)
+            group.start_soon(ask, 2)
+    assert answers == {1: "1", 2: "2"}
+
+
+async def test_a_listener_that_fails_is_no_failure_of_the_call() -> None:
+    def say_of(request: dict[str, Any]) -> bytes:
+        token = request["params"]["_meta"]["progressToken"]
+        body = event(note("notifications/progress", progressToken=token, progress=1))
+        body += event(note("notifications/message", level="info", data="half-way"))
+        return answer("200 OK", body + event(result(request)), **STREAM)
+
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    async with scripted(saying(say_of)) as (hub, server):
+        context_of_call.set(CallContext(on_progress=gone, on_log=gone))
+        assert await call(hub) == "done"
+        assert len(server.calls) == 1
 
 
 async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:

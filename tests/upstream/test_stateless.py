@@ -1,9 +1,19 @@
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 
-from pegboard import ConfigError, ServerConfig, ServerState, ServerUnavailableError
-from tests.upstream.board_servers import hub_of
+from pegboard import (
+    ConfigError,
+    ProtocolError,
+    ServerConfig,
+    ServerState,
+    ServerUnavailableError,
+)
+from pegboard.upstream.session import open_session
+from tests.upstream.board_servers import hub_of, limits, text_of
 from tests.upstream.http_servers import build_server, serving
 
 
@@ -71,6 +81,45 @@ async def test_headers_are_swapped_without_connecting_again(kind: bool) -> None:
             assert hub.servers["web"].starts == 1
     assert seen[0] is None
     assert {b"one", b"two"} <= set(seen)
+
+
+@pytest.mark.covers("X-AS-9")
+@pytest.mark.parametrize("kind", [True, False], ids=["stateless", "stateful"])
+@pytest.mark.parametrize("name", ["Bad Header", "Mcp-Session-Id"])
+async def test_headers_are_checked_before_the_server_is_connected(kind: bool, name: str) -> None:
+    config = ServerConfig(
+        name="web",
+        transport="streamable_http",
+        url="http://127.0.0.1:9/mcp",
+        stateless=kind,
+        lazy=True,
+    )
+    async with hub_of(config) as hub:
+        with pytest.raises(ConfigError, match=name):
+            hub.server("web").set_headers({name: "v"})
+
+
+async def test_what_a_server_answered_counts_even_if_its_session_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_go = anyio.Event()
+
+    @asynccontextmanager
+    async def slow_to_end(*args: Any, **options: Any) -> AsyncGenerator[Any]:
+        async with open_session(*args, **options) as session:
+            yield session
+            await let_go.wait()
+
+    monkeypatch.setattr("pegboard.upstream.session.open_session", slow_to_end)
+    async with serving(build_server().streamable_http_app()) as origin:
+        config = stateless(f"{origin}/mcp", protocol="legacy", timeouts=limits(connect=1))
+        async with hub_of(config) as hub:
+            server = hub.server("web")
+            params = {"name": "echo", "arguments": {"text": "hi"}}
+            assert text_of(await server.request("tools/call", params)) == "hi"
+            with pytest.raises(ProtocolError):
+                await server.request("no/such/method")
+            let_go.set()
 
 
 async def test_an_address_where_nobody_is_is_a_clear_error() -> None:

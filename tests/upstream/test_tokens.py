@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import anyio
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,6 +180,9 @@ def test_each_server_client_and_choice_of_scopes_has_a_key_of_its_own() -> None:
         config_for("https://a.example", oauth=OAuthConfig(scopes=("x", "y"))),
     ]
     assert len({token_key(config) for config in configs}) == 5
+    other = msgspec.structs.replace(configs[0], name="other")
+    assert token_key(other) != token_key(configs[0])
+    assert token_key(configs[0], tenant="red") != token_key(configs[0], tenant="blue")
     swapped = config_for("https://a.example", oauth=OAuthConfig(scopes=("y", "x")))
     assert token_key(swapped) == token_key(configs[-1])
 

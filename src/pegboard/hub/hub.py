@@ -90,6 +90,7 @@ class Hub:
                 of_calls=ALL_KINDS if options.get("relays_questions") else frozenset(),
             ),
             on_login=options.get("on_login"),
+            tenant=options.get("tenant") or "",
         )
 
     @classmethod
@@ -287,8 +288,9 @@ class Hub:
 
     async def roots_changed(self, client: str) -> None:
         """Tell the servers that a client has for itself that its roots have changed."""
-        for server in list(self._supervisor.servers.values()):
-            await server.roots_changed(client)
+        async with anyio.create_task_group() as group:
+            for server in self._supervisor.servers.values():
+                group.start_soon(server.roots_changed, client)
 
     def origin(self, tool: str) -> tuple[str, str]:
         """Return the server of a tool, and the name the tool has there.

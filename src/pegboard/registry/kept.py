@@ -76,8 +76,10 @@ class KeptTools:
         Raises:
             StorageError: when it cannot be stored; then the board must stay as it is.
         """
-        replaced = self._stored(leaving)
         tools = [entry.tool for entry in entries.values() if entry.is_definition]
+        # A stored one may have waited behind what leaves now.
+        hidden = [it.name for it in tools if it.name in self._hidden and it.name in leaving]
+        replaced = [*self._stored(leaving), *hidden]
         new = [it for it in tools if it.name not in replaced]
         revisions: dict[str, int] = {}
         gone = [name for name in replaced if name not in entries]

@@ -1,5 +1,6 @@
 """The calls that are under way over one session, and to which of them a message belongs."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -10,6 +11,8 @@ import anyio
 from pegboard.upstream.call_context import CallContext, told
 
 __all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "NobodysQuestionError", "reaches"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MOST_NOTES = 1000
 """So many notes of one call may wait for a slow client; further ones are dropped."""
@@ -98,6 +101,9 @@ class CallInFlight:
         try:
             async with self._turn:
                 await told(work())
+        except Exception:
+            # The call goes on: it is not the server that failed.
+            logger.exception("note_failed: a note of a call was not taken")
         finally:
             self._waiting -= 1
 

@@ -215,10 +215,20 @@ class UpstreamServer:
             await self._nursery.end_by(lambda: self._of_clients.forget(client))
 
     async def roots_changed(self, client: str) -> None:
-        """Tell the server over a client's own connection that the client's roots have changed."""
+        """Tell the server over a client's own connection that the client's roots have changed.
+
+        If it cannot be told, that is logged.
+        """
         own = self._of_clients.get(client)
-        if own is not None:
-            await self._nursery.at_home(lambda: own.notify("notifications/roots/list_changed"))
+        if own is None:
+            return
+        try:
+            with anyio.fail_after(self.config.timeouts.call):
+                await self._nursery.at_home(lambda: own.notify("notifications/roots/list_changed"))
+        except (PegboardError, TimeoutError) as error:
+            name, reason = self.config.name, str(error) or "It does not listen."
+            logged = {"server": name, "reason": reason}
+            logger.warning("roots_not_told: server %r: %s", name, reason, extra=logged)
 
     async def refresh(self) -> None:
         """List the tools anew and put them on the board.

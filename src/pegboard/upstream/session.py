@@ -228,9 +228,17 @@ class SdkSession:
             group.start_soon(ours)
 
     async def notify(self, method: str) -> None:
-        """Send a notification without parameters; the modern era has none."""
-        if self.negotiated.era == "legacy":
+        """Send a notification without parameters; the modern era has none.
+
+        Raises:
+            UpstreamError: when that fails.
+        """
+        if self.negotiated.era != "legacy":
+            return
+        try:
             await self._session._dispatcher.notify(method, None)  # pyright: ignore[reportPrivateUsage]
+        except Exception as error:
+            raise error_of(error, self._config) from error
 
     async def relist_tools(self) -> None:
         """Let the SDK see the tools, so that it knows which arguments to mirror into headers."""

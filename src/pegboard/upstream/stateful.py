@@ -37,6 +37,7 @@ from pegboard.upstream.connection import (
     SessionLostError,
 )
 from pegboard.upstream.events import ServerEvent
+from pegboard.upstream.http.headers import checked_headers
 from pegboard.upstream.life import Life, Slot, as_unavailable
 from pegboard.upstream.nursery import Nursery
 from pegboard.upstream.questions import Questions
@@ -200,6 +201,7 @@ class StatefulConnection:
         """
         if self.config.transport not in ("sse", "streamable_http"):
             raise ConfigError(f"Server {self.config.name!r} is not behind HTTP; it has no headers.")
+        checked_headers(headers)
         if self._session is not None and self._session.set_headers is not None:
             self._session.set_headers(headers)
         # Part of the configuration from now on, so that they are sent and hidden like the others.

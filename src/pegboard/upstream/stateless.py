@@ -97,6 +97,8 @@ class StatelessConnection:
             return await self._first.request(method, params, tool=tool, context=context)
         limit = self.config.timeouts.connect
         opener = await session_opener()
+        answer: dict[str, Any] | None = None
+        failure: PegboardError | None = None
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
             async with opener(
                 self._first.config,
@@ -108,10 +110,17 @@ class StatelessConnection:
             ) as own:
                 scope.deadline = float("inf")
                 try:
-                    return await own.request(method, params, tool=tool, context=context)
+                    answer = await own.request(method, params, tool=tool, context=context)
+                except PegboardError as error:
+                    failure = error
                 finally:
                     scope.deadline = anyio.current_time() + limit
-        # Only here if the scope was cancelled, before the request was sent.
+        # What is known counts, even if the server is so slow to let go that the scope is cancelled.
+        if failure is not None:
+            raise failure
+        if answer is not None:
+            return answer
+        # Only here if the scope was cancelled before the request was sent.
         raise ServerTimeoutError(
             f"Server {self.config.name!r} did not answer within {limit:g} s.",
             server=self.config.name,

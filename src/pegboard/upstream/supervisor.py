@@ -42,9 +42,11 @@ class Supervisor:
         max_starts: int = 8,
         questions: Questions,
         on_login: "OnLogin | None" = None,
+        tenant: str = "",
     ) -> None:
         self._board = board
         self._on_login = on_login
+        self._tenant = tenant
         self._max_starts = max_starts
         self._questions = questions
         self._nursery = Nursery("hub")
@@ -305,7 +307,7 @@ class Supervisor:
     def _http_pool(self) -> Any:
         if self._pool is None:
             module = import_module("pegboard.upstream.http.client")
-            self._pool = module.HttpPool(on_login=self._on_login)
+            self._pool = module.HttpPool(on_login=self._on_login, tenant=self._tenant)
         return self._pool
 
     async def _stop_all(self) -> None:

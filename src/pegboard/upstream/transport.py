@@ -78,7 +78,7 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
-        pool.logins[key] = oauth_provider(config, on_login=show)
+        pool.logins[key] = oauth_provider(config, on_login=show, tenant=pool.tenant)
     return pool.logins[key]
 
 

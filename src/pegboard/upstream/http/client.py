@@ -64,9 +64,11 @@ class HttpPool(AsyncContextManagerMixin):
     that used it, or use it as a context manager.
     """
 
-    def __init__(self, *, on_login: OnLogin | None = None) -> None:
+    def __init__(self, *, on_login: OnLogin | None = None, tenant: str = "") -> None:
         self.on_login: OnLogin | None = on_login
         """Shows a person where to log in, instead of opening a browser."""
+        self.tenant: str = tenant
+        """Whose logins these are."""
         self.logins: dict[object, httpx2.Auth] = {}
         """By server and login: all connections to one share its tokens, and renew them once."""
         self.wires: WirePool = WirePool()

@@ -108,7 +108,7 @@ class WireClient:
     async def send(self, request: bytes) -> WireAnswer:
         """Send a request and return its answer: whole, or with a body that is still coming.
 
-        Whoever gets one that is not whole reads it to its end, or closes it.
+        Whoever gets one that is not plain leaves it when it is read, or closes it.
 
         Raises:
             WireError: when there is no answer.
@@ -124,7 +124,8 @@ class WireClient:
         except BaseException:
             connection.close()
             raise
-        if answer.is_whole:
+        if answer.is_whole and answer.is_plain:
+            # Whoever reads another one with care gives it back by leaving it.
             connection.give_back()
         return answer
 

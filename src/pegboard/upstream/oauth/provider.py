@@ -39,6 +39,7 @@ def oauth_provider(
     storage: TokenStorage | None = None,
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
+    tenant: str = "",
 ) -> httpx2.Auth:
     """Return what obtains, renews and sends the tokens for one server.
 
@@ -48,12 +49,13 @@ def oauth_provider(
         open_browser: Opens the login page and tells whether it could; ``open_in_browser`` if left
             out.
         on_login: Shows the address of the login page to a person, instead of a browser.
+        tenant: Whose login it is.
 
     Raises:
         ConfigError: when the configuration is not enough for its flow.
     """
     oauth = config.oauth or OAuthConfig()
-    kept = token_storage_for(config) if storage is None else storage
+    kept = token_storage_for(config, tenant=tenant) if storage is None else storage
     if oauth.flow == "client_credentials":
         return _ClientCredentials(config, oauth, kept)
     if on_login is None:

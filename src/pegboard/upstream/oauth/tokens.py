@@ -37,23 +37,27 @@ _SERVICE = "pegboard"
 M = TypeVar("M", bound=BaseModel)
 
 
-def token_key(config: ServerConfig) -> str:
-    """Return the name under which the tokens of a server are kept."""
+def token_key(config: ServerConfig, *, tenant: str = "") -> str:
+    """Return the name under which the tokens of a server are kept.
+
+    Two entries with one address, and two tenants, may be logged in as different people.
+    """
     oauth = config.oauth or OAuthConfig()
-    parts = (config.url or "", oauth.client_id or "", *sorted(oauth.scopes))
+    parts = (tenant, config.name, config.url or "", oauth.client_id or "", *sorted(oauth.scopes))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
-def token_storage_for(config: ServerConfig) -> "LoginStorage":
+def token_storage_for(config: ServerConfig, *, tenant: str = "") -> "LoginStorage":
     """Return the storage that the configuration of a server asks for.
 
     Raises:
         ConfigError: when it asks for the keyring and that extra is not installed.
     """
+    key = token_key(config, tenant=tenant)
     if config.oauth is not None and config.oauth.storage == "keyring":
-        return KeyringTokenStorage(token_key(config))
+        return KeyringTokenStorage(key)
     home = platformdirs.user_data_path(_SERVICE, appauthor=False)
-    return FileTokenStorage(home / "tokens" / f"{token_key(config)}.json")
+    return FileTokenStorage(home / "tokens" / f"{key}.json")
 
 
 class _Login(msgspec.Struct, kw_only=True, omit_defaults=True):
