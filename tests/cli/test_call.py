@@ -143,7 +143,7 @@ def test_a_person_answers_the_questions_of_a_server(home: Home) -> None:
         terminal.type("Oslo")
         terminal.until(r"age \(integer\): ")
         terminal.type("old")
-        terminal.until("This takes integer")
+        terminal.until("wanted: integer")
         terminal.type("44")
         terminal.until(r"colour \(one of red, blue; Enter for none\): ")
         terminal.type("")

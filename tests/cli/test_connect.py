@@ -134,10 +134,15 @@ def test_of_a_file_that_is_gone_the_backup_is_named(run: Run) -> None:
 
 def test_all_clients_that_are_here_are_connected_and_disconnected(run: Run) -> None:
     paths = {name: installed(name) for name in ("cursor", "zed", "codex", "gemini")}
-    said = run("connect", "--all", "--url", "http://127.0.0.1:8765/mcp")
+    key = ("--header", "Authorization: Bearer pb_1")
+    said = run("connect", "--all", "--url", "http://127.0.0.1:8765/mcp", *key)
     assert said.code == 0
     assert said.out.count("Pegboard is in") == 4
-    assert all(b"127.0.0.1:8765" in path.read_bytes() for path in paths.values())
+    assert "pb_1" not in said.out + said.err
+    for path in paths.values():
+        written = path.read_bytes()
+        assert b"127.0.0.1:8765" in written
+        assert b"Bearer pb_1" in written
     said = run("disconnect", "--all")
     assert (said.code, said.out.count("is as it was")) == (0, 4)
     assert {name: path.read_bytes() for name, path in paths.items()} == {
@@ -181,6 +186,10 @@ def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
         (["connect"], 2),
         (["connect", "cursor", "--all"], 2),
         (["connect", "cursor", "--stdio", "--url", "http://x"], 2),
+        (["connect", "cursor", "--header", "Authorization=Bearer pb_1"], 2),
+        (["connect", "cursor", "--url", "http://x", "--header", "pb_1"], 2),
+        (["connect", "cursor", "--url", "http://127.0.0.1:9/mcp", "--only"], 2),
+        (["connect", "--all"], 3),
         (["connect", "curser"], 2),
         (["connect", "claude-desktop", "--url", "http://127.0.0.1:8765/mcp"], 1),
         (["connect", "cursor", "--config", "nowhere.json"], 3),

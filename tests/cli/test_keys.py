@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.auth import ApiKeys
+from pegboard.auth import ApiKeys, KeyGrant
 from pegboard.cli.main import main
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
@@ -135,7 +135,14 @@ def test_a_key_that_there_is_not_is_said_plainly(run: Run, verb: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["create", "--scope", "write"], ["create", "--expires", "soon"], ["rotate"], []]
+    "words",
+    [
+        ["create", "--scope", "write"],
+        ["create", "--expires", "soon"],
+        ["create", "--expires", "999999w"],
+        ["rotate"],
+        [],
+    ],
 )
 def test_a_misused_command_explains_itself(
     words: list[str], capsys: pytest.CaptureFixture[str]
@@ -152,6 +159,25 @@ def test_a_misused_command_explains_itself(
 )
 def test_a_date_is_a_moment_too(run: Run, text: str, expected: int) -> None:
     assert json.loads(run("create", "--json", "--expires", text)[1])["expires"] == expected
+
+
+def test_an_expiry_that_no_calendar_has_does_not_hide_the_other_keys(run: Run, store: str) -> None:
+    run("create", "--name", "sound")
+    with open_store(store, tenant=OPERATOR) as opened, ApiKeys(opened) as keys:
+        keys.create(KeyGrant(name="for ever", scopes=("read",), expires=1e15))
+    code, out, _ = run("list")
+    assert code == 0
+    assert "sound" in out
+    assert "1000000000000000 s since 1970" in out
+
+
+@pytest.mark.parametrize("verb", [["list"], ["revoke", "x"], ["rotate", "x"]])
+def test_a_store_without_a_kind_is_misuse(
+    verb: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEGBOARD_STORE", "/data/pegboard")
+    assert main(["keys", *verb]) == 2
+    assert "mistake of Pegboard" not in capsys.readouterr().err
 
 
 def test_damaged_keys_are_counted_and_the_others_shown(run: Run, store: str) -> None:

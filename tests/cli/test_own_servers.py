@@ -48,6 +48,23 @@ def test_a_first_server_makes_the_file_and_the_command_is_kept_as_typed(run: Run
     assert content == {"mcpServers": {"time": {"command": "uvx", "args": args}}}
 
 
+def test_a_program_of_this_folder_is_found_from_anywhere(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_bytes(b"")
+    (tmp_path / "sub").mkdir()
+    assert run("add", "a", "--", "./run.sh").code == 0
+    assert run("add", "b", "--", "python", "server.py").code == 0
+    assert run("add", "c", "--cwd", "sub", "--", "python", "main.py").code == 0
+    assert run("add", "d", "--cwd", "~/d", "--", "python", "main.py").code == 0
+    assert run("add", "e", "--", "uvx", "mcp-server-time").code == 0
+    assert json.loads(user_config_file().read_bytes())["mcpServers"] == {
+        "a": {"command": str(tmp_path / "run.sh")},
+        "b": {"command": "python", "args": ["server.py"], "cwd": str(tmp_path)},
+        "c": {"command": "python", "args": ["main.py"], "cwd": str(tmp_path / "sub")},
+        "d": {"command": "python", "args": ["main.py"], "cwd": "~/d"},
+        "e": {"command": "uvx", "args": ["mcp-server-time"]},
+    }
+
+
 def test_everything_that_a_person_wrote_stays(run: Run, file: Path) -> None:
     assert run("add", "docs", "https://docs.example.com/mcp", "--lazy").code == 0
     added = file.read_text("utf-8")

@@ -4,8 +4,10 @@ import signal
 from pathlib import Path
 
 import pytest
+import typer
 
 from pegboard.cli.main import main
+from pegboard.cli.serve import serve
 from tests.server.processes import serving
 
 
@@ -28,3 +30,13 @@ def test_what_cannot_be_meant_is_misuse(
     monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
     assert main(["serve", *words]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_on_windows_it_says_where_it_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(typer.Exit) as ended:
+        serve()
+    assert ended.value.exit_code == 1
+    assert "on Windows use WSL" in capsys.readouterr().err

@@ -110,6 +110,16 @@ def test_nothing_configured_is_said(path: Path, run: Run) -> None:
     assert run("--json")[1] == "[]\n"
 
 
+def test_a_store_without_a_kind_is_misuse(
+    path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, {"notes": {"command": "pegboard-nonesuch"}})
+    monkeypatch.setenv("PEGBOARD_STORE", "/data/pegboard")
+    code, _, err = run()
+    assert code == 2
+    assert "mistake of Pegboard" not in err
+
+
 def test_an_entry_that_cannot_be_used_is_said(path: Path, run: Run) -> None:
     write(path, {"bad": {"args": []}})
     assert "error: Server 'bad'" in run()[2]

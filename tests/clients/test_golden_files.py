@@ -248,6 +248,20 @@ def test_addresses_are_written_as_each_client_has_them(machine: Machines) -> Non
         assert (config[OUR_NAME].entry or {})["url"] == url
 
 
+def test_headers_are_written_as_each_client_has_them(machine: Machines) -> None:
+    url, headers = "https://tools.example.com/mcp", {"Authorization": "Bearer pb_1"}
+    for name, client in CLIENTS.items():
+        if client.url_field is None:
+            continue
+        path = put_in_place(name, machine("linux"))
+        before = path.read_bytes()
+        connect(client, machine("linux"), client.address_entry(url, headers))
+        config = {it.name: it for it in servers_in(ClientFile(path=path, client=name))}
+        assert (config[OUR_NAME].entry or {})["headers"] == headers, name
+        disconnect(client, machine("linux"))
+        assert path.read_bytes() == before
+
+
 def test_connecting_twice_is_undone_at_once(machine: Machines) -> None:
     here, known = machine("linux"), CLIENTS["cursor"]
     path = put_in_place("cursor", here)
@@ -302,6 +316,99 @@ def test_everything_of_every_client_is_taken_over_once(tmp_path: Path, machine: 
     again = plan_import(found, load_servers(file.path, undefined="keep"))
     assert {it.status for it in again} == {"same", "unusable", "conflict"}
     assert served_by_us(CLIENTS["claude-desktop"], here, loaded.servers) == ("files", "github")
+
+
+def test_a_server_of_another_folder_is_another_server(machine: Machines) -> None:
+    here = machine("linux")
+    entries = {
+        "a": {"command": "npm", "args": ["start"], "cwd": "/a"},
+        "b": {"command": "npm", "args": ["start"], "cwd": "/b"},
+        "c": {"command": "npx", "args": ["-y", "time"], "cwd": "/a"},
+        "d": {"command": "npx", "args": ["-y", "time"]},
+        "e": {"command": "npx", "args": ["-y", "files", "./x"], "cwd": "/a"},
+        "f": {"command": "npx", "args": ["-y", "files", "./x"], "cwd": "/b"},
+    }
+    content = msgspec.json.encode({"mcpServers": entries})
+    file = ClientFile(path=put_in_place("cursor", here, content), client="cursor")
+    plan = plan_import(servers_in(file), LoadedConfig())
+    assert {it.name: it.status for it in plan} == {
+        "a": "new",
+        "b": "new",
+        "c": "new",
+        "d": "same",
+        "e": "new",
+        "f": "new",
+    }
+
+
+def test_what_is_replaced_can_come_back_under_another_name(machine: Machines) -> None:
+    here = machine("linux")
+    entries = {"a": {"command": "y"}, "b": {"command": "x"}}
+    content = msgspec.json.encode({"mcpServers": entries})
+    file = ClientFile(path=put_in_place("cursor", here, content), client="cursor")
+    present = load_servers({"mcpServers": {"a": {"command": "x"}}})
+    plan = plan_import(servers_in(file), present, on_conflict="replace")
+    assert [(it.status, it.writes_as) for it in plan] == [("conflict", "a"), ("new", "b")]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "foo", "args": 5},
+        {"command": {"path": "foo", "env": ["A=1"]}},
+        {"command": {"path": "foo", "env": {"A": "1"}}, "env": 7},
+    ],
+)
+def test_an_odd_entry_is_unusable_and_the_others_are_taken_over(
+    entry: dict[str, Any], machine: Machines
+) -> None:
+    here = machine("linux")
+    content = msgspec.json.encode({"mcpServers": {"odd": entry, "time": {"command": "uvx"}}})
+    file = ClientFile(path=put_in_place("cursor", here, content), client="cursor")
+    plan = plan_import(servers_in(file), LoadedConfig())
+    assert [it.status for it in plan] == ["unusable", "new"]
+    known = CLIENTS["cursor"]
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    assert disconnect(known, here) is not None
+    assert file.path.read_bytes() == content
+
+
+def test_a_project_may_be_in_a_folder_that_begins_with_a_dot(
+    machine: Machines, tmp_path: Path
+) -> None:
+    here = msgspec.structs.replace(machine("linux"), directory=tmp_path / ".dotfiles")
+    here.directory.mkdir()
+    (here.directory / ".mcp.json").write_bytes(b'{"mcpServers": {"a": {"command": "./a"}}}')
+    [file] = files_of_clients(here)
+    [server] = servers_in(file)
+    assert (server.entry or {})["cwd"] == str(here.directory)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is locked to root")
+def test_a_folder_that_must_not_be_looked_into_is_left_out(machine: Machines) -> None:
+    here = machine("linux")
+    locked = here.home / ".cursor"
+    locked.mkdir(parents=True)
+    locked.chmod(0)
+    try:
+        assert files_of_clients(here) == []
+        assert not CLIENTS["codex"].is_here(here)
+    finally:
+        locked.chmod(0o700)
+
+
+def test_reconnecting_leaves_one_backup_and_disconnecting_none(machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here)
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    path.write_bytes(path.read_bytes() + b"\n")
+    again = connect(known, here, known.program_entry("/opt/pegboard", []))
+    assert again.backup is not None
+    folder = again.backup.parent
+    assert [it.name for it in folder.glob("*.backup")] == [again.backup.name]
+    disconnect(known, here)
+    assert list(folder.glob("*.backup")) == []
+    assert path.read_bytes() == golden("cursor") + b"\n"
 
 
 def test_a_client_whose_file_moved_is_disconnected_first(machine: Machines, tmp_path: Path) -> None:

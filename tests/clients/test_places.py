@@ -85,14 +85,14 @@ def test_all_files_are_found_the_projects_among_them(platform: str, machine: Mac
         (here.directory / name).parent.mkdir(exist_ok=True)
         (here.directory / name).write_bytes(b"{}")
     found = files_of_clients(here)
-    assert [it.client for it in found if it.scope == "user"] == list(CLIENTS)
-    assert [it.client for it in found if it.scope == "project"] == [
+    assert [it.client for it in found if it.project is None] == list(CLIENTS)
+    assert [it.client for it in found if it.project is not None] == [
         "claude-code",
         "cursor",
         "vscode",
         "gemini",
     ]
-    assert [it.scope for it in files_of_clients(here, ("cursor",))] == ["user", "project"]
+    assert [it.project for it in files_of_clients(here, ("cursor",))] == [None, here.directory]
 
 
 def test_a_client_that_nobody_knows_is_refused_with_a_guess() -> None:

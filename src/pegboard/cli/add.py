@@ -1,7 +1,9 @@
 """`pegboard add`: add a server to the configuration."""
 
+import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ from pegboard.cli.own_file import (
     open_file,
     say_that_it_counts,
 )
+from pegboard.cli.pairs import HeaderOption, headers_in, pairs_in
 from pegboard.config.interpret import RawEntry, Surroundings, interpret
 from pegboard.config.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.move_secrets import move_secrets
@@ -42,10 +45,7 @@ def add(
         ),
     ],
     *,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An HTTP header; may be given several times."),
-    ] = None,
+    header: HeaderOption = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,7 +73,7 @@ def add(
     """
     entry = _entry(target, headers=header or (), variables=env or ())
     entry |= {"type": transport} if transport else {}
-    entry |= {"cwd": cwd} if cwd else {}
+    entry |= _folder(entry, cwd)
     entry |= {"lazy": True} if lazy else {}
     file = open_file(config)
     _check(name, entry, file)
@@ -106,14 +106,26 @@ def say_where_secrets_are(
 def _entry(
     target: list[str], *, headers: Iterable[str], variables: Iterable[str]
 ) -> dict[str, Any]:
-    given = {"headers": _pairs(headers, "--header"), "env": _variables(variables)}
+    given = {"headers": headers_in(headers), "env": _variables(variables)}
     if _ADDRESS.match(target[0]):
         if len(target) > 1:
             raise typer.BadParameter("Behind an address nothing more is expected.")
         entry: dict[str, Any] = {"url": target[0]}
     else:
-        entry = {"command": target[0], **({"args": target[1:]} if len(target) > 1 else {})}
+        is_relative = target[0].startswith(("./", "../", ".\\", "..\\"))
+        program = os.path.abspath(target[0]) if is_relative else target[0]  # noqa: PTH100 - it also takes `..` out
+        entry = {"command": program, **({"args": target[1:]} if len(target) > 1 else {})}
     return entry | {field: pairs for field, pairs in given.items() if pairs}
+
+
+def _folder(entry: dict[str, Any], cwd: str | None) -> dict[str, str]:
+    """Return where a program runs; the file is read from anywhere, so here is written down."""
+    if cwd is None:
+        words: list[str] = entry.get("args", [])
+        is_here = any(not Path(it).is_absolute() and os.path.isfile(it) for it in words)  # noqa: PTH113 - of any text
+        return {"cwd": str(Path.cwd())} if is_here else {}
+    is_fixed = cwd.startswith(("~", "$"))
+    return {"cwd": cwd if is_fixed else os.path.abspath(cwd)}  # noqa: PTH100 - it also takes `..` out
 
 
 def _variables(given: Iterable[str]) -> dict[str, str]:
@@ -121,20 +133,7 @@ def _variables(given: Iterable[str]) -> dict[str, str]:
     if any(not _VARIABLE.fullmatch(it) for it in own):
         # Not quoted: it may be a secret that lost its name.
         raise typer.BadParameter("`--env` takes NAME=VALUE, or the NAME of a variable of yours.")
-    return {it: f"${{{it}}}" for it in own} | _pairs((it for it in given if "=" in it), "--env")
-
-
-def _pairs(given: Iterable[str], option: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in given:
-        name, separator, value = text.partition("=")
-        if option == "--header" and ":" in name:
-            # As curl has it.
-            name, separator, value = text.partition(":")
-        if not separator or not name.strip():
-            raise typer.BadParameter(f"`{option}` takes NAME=VALUE.")
-        found[name.strip()] = value.strip() if option == "--header" else value
-    return found
+    return {it: f"${{{it}}}" for it in own} | pairs_in((it for it in given if "=" in it), "--env")
 
 
 def _check(name: str, entry: dict[str, Any], file: ServersFile) -> None:

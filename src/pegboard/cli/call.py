@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -67,11 +68,13 @@ def call(
 ) -> None:
     """Call a tool: by the gateway that runs, or else its server is started for it."""
     words = arguments or []
+    began = time.monotonic()
     places = Places(config=config, store=store, alone=alone, refresh=refresh, patience=timeout)
     with open_catalogue(places) as catalogue:
         found = find_tool(catalogue, tool)
         given = _arguments(found, words, json)
-        result = _result(catalogue, found, given, places=places, timeout=timeout)
+        left = None if timeout is None else _left(timeout, time.monotonic() - began)
+        result = _result(catalogue, found, given, places=places, timeout=left)
     from pegboard.cli.call_result import result_as_json, show_result  # noqa: PLC0415 - now there is one
 
     if raw:
@@ -84,6 +87,11 @@ def call(
         show_result(result, tool=found.name, folder=save_to)
     if result.is_error:
         raise typer.Exit(FAILED)
+
+
+def _left(timeout: float, used: float) -> float:
+    """Return what is left of a limit, since servers were started for the list of tools already."""
+    return min(timeout, max(round(timeout - used, 1), 0.1))
 
 
 def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, Any]:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import ask, complain, say, warn
 from pegboard.cli.own_file import ConfigOption, YesOption
+from pegboard.cli.pairs import HeaderOption, headers_in
+from pegboard.cli.running_gateway import find_gateway
 from pegboard.cli.wording import counted
 from pegboard.clients import (
     CLIENTS,
@@ -53,6 +55,7 @@ def connect_clients(
         str | None,
         typer.Option(metavar="URL", help="The client goes to a gateway that runs already."),
     ] = None,
+    header: HeaderOption = None,
     only: Annotated[
         bool,
         typer.Option("--only", help="Take out the client's servers that Pegboard serves now."),
@@ -63,9 +66,12 @@ def connect_clients(
     """Put Pegboard into the configuration of a client; `pegboard disconnect` undoes it."""
     if stdio and url:
         raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
+    headers = headers_in(header)
+    if headers and url is None:
+        raise typer.BadParameter("`--header` belongs to `--url`: a program gets no headers.")
     machine = Machine.here()
     source = locate_config(config).path
-    servers = () if source is None else load_servers(source, undefined="keep").servers
+    servers = _served(source, url, is_needed=only)
     if not servers and url is None:
         warn("Pegboard serves nothing yet: `pegboard import` takes over the servers of clients.")
     if url is None and "archive-v0" in _own_command()[0]:
@@ -74,9 +80,14 @@ def connect_clients(
             "`uv tool install pegboard`, and connect with that one."
         )
     failed = False
-    for client in chosen(clients, machine, every=every):
+    wanted = chosen(clients, machine, every=every)
+    if not wanted:
+        warn(f"No client is found here; name one of {', '.join(CLIENTS)}.")
+        raise typer.Exit(NOT_FOUND)
+    for client in wanted:
         try:
-            _one(client, machine, _entry(client, url, source), servers, only=only, asks=not yes)
+            entry = _program(client, source) if url is None else client.address_entry(url, headers)
+            _one(client, machine, entry, servers, only=only, asks=not yes)
         except ConfigError as error:
             complain(str(error))
             failed = True
@@ -140,9 +151,26 @@ def _agree_to_replace(client: Client, machine: Machine) -> None:
         raise ConfigError(f"{client.title}: nothing was changed.")
 
 
-def _entry(client: Client, url: str | None, source: Path | None) -> dict[str, Any]:
-    if url is not None:
-        return client.address_entry(url)
+def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[ServerConfig, ...]:
+    """Return what a client would get from Pegboard, as far as it is known."""
+    if url is not None and not _is_served_from(source, url):
+        if is_needed:
+            raise typer.BadParameter(
+                "`--only` takes out what Pegboard serves, but what is served at that address is "
+                "not known here."
+            )
+        return ()
+    return () if source is None else load_servers(source, undefined="keep").servers
+
+
+def _is_served_from(source: Path | None, url: str) -> bool:
+    """Tell whether an address is that of a gateway that runs, and serves all of this file."""
+    gateway = find_gateway(source, None)
+    faces = ("/mcp", "/mcp-search", "/mcp-full", "/sse")
+    return gateway is not None and url in [f"{gateway.address}{it}" for it in faces]
+
+
+def _program(client: Client, source: Path | None) -> dict[str, Any]:
     command, *args = _own_command()
     args += ["serve", "--stdio"]
     if source is not None:

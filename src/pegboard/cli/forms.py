@@ -85,7 +85,7 @@ async def _ask(name: str, root: Mapping[str, Any], *, is_needed: bool, read: Rea
         try:
             return _read(text, part, root)
         except NotOfTypeError as error:
-            warn(f"This takes {error}.")
+            warn(f"That does not fit; wanted: {error}.")
 
 
 def _wanted(part: object, root: Mapping[str, Any], *, is_needed: bool) -> str:

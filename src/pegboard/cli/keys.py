@@ -203,9 +203,10 @@ def _scopes_of(words: Sequence[str]) -> tuple[Scope, ...]:
 def _missing_store(url: str | None) -> Path | None:
     """Return the file that is to be the store, if nobody made it yet."""
     url = url or default_url()
-    if scheme_of(url) not in ("json", "sqlite"):
-        return None
-    path = path_of(url)
+    with values_checked():
+        if scheme_of(url) not in ("json", "sqlite"):
+            return None
+        path = path_of(url)
     # Keys in JSON are in files beside the one that is named.
     return None if any(path.parent.glob(f"{glob.escape(path.stem)}*")) else path
 

@@ -10,6 +10,7 @@ __all__ = ["duration", "moment", "shown"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
 def duration(text: str, *, option: str) -> float:
@@ -32,7 +33,10 @@ def moment(text: str, *, option: str) -> float:
         typer.BadParameter: it is neither.
     """
     if _DURATION.fullmatch(text.strip().lower()):
-        return time.time() + duration(text, option=option)
+        found = time.time() + duration(text, option=option)
+        if found > _LATEST:
+            raise typer.BadParameter(f"{text!r} from now is too far away.", param_hint=option)
+        return found
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -45,4 +49,8 @@ def shown(moment: float | None, *, nothing: str) -> str:
     """Return a moment as people read it, in UTC."""
     if moment is None:
         return nothing
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        # Further away than this system can write down.
+        return f"{moment:.0f} s since 1970"

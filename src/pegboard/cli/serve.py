@@ -1,10 +1,13 @@
 """`pegboard serve`: one MCP endpoint in front of all servers of a configuration."""
 
+import sys
 from typing import Annotated
 
 import typer
 
+from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.one_core import calculate_on_one_core
+from pegboard.cli.output import complain
 from pegboard.cli.serve_choices import ServeChoices, Shown
 
 __all__ = ["add_to"]
@@ -89,6 +92,9 @@ def serve(
     Clients that speak HTTP are given the address it prints; for those that start programs,
     `pegboard connect CLIENT` writes `pegboard serve --stdio` into their file.
     """
+    if sys.platform == "win32":
+        complain("`pegboard serve` runs on Linux and macOS; on Windows use WSL.")
+        raise typer.Exit(FAILED)
     choices = ServeChoices(
         config=config,
         demo=demo,

@@ -13,6 +13,9 @@ import anyio
 from pegboard.auth import ApiKeys, load_auth_settings
 from pegboard.cli.demo import demo_config
 from pegboard.cli.early_signals import hear_signals_as_usual
+from pegboard.cli.exit_codes import INTERRUPTED
+from pegboard.cli.log_floods import LogFloods
+from pegboard.cli.output import warn
 from pegboard.cli.serve_choices import ServeChoices
 from pegboard.cli.wording import counted
 from pegboard.config import load_servers, locate_config
@@ -25,7 +28,6 @@ from pegboard.storage.urls import without_password
 
 __all__ = ["run"]
 
-INTERRUPTED = 130
 _NO_SERVERS = (
     "  No server is configured. `pegboard import` takes over those of your MCP clients,",
     "  `pegboard add` writes one down, and `pegboard serve --demo` shows four small ones.",
@@ -41,6 +43,8 @@ def run(options: ServeChoices) -> int:
         level=logging.INFO if options.verbose else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogFloods())
     # Reloads, and calls that are waited for, are news to whoever sits at the terminal.
     logging.getLogger("pegboard.server").setLevel(logging.INFO)
     serve = _options_of(options)
@@ -67,7 +71,7 @@ def run(options: ServeChoices) -> int:
 def _say_that_it_starts(serve: ServeOptions) -> None:
     number = sum(it.enabled for it in load_servers(serve.config).servers)
     if number:
-        print(f"Starting {counted(number, 'server')}…", file=sys.stderr, flush=True)  # noqa: T201 - this is a command
+        warn(f"Starting {counted(number, 'server')}…")
 
 
 def _already_there(options: ServeChoices) -> str | None:
@@ -101,7 +105,8 @@ def _tell(options: ServeChoices, serve: ServeOptions, serving: Serving, address:
     """Say what is served, and where, to the person who started it."""
     lines = [*_about_servers(options, serving), *_about_places(serve)]
     lines += _about_address(options, serve, address) if address else [_STDIO]
-    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is a command
+    for line in lines:
+        warn(line)
 
 
 def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:

@@ -9,6 +9,7 @@ import typer
 
 from pegboard.cli import tool_options as option
 from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
 from pegboard.cli.tokens import estimated
@@ -98,9 +99,11 @@ def _remembered(config: str | None, store: str | None) -> list[Standing]:
     for problem in loaded.problems:
         warn(f"{loaded.path}: {problem}")
     url = store or default_url()
-    if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
-        return remembered_standing(loaded.servers, None)
-    with open_store(url) as opened:
+    with values_checked():
+        if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
+            return remembered_standing(loaded.servers, None)
+        opening = open_store(url)
+    with opening as opened:
         return remembered_standing(loaded.servers, opened)
 
 

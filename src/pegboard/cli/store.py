@@ -135,7 +135,7 @@ def export_store(
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}.", url=file) from error
     tools = sum(len(it.tools) for it in archive.tenants)
-    tenants = ", ".join(it.tenant for it in archive.tenants) or "nobody, for there is nothing"
+    tenants = ", ".join(it.tenant for it in archive.tenants)
     say(f"Wrote {counted(tools, 'tool')} and all else of {tenants} to {file}.")
 
 

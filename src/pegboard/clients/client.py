@@ -1,11 +1,12 @@
 """The clients we know: where each keeps its servers, and how it writes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pegboard.clients.looking import is_file, is_folder
 from pegboard.clients.machine import Machine
 from pegboard.errors import ConfigError
 from pegboard.model.names import nearest_names
@@ -25,6 +26,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """The file of a project, from the project's folder."""
     url_field: str | None = "url"
     """What an address is called; ``None`` where only programs can be written down."""
+    headers_field: str = "headers"
     stdio_type: str | None = None
     http_type: str | None = None
     also: tuple[tuple[str, str], ...] = ()
@@ -33,22 +35,28 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     def file(self, machine: Machine) -> Path:
         """Return the file that is there, else where the client would make it."""
         places = self.files(machine)
-        there = [it for it in places if it.is_file()] or [it for it in places if it.parent.is_dir()]
+        there = [it for it in places if is_file(it)] or [
+            it for it in places if is_folder(it.parent)
+        ]
         return [*there, *places][0]
 
     def is_here(self, machine: Machine) -> bool:
         """Tell whether this client seems to be installed."""
         # The home folder itself says nothing.
         folder = self.file(machine).parent
-        return self.file(machine).is_file() or (folder != machine.home and folder.is_dir())
+        return is_file(self.file(machine)) or (folder != machine.home and is_folder(folder))
 
     def program_entry(self, command: str, args: list[str]) -> dict[str, Any]:
         """Return the entry of a program, as this client writes it."""
         kind = {} if self.stdio_type is None else {"type": self.stdio_type}
         return {**dict(self.also), **kind, "command": command, "args": args}
 
-    def address_entry(self, url: str) -> dict[str, Any]:
+    def address_entry(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the entry of an address, as this client writes it.
+
+        Args:
+            url: the address.
+            headers: what it sends along with every request.
 
         Raises:
             ConfigError: when its file can only hold programs.
@@ -59,7 +67,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
                 "it starts Pegboard itself then."
             )
         kind = {} if self.http_type is None else {"type": self.http_type}
-        return {**dict(self.also), **kind, self.url_field: url}
+        sent = {self.headers_field: dict(headers)} if headers else {}
+        return {**dict(self.also), **kind, self.url_field: url, **sent}
 
 
 def client_named(name: str) -> Client:
@@ -83,7 +92,7 @@ def _claude_desktop(machine: Machine) -> list[Path]:
         named = machine.environ.get("LOCALAPPDATA")
         local = Path(named) if named else machine.home / "AppData" / "Local"
         pattern = f"Packages/Claude_*/LocalCache/Roaming/Claude/{name}"
-        places += sorted(local.glob(pattern)) if local.is_dir() else []
+        places += sorted(local.glob(pattern)) if is_folder(local) else []
     return places
 
 
@@ -169,6 +178,7 @@ CLIENTS: dict[str, Client] = {
             files=_codex,
             section=("mcp_servers",),
             project_file=".codex/config.toml",
+            headers_field="http_headers",
         ),
     )
 }

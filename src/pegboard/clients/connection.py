@@ -148,6 +148,10 @@ def connect(
             new.unlink(missing_ok=True)
         raise
     records.write(done)
+    old = records.backup(record)
+    if old is not None and old.name != done.backup:
+        # All of it that still counts is in the new one.
+        old.unlink(missing_ok=True)
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 

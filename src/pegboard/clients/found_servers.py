@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -11,6 +11,7 @@ from pegboard.clients.client import CLIENTS, Client
 from pegboard.clients.client_file import content_of, is_toml, text_of
 from pegboard.clients.codex import codex_entry
 from pegboard.clients.inputs import AskedInput, asked_inputs
+from pegboard.clients.looking import is_file, is_folder
 from pegboard.clients.machine import Machine
 from pegboard.clients.our_entry import map_texts, our_entry
 from pegboard.config.dialects import find_entries
@@ -27,7 +28,8 @@ class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Path
     client: str = "file"
-    scope: Literal["user", "project"] = "user"
+    project: Path | None = None
+    """The folder of the project that it belongs to; ``None`` when it is a user's own."""
 
 
 class FoundServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +56,13 @@ def files_of_clients(machine: Machine, names: tuple[str, ...] = ()) -> list[Clie
     for client in CLIENTS.values():
         if names and client.name not in names:
             continue
-        users = [it for it in _with_settings(client, machine) if it.is_file()]
+        users = [it for it in _with_settings(client, machine) if is_file(it)]
         found += [ClientFile(path=it, client=client.name) for it in users]
         if client.project_file is not None:
             path = machine.directory / client.project_file
-            if path.is_file() and path not in users:
-                found.append(ClientFile(path=path, client=client.name, scope="project"))
+            if is_file(path) and path not in users:
+                project = machine.directory
+                found.append(ClientFile(path=path, client=client.name, project=project))
     return found
 
 
@@ -76,7 +79,7 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
     content = content_of(
         file.path, text_of(file.path, read_file(file.path)) if text is None else text
     )
-    project, inputs = _project_of(file), asked_inputs(content)
+    inputs = asked_inputs(content)
     return [
         FoundServer(
             client=file.client,
@@ -86,7 +89,7 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
             problem=_why_not(raw, folder),
             inputs=inputs,
         )
-        for name, raw, folder in _raw_entries(file, content, project)
+        for name, raw, folder in _raw_entries(file, content)
     ]
 
 
@@ -98,25 +101,18 @@ def _with_settings(client: Client, machine: Machine) -> list[Path]:
     return places
 
 
-def _project_of(file: ClientFile) -> Path | None:
-    if file.scope == "user":
-        return None
-    folder = file.path.parent
-    return folder.parent if folder.name.startswith(".") else folder
-
-
 def _raw_entries(
-    file: ClientFile, content: dict[str, Any], project: Path | None
+    file: ClientFile, content: dict[str, Any]
 ) -> Iterator[tuple[str, object, Path | None]]:
     if is_toml(file.path):
         for name, entry in _object(content.get("mcp_servers")).items():
             members = _object(cast("object", entry))
-            yield name, codex_entry(members) if members else entry, project
+            yield name, codex_entry(members) if members else entry, file.project
         return
     found = find_entries(content)
     if found.has_section:
         for entry in found.entries:
-            yield entry.name, _switched(file, content, entry.name, entry.value), project
+            yield entry.name, _switched(file, content, entry.name, entry.value), file.project
     for folder, settings in _object(content.get("projects")).items():
         # Claude Code keeps here what belongs to one project.
         off = value_at(settings, ("disabledMcpServers",))
@@ -142,7 +138,7 @@ def _why_not(raw: object, project: Path | None) -> str | None:
     is_extension = "settings" in raw or value_at(cast("object", raw), ("source",)) == "extension"
     if is_extension and not {"command", "url"} & set(cast("Mapping[str, object]", raw)):
         return "It is an extension that only Zed can start."
-    is_gone = project is not None and not project.is_dir()
+    is_gone = project is not None and not is_folder(project)
     return f"The folder of its project is gone: {project}" if is_gone else None
 
 

@@ -10,16 +10,17 @@ __all__ = ["Identity", "identity_of", "same_among"]
 Identity = tuple[str, ...]
 """Transport, address or command line, and what it is given."""
 
+_FETCHING = frozenset({"bunx", "docker", "npx", "podman", "uvx"})
+"""They run what they fetch, and that is the same wherever they are started."""
+_RELATIVE = ("./", "../", ".\\", "..\\")
 _INPUT = re.compile(r"\$\{input:[^{}]*\}")
 
 
 def identity_of(config: ServerConfig) -> Identity:
     """Return what two entries of one server have in common."""
     if config.transport == "stdio":
-        # Only a path that begins nowhere else depends on the folder.
         words = (config.command or "", *config.args)
-        is_relative = any(it in (".", "..") or it.startswith(("./", "../")) for it in words)
-        where = (config.cwd or "") if is_relative else ""
+        where = (config.cwd or "") if _depends_on_folder(words) else ""
         return "stdio", where, *words, *_pairs(config.env)
     headers = {name.lower(): value for name, value in config.headers.items()}
     if config.bearer_token:
@@ -42,6 +43,13 @@ def same_among(identity: Identity, others: Iterable[Identity]) -> Identity | Non
         ):
             return other
     return None
+
+
+def _depends_on_folder(words: tuple[str, ...]) -> bool:
+    program = re.split(r"[/\\]", words[0])[-1].lower()
+    if re.sub(r"\.(exe|cmd)$", "", program) not in _FETCHING:
+        return True
+    return any(it in (".", "..") or it.startswith(_RELATIVE) for it in words)
 
 
 def _pairs(values: Mapping[str, str]) -> list[str]:

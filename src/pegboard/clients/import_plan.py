@@ -113,6 +113,8 @@ class _Board:
         taken = server.name in self.names
         name = self.name_for(server, on_conflict) if taken else server.name
         if name is not None:
+            # What stood under that name is there no more.
+            self.known = {key: it for key, it in self.known.items() if it != name}
             self.known[identity] = name
             self.names.add(name)
         return plan(status="conflict" if taken else "new", writes_as=name)

@@ -51,10 +51,14 @@ def is_pegboard(name: str, entry: Mapping[str, Any] | None) -> bool:
     found = entry or {}
     if name == "pegboard" and "command" not in found:
         return _ON_THIS_MACHINE.match(str(found.get("url", ""))) is not None
-    words = [found.get("command"), *(found.get("args") or ())]
+    words = [found.get("command"), *_listed(found.get("args"))]
     stems = [re.split(r"[/\\]", it)[-1].removesuffix(".exe") for it in words if isinstance(it, str)]
     programs = [index for index, it in enumerate(stems) if it in ("pegboard", "pegboard.cli.main")]
     return bool(programs) and "serve" in stems[programs[0] :]
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def map_texts(value: object, change: Callable[[str], str]) -> object:
@@ -81,7 +85,10 @@ def _flat_command(found: dict[str, Any]) -> dict[str, Any]:
         return found
     inner = cast("Mapping[str, Any]", command)
     flat = {"command": inner.get("path"), "args": found.get("args") or inner.get("args")}
-    flat["env"] = {**(inner.get("env") or {}), **(found.get("env") or {})}
+    env = [it for it in (inner.get("env"), found.get("env")) if it]
+    # What is no object is left for whoever reads the entry to complain about.
+    is_usual = all(isinstance(it, Mapping) for it in env)
+    flat["env"] = {k: v for it in env for k, v in it.items()} if is_usual else env[-1]
     rest = {key: value for key, value in found.items() if key not in flat}
     return {key: value for key, value in flat.items() if value} | rest
 

@@ -29,10 +29,9 @@ def look_at_store(url: str) -> list[Finding]:
 
 
 def _can_be_made(path: Path) -> bool:
-    parent = path.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    return parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+    # On Windows there may be none: a drive that is not there.
+    there = next((it for it in path.absolute().parents if it.exists()), None)
+    return there is not None and there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _unusable(url: str, words: str) -> Finding:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,10 +76,14 @@ def _instead_of(argument: str) -> str:
     return 'Let a shell do it: `"command": "sh", "args": ["-c", "…"]`.'
 
 
+def _is_of_windows(command: str) -> bool:
+    return sys.platform != "win32" and _WINDOWS.fullmatch(command) is not None
+
+
 def _wrong_with_file(config: ServerConfig, path: Path) -> Finding | None:
     name, shown = config.name, config.redact(str(path))
     if not path.exists():
-        if _WINDOWS.fullmatch(config.command or ""):
+        if _is_of_windows(config.command or ""):
             return _of_windows(config)
         remedy = "Correct the `command` of its entry."
         if not path.is_absolute():
@@ -141,7 +146,7 @@ def _not_found(config: ServerConfig) -> Finding:
             f'Write `"command": "{config.redact(program)}", "args": [{args}]`.',
             server=name,
         )
-    if _WINDOWS.fullmatch(command):
+    if _is_of_windows(command):
         return _of_windows(config)
     install = _INSTALL.get(command)
     remedy = (
