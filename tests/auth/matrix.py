@@ -64,28 +64,30 @@ PATHS: dict[str, str] = {
     "replace": "register_tool under the name of the tool",
     "remove": "unregister_tool of a definition that was registered for this server",
     "steal": "unregister_tool of the tool itself, or of one's own under its name in another tenant",
+    "own": "a tool of the gateway itself is in tools/list of the search surface",
+    "stats": "resources/read of registry://stats, one's own part",
 }
 
 # y: yes, d: denied, -: absent.
 _TABLE = """
-                            list search describe category call call_tool result others resources read watch prompts prompt complete register replace remove steal
-nobody                      -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -
-reader                      y    y      y        y        d    -         -      -      y         d    d     y       d      d        -        -       -      -
-caller                      y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -
-registrar                   -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        d       y      d
-reading_registrar           y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d
-admin                       y    y      y        y        y    y         y      -      y         y    y     y       y      y        y        d       y      d
-admin_of_yesterday          -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -
-caller_of_this_server       y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -
-caller_of_this_tool         y    y      y        y        y    y         y      -      -         -    -     -       -      -        -        -       -      -
-reader_of_this_tool         y    y      y        y        d    -         -      -      -         -    -     -       -      -        -        -       -      -
-caller_of_another_server    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -
-caller_of_other_tools       -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -
-admin_of_another_server     -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -
-registrar_of_this_server    y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d
-registrar_of_another_server -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -
-caller_of_another_tenant    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -
-admin_of_another_tenant     -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        y       -      y
+                            list search describe category call call_tool result others resources read watch prompts prompt complete register replace remove steal own stats
+nobody                      -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     -   -
+reader                      y    y      y        y        d    -         -      -      y         d    d     y       d      d        -        -       -      -     y   y
+caller                      y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -     y   y
+registrar                   -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        d       y      d     y   -
+reading_registrar           y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d     y   y
+admin                       y    y      y        y        y    y         y      -      y         y    y     y       y      y        y        d       y      d     y   y
+admin_of_yesterday          -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     -   -
+caller_of_this_server       y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -     y   y
+caller_of_this_tool         y    y      y        y        y    y         y      -      -         -    -     -       -      -        -        -       -      -     y   y
+reader_of_this_tool         y    y      y        y        d    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+caller_of_another_server    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+caller_of_other_tools       -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+admin_of_another_server     -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -     y   y
+registrar_of_this_server    y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d     y   y
+registrar_of_another_server -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -     y   y
+caller_of_another_tenant    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+admin_of_another_tenant     -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        y       -      y     y   y
 """  # noqa: E501 - one row is one principal
 _VERDICTS: dict[str, Verdict] = {"y": "yes", "d": "denied", "-": "absent"}
 

@@ -1,5 +1,6 @@
 """The table of permissions, through the gateway, for clients of both eras."""
 
+import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,9 +14,12 @@ from mcp_types import Completion
 from pegboard import Hub, Tool
 from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.model.principal import Principal
+from pegboard.server import App, FrontDesk, Reception
 from pegboard.upstream import Era, NoMemory
 from tests.auth.matrix import CELLS, PATHS, PRINCIPALS, SERVER, TOOL, Verdict
 from tests.gateway.clients import Caller, text_of
+from tests.server.asgi import ask
+from tests.server.serving import modern_headers, modern_request
 
 CANARY = "canary"
 """A word of every description and every result: nobody who may not know it is told."""
@@ -66,10 +70,12 @@ async def opened_gateway() -> AsyncGenerator[Gateway]:
 class Asking:
     """One principal on one wire, who tries a path and is told a verdict."""
 
-    def __init__(self, gateway: Gateway, era: Era, principal: Principal) -> None:
-        self.search = Caller(gateway, era, principal=principal, session=principal.subject)
+    def __init__(
+        self, gateway: Gateway, era: Era, principal: Principal, *, caller: type[Caller] = Caller
+    ) -> None:
+        self.search = caller(gateway, era, principal=principal, session=principal.subject)
         full = Face(surface="full")
-        self.full = Caller(gateway, era, principal=principal, session=principal.subject, face=full)
+        self.full = caller(gateway, era, principal=principal, session=principal.subject, face=full)
         owner = Principal(subject="owner", scopes=PRINCIPALS["caller"].scopes)
         self.others = Caller(gateway, era, principal=owner, session="owner")
         self.era = era
@@ -167,6 +173,32 @@ class Asking:
     async def try_steal(self) -> dict[str, Any]:
         return await self.search.call("unregister_tool", tool_name=TOOL)
 
+    async def try_own(self) -> bool:
+        return bool(await self.search.names())
+
+    async def try_stats(self) -> dict[str, Any]:
+        return await self.search.send("resources/read", uri="registry://stats")
+
+
+class OverHttp(Caller):
+    """The same in the modern era, through everything that stands before the gateway."""
+
+    async def send(self, method: str, /, **params: Any) -> dict[str, Any]:
+        app = App(FrontDesk(self.gateway), reception=Reception(self))
+        body = modern_request(method, params)
+        path = "/mcp-full" if self.client.face.surface == "full" else "/mcp"
+        headers = {"host": "127.0.0.1", **modern_headers(body)}.items()
+        async with app.open():
+            answer = await ask(app, json.dumps(body).encode(), path=path, headers=headers)
+        if answer.error is None:
+            return json.loads(answer.body)["result"]
+        error = answer.error[1]
+        data = {"code": "access_denied"} if answer.status == 403 else error.get("data")
+        raise RpcError(error["code"], error["message"], data)
+
+    async def authenticate(self, credential: str | None) -> Principal:
+        return self.client.principal
+
 
 @pytest.mark.covers("R-REG-39")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -185,6 +217,16 @@ async def test_every_path_gives_the_verdict_of_the_table(name: str, era: Era) ->
                 leaks[path] = asking.told
     assert found == {path: CELLS[name, path] for path in PATHS}
     assert leaks == {}
+
+
+@pytest.mark.covers("R-REG-39")
+@pytest.mark.parametrize("name", PRINCIPALS)
+async def test_over_http_exactly_what_the_table_grants_is_done(name: str) -> None:
+    paths = [path for path in PATHS if path != "watch"]  # not in this era
+    async with opened_gateway() as gateway:
+        asking = Asking(gateway, "modern", PRINCIPALS[name], caller=OverHttp)
+        done = [path for path in paths if await asking.verdict(path) == "yes"]
+    assert done == [path for path in paths if CELLS[name, path] == "yes"]
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

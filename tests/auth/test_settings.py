@@ -63,6 +63,21 @@ def test_variables_are_replaced() -> None:
         load({"keys": True, "resource": "https://${HOST}/mcp"})
 
 
+def test_a_secret_file_is_looked_for_beside_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etc").mkdir()
+    path = tmp_path / "etc" / "mcp.json"
+    for name in ("resource", ".resource"):
+        path.with_name(name).write_text(RESOURCE, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for reference in ("${file:resource}", "${file:~/.resource}"):
+        auth = {"keys": True, "resource": reference}
+        path.write_text(json.dumps({"gateway": {"auth": auth}}), "utf-8")
+        settings = load_auth_settings(path, environ={"HOME": str(path.parent)})
+        assert settings.resource == RESOURCE
+
+
 def test_the_environment_counts_more_than_the_file() -> None:
     assert load({}, PEGBOARD_AUTH="keys").keys
     opened = load({"keys": True}, PEGBOARD_AUTH="open")
@@ -103,6 +118,9 @@ def test_the_environment_counts_more_than_the_file() -> None:
         {"issuers": [{"issuer": ISSUER, "audience": ["a"], "leeway": 86_400}]},
         {"issuers": [{"issuer": ISSUER, "audience": ["a"], "tenant": "pegboard"}]},
         {"issuers": [{"issuer": ISSUER, "audience": ["a"], "scopes": {"x": ["write"]}}]},
+        {"issuers": [{"issuer": ISSUER, "audience": ["a"], "calls_per_minute": 0}]},
+        {"issuers": [{"issuer": ISSUER, "audience": ["a"], "concurrent_calls": 0}]},
+        {"issuers": [{"issuer": ISSUER, "audience": ["a"], "concurrent_calls": -1}]},
         {"issuers": [{"issuer": ISSUER, "audience": ["a"]}] * 2},
     ],
 )

@@ -11,7 +11,14 @@ from anyio.lowlevel import checkpoint
 
 from pegboard.auth import TokenIssuer
 from pegboard.auth.fetch import MOST_BYTES, fetch_document
-from pegboard.auth.signing_keys import FRESH, MOST_KEYS, PAUSE, USABLE, SigningKeys
+from pegboard.auth.signing_keys import (
+    FRESH,
+    MOST_KEYS,
+    PAUSE,
+    PAUSE_AFTER_FAILURE,
+    USABLE,
+    SigningKeys,
+)
 from pegboard.errors import AuthenticationFailedError
 from tests.auth.token_server import Key, TokenServer, new_key, token_server
 
@@ -137,6 +144,44 @@ async def test_callers_that_go_away_do_not_make_the_next_ones_fetch(issuer: Issu
         await keys.find("any", "ES256")
     issuer.gate.set()
     assert issuer.fetches.total() <= 1
+
+
+async def test_while_an_issuer_does_not_answer_it_is_asked_once_for_all_who_wait(
+    issuer: Issuer,
+) -> None:
+    keys = issuer.signing_keys()
+    issuer.gate, issuer.failing = anyio.Event(), TimeoutError("no answer")
+    reasons: list[str] = []
+
+    async def ask() -> None:
+        reasons.append(await reason_of(keys, "any"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            # It takes longer than the pause that follows.
+            issuer.now += 2 * PAUSE_AFTER_FAILURE
+            issuer.gate.set()
+        await ask()
+        assert (reasons, issuer.fetches.total()) == (["unavailable"] * 21, 1)
+        issuer.now += PAUSE_AFTER_FAILURE
+        await ask()
+    assert issuer.fetches.total() == 2
+
+
+async def test_a_fetch_that_was_given_up_late_is_not_begun_again_at_once(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    issuer.gate = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.find, "any", "ES256")
+        await anyio.wait_all_tasks_blocked()
+        issuer.now += 2 * PAUSE_AFTER_FAILURE
+        tasks.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        assert await reason_of(keys, "any") == "unavailable"
+    assert issuer.fetches.total() == 1
 
 
 @pytest.mark.parametrize(

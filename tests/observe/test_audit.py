@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pegboard.model import Principal
 from pegboard.observe import Audit, AuditRecord, audit
 from pegboard.storage import open_store
 from pegboard.testing import Memory
+from tests.observe.full_disk import full_disk
 
 ME = Principal(tenant="team", subject="pb_abc")
 KEY = f"pb_{'k' * 12}_{'0123456789abcdef' * 4}"
@@ -80,6 +82,28 @@ def test_a_flood_of_refusals_is_one_record_with_a_count(tmp_path: Path) -> None:
         ("10.0.0.7", 10_000),
         ("10.0.0.8", 10_000),
     ]
+
+
+def test_nobody_fills_the_audit_by_being_refused_ever_new_things(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "MOST_TARGETS", 2)
+    other = Principal(tenant="team", subject="pb_other")
+    with Memory().open() as store:
+        noting = Audit(store)
+        for number in range(10):
+            target = f"tool{number}"
+            noting.note("tools/call", "refused", principal=ME, reason="denied", target=target)
+        noting.note("tools/call", "refused", principal=ME, reason="denied", target="tool0")
+        noting.note("tools/call", "refused", principal=other, reason="denied", target="tool9")
+        kept = {(it.subject, it.target): it.count for it in noting.records()}
+        noting.close()
+    assert kept == {
+        ("pb_abc", "tool0"): 2,
+        ("pb_abc", "tool1"): 1,
+        ("pb_abc", ""): 8,
+        ("pb_other", "tool9"): 1,
+    }
 
 
 def test_more_than_can_be_kept_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +197,68 @@ def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
         noting.close()
 
 
+def test_records_that_are_dropped_are_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(audit, "MOST_PENDING", 2)
+    path = tmp_path / "later" / "audit.jsonl"
+    noting = Audit(path=path)
+    for number in range(10):
+        noting.note("keys.revoke", "done", target=str(number))
+        with pytest.raises(OSError, match="later"):
+            noting.flush()
+
+    def told() -> list[int]:
+        said = [it for it in caplog.records if it.getMessage().startswith("audit_dropped")]
+        return [it.__dict__["records"] for it in said]
+
+    assert told() == [1]
+    path.parent.mkdir()
+    noting.flush()
+    noting.flush()
+    assert told() == [1, 6]
+    assert [it["target"] for it in lines_of(path)] == ["6", "7", "8", "9"]
+    noting.close()
+
+
+def test_a_full_disk_leaves_no_broken_line_and_no_double(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    noting = Audit(path=path)
+    noting.note("keys.revoke", "done", target="a")
+    noting.flush()
+    for target in "bc":
+        noting.note("keys.revoke", "done", target=target)
+    half = path.stat().st_size * 3 // 2
+    with full_disk(path, room=half), pytest.raises(OSError, match="too large"):
+        noting.flush()
+    assert [it["target"] for it in lines_of(path)] == ["a"]
+    noting.flush()
+    assert [it["target"] for it in lines_of(path)] == ["a", "b", "c"]
+    noting.close()
+
+
+def test_what_a_store_kept_before_it_went_away_is_kept_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Memory().open() as store:
+        kind: Any = type(store.namespace("audit"))
+        put_many = kind.put_many
+
+        def keep_and_go(values: Any, records: Mapping[str, Any]) -> None:
+            put_many(values, records)
+            raise StorageError("Gone.", url="memory:")
+
+        noting = Audit(store)
+        noting.note("keys.revoke", "done", target="a")
+        with monkeypatch.context() as gone:
+            gone.setattr(kind, "put_many", keep_and_go)
+            with pytest.raises(StorageError):
+                noting.flush()
+        noting.note("keys.revoke", "done", target="b")
+        assert sorted(it.target for it in noting.records()) == ["a", "b"]
+        noting.close()
+
+
 def test_the_file_can_be_moved_away_at_any_time(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     noting = Audit(path=path)
@@ -216,7 +302,7 @@ async def test_noting_never_waits_for_the_store() -> None:
         writing = noting._backlogs[0]._writer  # pyright: ignore[reportPrivateUsage]
         writes = writing.write
 
-        def slow(records: list[AuditRecord]) -> None:
+        def slow(records: Mapping[str, AuditRecord]) -> None:
             entered.set()
             leave.wait(10)
             writes(records)

@@ -7,6 +7,7 @@ import pytest
 
 from pegboard import Registry, Telemetry
 from pegboard.observe import JsonLines, read_records
+from tests.observe.full_disk import full_disk
 
 
 def add(a: int, b: int) -> int:
@@ -79,6 +80,18 @@ def test_a_full_disk_harms_no_call(caplog: pytest.LogCaptureFixture) -> None:
     assert registry.call("add", {"a": 1, "b": 2}) == 3
     assert "No space left" in caplog.text
     lines.close()
+
+
+def test_what_a_full_disk_cuts_short_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with JsonLines(path) as lines:
+        registry = Registry(telemetry=Telemetry([lines], arguments=True))
+        registry.register(add)
+        registry.call("add", {"a": 1, "b": 2})
+        with full_disk(path, room=20):
+            registry.call("add", {"a": 3, "b": 4})
+        registry.call("add", {"a": 5, "b": 6})
+    assert [it.arguments for it in read_records(path)] == [{"a": 1, "b": 2}, {"a": 5, "b": 6}]
 
 
 def test_a_line_whose_writer_died_is_left_out(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_acts_of_others_and_other_acts_are_left_out() -> None:
         act("mine", tenant="red"),
         act("theirs", tenant="blue"),
         act("everybodys"),
+        act("", tenant="red", outcome="refused", reason="rate_limited"),
         act("mine", tenant="red", action="tools/list"),
     ]
     assert [(it.tool, it.calls) for it in usage_report(red, days=1, audit=acts)] == [("mine", 1)]

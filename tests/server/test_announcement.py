@@ -96,6 +96,7 @@ def test_the_token_is_shown_to_nobody() -> None:
         ("127.0.0.1", "http://127.0.0.1:5"),
         ("localhost", "http://localhost:5"),
         ("::1", "http://[::1]:5"),
+        ("::ffff:127.0.0.1", "http://[::ffff:127.0.0.1]:5"),
         ("0.0.0.0", "http://127.0.0.1:5"),
         ("::", "http://[::1]:5"),
         ("192.0.2.1", None),
@@ -128,6 +129,7 @@ def test_the_owner_is_known_by_the_token_and_only_on_this_machine() -> None:
     right = f"Bearer {owner.token}"
     assert owner.sent(request("127.0.0.1", right))
     assert owner.sent(request("::1", right))
+    assert owner.sent(request("::ffff:127.0.0.1", right))
     assert not owner.sent(request("10.0.0.1", right))
     assert not owner.sent(request("127.0.0.1", right, right))
     assert not owner.sent(request("127.0.0.1", f"Basic {owner.token}"))

@@ -157,6 +157,21 @@ async def test_anybody_may_read_where_tokens_come_from(path: str) -> None:
         assert json.loads(answer.body)["authorization_servers"] == ["https://login.example.com"]
 
 
+@pytest.mark.parametrize("origin", ["https://app.example.org", "http://localhost:6274"])
+async def test_any_page_may_read_where_tokens_come_from(origin: str) -> None:
+    path = "/.well-known/oauth-protected-resource/mcp"
+    headers = [("host", "127.0.0.1"), ("origin", origin)]
+    async with guarded("call") as (_, app):
+        answer = await ask(app, method="GET", path=path, headers=headers)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
+        asked = [*headers, ("access-control-request-headers", "mcp-protocol-version")]
+        answer = await ask(app, method="OPTIONS", path=path, headers=asked)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (204, "*")
+        assert answer.headers["access-control-allow-headers"] == "mcp-protocol-version"
+        headers[0] = ("host", "evil.example")
+        assert (await ask(app, method="GET", path=path, headers=headers)).status == 421
+
+
 async def test_without_tokens_there_is_nothing_to_read() -> None:
     app = App(FrontDesk(FakeGateway()))
     async with app.open():

@@ -1,6 +1,7 @@
 """How much of the process one client may take, on a real socket."""
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -188,9 +189,10 @@ async def test_a_port_that_is_taken_is_named() -> None:
     listener.close()
 
 
-def test_a_host_that_is_none_is_named() -> None:
-    with pytest.raises(ConfigError, match="no such host"):
-        listen_on("no such host", 0)
+@pytest.mark.parametrize("host", ["no such host", "tools..example.com", f"{'x' * 64}.example.com"])
+def test_a_host_that_is_none_is_named(host: str) -> None:
+    with pytest.raises(ConfigError, match=f"Cannot listen on {re.escape(host)}:0: "):
+        listen_on(host, 0)
 
 
 async def test_the_server_leaves_the_signals_alone() -> None:

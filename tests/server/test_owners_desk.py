@@ -1,16 +1,36 @@
 """What whoever runs the process may ask it, and nobody else."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Never
+
 import httpx2
 import pytest
 
+from pegboard import Hub
+from pegboard.errors import ServerNotFoundError
 from pegboard.server import App, FrontDesk
 from pegboard.server.authentication import Reception
 from pegboard.server.opening import Opening
 from pegboard.server.owner import Owner
 from pegboard.server.owners_desk import OwnersDesk
+from pegboard.upstream import NoMemory
 from tests.gateway.servers import bench, hub
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import served
+
+
+@asynccontextmanager
+async def asking(it: Hub) -> AsyncGenerator[tuple[httpx2.AsyncClient, str]]:
+    """Give the client of the owner of a process, and where the process answers it."""
+    owner = Owner()
+    opening = Opening(it)
+    await opening.run()
+    desk = OwnersDesk(it, opening=opening, owner=owner)
+    app = App(FrontDesk(FakeGateway()), reception=Reception(owner=owner), owners_desk=desk)
+    headers = {"authorization": f"Bearer {owner.token}"}
+    async with served(app) as url, httpx2.AsyncClient(headers=headers) as client:
+        yield client, f"{url}/owner"
 
 
 @pytest.mark.parametrize(
@@ -26,15 +46,26 @@ from tests.server.serving import served
     ],
 )
 async def test_a_search_that_cannot_be_read_is_a_bad_request(body: bytes) -> None:
-    owner = Owner()
-    headers = {"authorization": f"Bearer {owner.token}"}
-    async with hub(bench("calc", add=str)) as it:
-        opening = Opening(it)
-        await opening.run()
-        desk = OwnersDesk(it, opening=opening, owner=owner)
-        app = App(FrontDesk(FakeGateway()), reception=Reception(owner=owner), owners_desk=desk)
-        async with served(app) as url, httpx2.AsyncClient(headers=headers) as client:
-            refused = await client.post(f"{url}/owner/search", content=body)
-            assert (refused.status_code, "error" in refused.json()) == (400, True)
-            found = await client.post(f"{url}/owner/search", json={"text": "add"})
-            assert found.status_code == 200
+    async with hub(bench("calc", add=str)) as it, asking(it) as (client, url):
+        refused = await client.post(f"{url}/search", content=body)
+        assert (refused.status_code, "error" in refused.json()) == (400, True)
+        found = await client.post(f"{url}/search", json={"text": "add"})
+        assert found.status_code == 200
+
+
+class MidReload(Hub):
+    """One whose servers are just being replaced, while their tools are still on the board."""
+
+    def server(self, name: str) -> Never:
+        raise ServerNotFoundError(name, known=[])
+
+
+async def test_tools_are_listed_while_their_server_is_being_replaced() -> None:
+    async with (
+        MidReload([bench("calc", add=str)], memory=NoMemory()) as it,
+        asking(it) as (client, url),
+    ):
+        listed = await client.get(f"{url}/tools")
+        assert listed.status_code == 200
+        shown = [(it["tool"]["name"], it["raw"]) for it in listed.json()]
+        assert shown == [("mcp_calc_add", None)]

@@ -1,6 +1,7 @@
 """Hub, gateway and audit put together, as one process serves them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,31 @@ async def test_calls_are_in_the_audit_with_who_made_them(tmp_path: Path) -> None
     (record,) = [it for it in await anyio.to_thread.run_sync(read) if it.target == "answer"]
     assert (record.subject, record.outcome) == ("ann", "done")
     assert '"answer"' in await anyio.Path(lines).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["absent/audit.jsonl", "."])
+async def test_an_audit_file_that_cannot_be_written_is_named_at_the_start(
+    tmp_path: Path, name: str
+) -> None:
+    options = ServeOptions(config={"mcpServers": {}}, audit_file=str(tmp_path / name))
+    with pytest.raises(ConfigError, match="`--audit`"):
+        async with open_serving(options):
+            pass
+
+
+async def test_calls_are_counted_by_servers_that_there_are() -> None:
+    options = ServeOptions(config={"mcpServers": {"light": light()}})
+    async with open_serving(options) as serving:
+        with anyio.fail_after(20):
+            await serving.opening.run()
+            await call(serving, "default", "mcp_light_echo", text="hi")
+            for number in range(3):
+                given = {"name": f"sow_{number}", "description": "Sow.", "mcp_server": f"x{number}"}
+                await call(serving, "default", "register_tool", **given)
+                await call(serving, "default", given["name"])
+            page = (await serving.desk.metrics.page()).decode()
+    counted = set(re.findall(r'pegboard_calls_total\{.*server="(.*?)"', page))
+    assert counted == {"light", ""}
 
 
 async def test_requests_wait_for_servers_that_are_starting() -> None:

@@ -39,9 +39,36 @@ def test_a_misspelt_setting_is_named_with_its_place_and_what_was_meant(tmp_path:
         load_gateway_settings({"gateway": {"zzzzzz": 1}})
 
 
+def test_a_misspelt_word_in_a_profile_does_not_open_it_to_everything(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        '{"gateway": {"profiles": {"readers": {\n  "tool": ["*_get_*"]\n}}}}', encoding="utf-8"
+    )
+    expected = "`gateway.profiles.readers` has no setting `tool`; did you mean `tools`"
+    with pytest.raises(ConfigError, match=expected) as caught:
+        load_gateway_settings(path)
+    assert (caught.value.path, caught.value.line, caught.value.column) == (str(path), 2, 3)
+
+
+@pytest.mark.parametrize("name", ["default", "pegboard", ""])
+def test_a_tenant_that_would_never_be_served_from_its_file_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.tenants"):
+        load_gateway_settings({"gateway": {"tenants": {name: "a.json"}}})
+
+
 @pytest.mark.parametrize(
     "section",
-    [[1], "x", {"nonsense": 1}, {"page_size": "many"}, {"tenants": ["a"]}, {"page_size": 0}],
+    [
+        [1],
+        "x",
+        {"nonsense": 1},
+        {"page_size": "many"},
+        {"tenants": ["a"]},
+        {"page_size": 0},
+        {"profiles": []},
+        {"profiles": {"a": []}},
+        {"profiles": {"a": {"tools": "*"}}},
+    ],
 )
 def test_what_cannot_be_used_is_refused(section: Any) -> None:
     with pytest.raises(ConfigError, match="gateway"):

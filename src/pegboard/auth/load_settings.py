@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -50,7 +51,7 @@ def load_auth_settings(
     environ = os.environ if environ is None else environ
     path, content = _read(source, environ)
     section = value_at(content, SECTION)
-    said: object = {} if section is None else _expanded(section, Variables(environ=environ), path)
+    said: object = {} if section is None else _expanded(section, _variables(environ, path), path)
     settings = _converted(said, path)
     return _checked(_with_environment(settings, environ), path)
 
@@ -64,6 +65,13 @@ def _read(
     if found.path is None:
         return None, {}
     return str(found.path), read_jsonc(found.path).root.value
+
+
+def _variables(environ: Mapping[str, str], path: str | None) -> Variables:
+    # As for the servers of the same file.
+    home = environ.get("HOME") or environ.get("USERPROFILE") or "~"
+    folder = "." if path is None else str(Path(path).parent)
+    return Variables(environ=environ, home=home, folder=folder)
 
 
 def _expanded(value: object, variables: Variables, path: str | None) -> object:
@@ -147,6 +155,10 @@ def _problems(issuer: TokenIssuer, settings: AuthSettings) -> Iterator[str]:
             yield f"{address!r} is not an `https://` address."
     if not 0 <= issuer.leeway <= MOST_LEEWAY:
         yield f"`leeway` is 0 to {MOST_LEEWAY:g} seconds."
+    for name in ("calls_per_minute", "concurrent_calls"):
+        limit: int | None = getattr(issuer, name)
+        if limit is not None and limit < 1:
+            yield f"`{name}` is at least 1, not {limit}; leave it out for no limit."
     try:
         check_tenant(issuer.tenant)
     except ValueError as error:

@@ -105,13 +105,15 @@ class SigningKeys:
     async def _fetch_if_due(self) -> None:
         if self._clock() < self._next_fetch:
             return
-        # At once: a caller that goes away meanwhile must not let the next one begin again.
-        self._next_fetch = self._clock() + PAUSE_AFTER_FAILURE
         try:
             keys = await self._fetch_keys()
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             logger.warning("jwks_not_fetched issuer=%s: %s", self._issuer.issuer, error)
             return
+        finally:
+            # From its end, which may be long after its beginning: whoever waited meanwhile must not
+            # begin again at once, nor when the caller it was for has gone away.
+            self._next_fetch = self._clock() + PAUSE_AFTER_FAILURE
         self._keys, self._built = keys, {}
         self.generation += 1
         self._fetched_at = self._clock()

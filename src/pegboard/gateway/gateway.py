@@ -152,6 +152,10 @@ class Gateway(AsyncContextManagerMixin):
         tenant = await self._found(client.principal.tenant, tenants)
         tenant.sight(client)
 
+    async def hub_of(self, tenant: str) -> Hub | None:
+        """Return the hub of a tenant besides the first, if it is open or just being opened."""
+        return None if self._tenants is None else await self._tenants.hub_of(tenant)
+
     def parked(self, exchange: Exchange) -> int:
         """Return how many calls of a caller wait for answers, besides the one it now answers.
 

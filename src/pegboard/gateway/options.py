@@ -9,7 +9,7 @@ from pegboard.errors import ConfigError
 __all__ = ["GatewayOptions", "Profile"]
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named part of the catalogue, served under an address of its own."""
 
     servers: tuple[str, ...] = ("*",)

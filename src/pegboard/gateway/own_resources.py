@@ -12,10 +12,11 @@ from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.tool_list import ToolList
 from pegboard.registry import Registry
 
-__all__ = ["OwnResources"]
+__all__ = ["OWN_RESOURCES", "OwnResources"]
 
 CATEGORIES = "registry://categories"
 STATS = "registry://stats"
+OWN_RESOURCES = (CATEGORIES, STATS)
 _MOST_USED = 10
 
 
@@ -45,7 +46,7 @@ class OwnResources:
 
     def has(self, uri: str) -> bool:
         """Tell whether an address is one of them."""
-        return uri in (CATEGORIES, STATS)
+        return uri in OWN_RESOURCES
 
     async def read(self, uri: str, visit: Visit) -> dict[str, Any] | None:
         """Return what one of them holds; ``None`` when it is none of them."""

@@ -1,11 +1,10 @@
 """Tenant: the catalogue of one tenant, and all that is kept for its callers."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from functools import partial
 
 from anyio.abc import TaskGroup
 
-from pegboard.errors import ServerNotFoundError, ToolNotFoundError
 from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.call_tool import call_tool
@@ -28,10 +27,9 @@ from pegboard.gateway.search_tools import search_tools
 from pegboard.gateway.shelf import Shelf
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.surfaces import Surfaces
-from pegboard.gateway.tool_list import ToolList
+from pegboard.gateway.tool_list import ToolList, raw_definition
 from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
-from pegboard.model import Tool
 
 __all__ = ["Tenant"]
 
@@ -54,7 +52,7 @@ class Tenant:
             each=options.shelved_results,
             most=options.shelved_bytes,
         )
-        self.tools: ToolList = ToolList(hub.registry, self._raw_definition)
+        self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
         self.arrivals: Arrivals = Arrivals(hub, self.tools)
         self.uris: Uris = Uris(hub)
         limit = options.max_result_chars
@@ -126,12 +124,3 @@ class Tenant:
     def is_idle(self) -> bool:
         """True when nobody waits for anything."""
         return not self.busy and not self.changes.is_awaited
-
-    def _raw_definition(self, tool: Tool) -> Mapping[str, Any] | None:
-        if tool.server is None:
-            return None
-        try:
-            server, original = self.hub.origin(tool.name)
-            return self.hub.server(server).definition(original)
-        except (ToolNotFoundError, ServerNotFoundError):
-            return None

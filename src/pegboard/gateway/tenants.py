@@ -86,6 +86,14 @@ class Tenants:
                 raise turn.error.with_traceback(None)
         return tenant
 
+    async def hub_of(self, name: str) -> Hub | None:
+        """Return the hub of a tenant besides the first, if it is open or just being opened."""
+        turn = self._turning.get(name)
+        if turn is not None:
+            await turn.over.wait()
+        tenant = self._others.get(name)
+        return None if tenant is None else tenant.hub
+
     async def close(self) -> None:
         """Close all of them; the hub of the first belongs to whoever opened it."""
         self._is_closed = True

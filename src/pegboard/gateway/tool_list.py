@@ -8,15 +8,24 @@ from typing import Any
 
 from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import ToolNotFoundError
+from pegboard.errors import ServerNotFoundError, ToolNotFoundError
 from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.sight import Sight
+from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.definition import Definition, definition_of
 from pegboard.model.names import nearest_names
 from pegboard.registry import Registry
 
-__all__ = ["NO_CURSOR", "Definition", "ToolList", "cursor_after", "definition_of", "position_of"]
+__all__ = [
+    "NO_CURSOR",
+    "Definition",
+    "ToolList",
+    "cursor_after",
+    "definition_of",
+    "position_of",
+    "raw_definition",
+]
 
 NO_CURSOR = "This is no cursor of ours; list from the start."
 
@@ -108,6 +117,18 @@ class ToolList:
                 self._tools[tool.name] = tool
             if change.added or change.removed:
                 self._names = None
+
+
+def raw_definition(hub: Hub, tool: Tool) -> Mapping[str, Any] | None:
+    """Return the definition of a tool as its server wrote it, if it has one that is there now."""
+    if tool.server is None:
+        return None
+    try:
+        server, original = hub.origin(tool.name)
+        return hub.server(server).definition(original)
+    except (ToolNotFoundError, ServerNotFoundError):
+        # Just being replaced, perhaps: whoever asks may be in another thread.
+        return None
 
 
 def cursor_after(position: str) -> str:

@@ -1,21 +1,23 @@
 """Audit: who did what, kept in a store, in a file, or in both."""
 
+import logging
 import os
 import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from pegboard.errors import StorageError
 from pegboard.model import CallRecord, Principal
 from pegboard.model.forks import start_anew_in_children
+from pegboard.observe.appending import append_lines, open_to_append
 from pegboard.observe.audit_record import (
     AuditOutcome,
     AuditRecord,
@@ -27,10 +29,17 @@ from pegboard.storage.flushing import Flushing
 
 __all__ = ["AUDIT", "Audit"]
 
+logger: logging.Logger = logging.getLogger("pegboard.observe")
+
 AUDIT = "audit"
 """The namespace of a store in which the audit is kept."""
 MOST_PENDING = 10_000
 """So many records wait to be written; what comes then is counted, and the count is written."""
+MOST_TARGETS = 100
+"""Of so many refusals of one caller, between two writes, the targets are kept; the rest is one.
+
+Whoever is refused chooses what to ask for, and must not fill the audit with it.
+"""
 
 
 class Audit:
@@ -66,11 +75,13 @@ class Audit:
         """Start from nothing: what happened before is the parent's to write down."""
         self._noting = threading.Lock()
         self._writing = threading.Lock()
+        self._source = secrets.token_hex(4)
         self._pending: dict[tuple[object, ...], AuditRecord] = {}
+        self._targets: Counter[tuple[object, ...]] = Counter()
         self._lost = 0
         self._numbers = count()
         for backlog in self._backlogs:
-            backlog.records.clear()
+            backlog.start_anew()
 
     def note(
         self,
@@ -83,7 +94,7 @@ class Audit:
         source: str = "",
     ) -> None:
         """Note one act."""
-        self._add(
+        self.add(
             AuditRecord(
                 at=time.time(),
                 action=action,
@@ -96,9 +107,28 @@ class Audit:
             )
         )
 
+    def add(self, record: AuditRecord) -> None:
+        """Note one act of which more is known."""
+        if not self._backlogs:
+            return
+        with self._noting:
+            key: tuple[object, ...] = (next(self._numbers),)
+            if record.outcome == "refused":
+                record = self._bounded(record)
+                key = _alike(record)
+            same = self._pending.get(key)
+            if same is not None:
+                more = same.count + record.count
+                self._pending[key] = msgspec.structs.replace(same, count=more)
+            elif len(self._pending) < MOST_PENDING:
+                self._pending[key] = record
+            else:
+                self._lost += 1
+        self._flushing.wake()
+
     def __call__(self, record: CallRecord, /) -> None:
         """Note a call, as an observer of a registry."""
-        self._add(record_of_call(record))
+        self.add(record_of_call(record))
 
     def records(self, limit: int = 100) -> list[AuditRecord]:
         """Return the last records that the store keeps, the newest first.
@@ -131,36 +161,31 @@ class Audit:
         """Write down the rest and stop."""
         self._flushing.close()
 
-    def _add(self, record: AuditRecord) -> None:
-        if not self._backlogs:
-            return
-        with self._noting:
-            key = _alike(record) if record.outcome == "refused" else (next(self._numbers),)
-            same = self._pending.get(key)
-            if same is not None:
-                more = same.count + record.count
-                self._pending[key] = msgspec.structs.replace(same, count=more)
-            elif len(self._pending) < MOST_PENDING:
-                self._pending[key] = record
-            else:
-                self._lost += 1
-        self._flushing.wake()
+    def _bounded(self, record: AuditRecord) -> AuditRecord:
+        if not record.target or _alike(record) in self._pending:
+            return record
+        general = msgspec.structs.replace(record, target="")
+        self._targets[_alike(general)] += 1
+        return record if self._targets[_alike(general)] <= MOST_TARGETS else general
 
-    def _take(self) -> list[AuditRecord]:
+    def _take(self) -> dict[str, AuditRecord]:
+        """Return what was noted, by the keys that it has in a store."""
         with self._noting:
             records, self._pending = list(self._pending.values()), {}
             lost, self._lost = self._lost, 0
+            self._targets.clear()
         if lost:
             records.append(
                 AuditRecord(
                     at=time.time(), action="audit", outcome="failed", reason="lost", count=lost
                 )
             )
-        return records
+        # By time, and different for acts of the same moment in different processes.
+        return {f"{it.at:017.6f}-{self._source}-{next(self._numbers):09d}": it for it in records}
 
 
 class _Writer(Protocol):
-    def write(self, records: Sequence[AuditRecord]) -> None: ...
+    def write(self, records: Mapping[str, AuditRecord]) -> None: ...
 
 
 class _Backlog:
@@ -168,27 +193,44 @@ class _Backlog:
 
     def __init__(self, writer: _Writer) -> None:
         self._writer = writer
-        # Bounded: a disk that is full for hours must not fill the memory as well.
-        self.records: deque[AuditRecord] = deque(maxlen=2 * MOST_PENDING)
+        self.start_anew()
 
-    def write(self, records: Sequence[AuditRecord]) -> None:
-        self.records.extend(records)
-        if self.records:
-            self._writer.write(list(self.records))
-            self.records.clear()
+    def start_anew(self) -> None:
+        # Under the same keys each time: a store that went away may have kept them.
+        self._waiting: dict[str, AuditRecord] = {}
+        self._dropped = 0
+
+    def write(self, records: Mapping[str, AuditRecord]) -> None:
+        self._waiting.update(records)
+        # Bounded: a disk that is full for hours must not fill the memory as well.
+        self._drop(list(self._waiting)[: -2 * MOST_PENDING])
+        if self._waiting:
+            self._writer.write(self._waiting)
+            self._waiting.clear()
+        if self._dropped:
+            words = "audit_dropped: it is written again, without %d records"
+            logger.error(words, self._dropped, extra={"records": self._dropped})
+            self._dropped = 0
+
+    def _drop(self, oldest: list[str]) -> None:
+        for key in oldest:
+            del self._waiting[key]
+        if oldest and not self._dropped:
+            # Once; how many there were in the end is told when it can be written again.
+            words = "audit_dropped: it cannot be written; %d records are lost, and more will be"
+            logger.error(words, len(oldest), extra={"records": len(oldest)})
+        self._dropped += len(oldest)
 
 
 class _InFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def write(self, records: Sequence[AuditRecord]) -> None:
-        lines = b"".join(msgspec.json.encode(without_secrets(it)) + b"\n" for it in records)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        file = os.open(self._path, flags, 0o600)
+    def write(self, records: Mapping[str, AuditRecord]) -> None:
+        lines = [msgspec.json.encode(without_secrets(it)) + b"\n" for it in records.values()]
+        file = open_to_append(self._path)
         try:
-            while lines:
-                lines = lines[os.write(file, lines) :]
+            append_lines(file, b"".join(lines))
         finally:
             os.close(file)
 
@@ -198,17 +240,10 @@ class _InStore:
         self._store = store
         self._values = store.namespace(AUDIT)
         self._keep = keep
-        self._source = secrets.token_hex(4)
-        self._numbers = count()
         self._since_pruned = keep
 
-    def write(self, records: Sequence[AuditRecord]) -> None:
-        # By time, and different for acts of the same moment in different processes.
-        keyed: dict[str, Any] = {
-            f"{it.at:017.6f}-{self._source}-{next(self._numbers):09d}": without_secrets(it)
-            for it in records
-        }
-        self._values.put_many(keyed)
+    def write(self, records: Mapping[str, AuditRecord]) -> None:
+        self._values.put_many({key: without_secrets(it) for key, it in records.items()})
         self._since_pruned += len(records)
         if self._since_pruned > self._keep // 10:
             # What is written is written: it must not be written again because of this.

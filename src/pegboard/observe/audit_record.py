@@ -26,14 +26,14 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     at: float
     """Seconds since the epoch; of the first, if there are several."""
     action: str
-    """``authenticate``, ``keys.create``, or the method that was asked for: ``tools/call``."""
+    """``authenticate``, ``keys.create``, ``register_tool``, or the method that was asked for."""
     outcome: AuditOutcome
     reason: str = ""
     """The code of the error, or why it was refused."""
     tenant: str = ""
     subject: str = ""
     target: str = ""
-    """What it was done to: a tool, a resource, the id of a key."""
+    """What it was done to: a tool, a prompt, a resource, the id of a key."""
     source: str = ""
     """Where the request came from."""
     count: int = 1

@@ -10,6 +10,7 @@ import msgspec
 
 from pegboard.model import CallRecord
 from pegboard.model.forks import start_anew_in_children
+from pegboard.observe.appending import append_lines, open_to_append
 
 __all__ = ["JsonLines", "read_records"]
 
@@ -19,18 +20,16 @@ _decoder = msgspec.json.Decoder(CallRecord)
 class JsonLines:
     """An observer that appends to a file, readable by its owner only.
 
-    Each record is one write to a file opened for appending, so several processes may share one. To
-    replay calls later, let the registry keep their arguments:
-    ``Registry(telemetry=Telemetry([JsonLines(path)], arguments=True))``.
+    Each record is one write to a file opened for appending, so several processes may share one;
+    what a full disk cuts short is taken back. To replay calls later, let the registry keep their
+    arguments: ``Registry(telemetry=Telemetry([JsonLines(path)], arguments=True))``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
         self.after_fork()
         start_anew_in_children(self)
-        self._file: int | None = os.open(
-            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
-        )
+        self._file: int | None = open_to_append(self.path)
 
     def after_fork(self) -> None:
         """Make a new lock: the thread that held the old one is not in a forked child."""
@@ -42,8 +41,7 @@ class JsonLines:
         with self._lock:
             if self._file is None:
                 raise ValueError(f"{str(self.path)!r} is closed; no more calls are recorded.")
-            while line:
-                line = line[os.write(self._file, line) :]
+            append_lines(self._file, line)
 
     def close(self) -> None:
         """Close the file; may be called more than once."""

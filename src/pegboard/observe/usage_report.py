@@ -45,7 +45,8 @@ def usage_report(
     Args:
         store: the tenant's.
         days: how many days to look back on.
-        audit: the records of all tenants; those of others, and other acts, are left out.
+        audit: the records of all tenants; those of others, and what is no call of a tool,
+            are left out.
         now: the end of the days.
 
     Raises:
@@ -62,7 +63,8 @@ def usage_report(
         total.add(it.calls, it.failures, seconds=it.seconds, measured=it.calls, slowest=it.slowest)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC).timestamp()
     for it in audit:
-        if it.action == "tools/call" and it.at >= since and _is_of(it, store.tenant):
+        is_call = it.action == "tools/call" and it.target
+        if is_call and it.at >= since and _is_of(it, store.tenant):
             found.setdefault(it.target, _Total()).note(it)
     ever = store.usage()
     for name, used in ever.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from pegboard.auth.settings import is_loopback
 from pegboard.config import locate_config
 from pegboard.server.announcement import (
     Announcement,
@@ -17,7 +18,6 @@ from pegboard.server.announcement import (
     publish,
     withdraw,
 )
-from pegboard.server.hosts import is_loopback
 from pegboard.server.owner import Owner
 from pegboard.server.serving import ServeOptions
 from pegboard.server.signals import Ending

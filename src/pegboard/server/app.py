@@ -14,7 +14,7 @@ from pegboard.gateway.exchange import RpcError, Surface
 from pegboard.policies import may_operate
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception
-from pegboard.server.browsers import admit_page
+from pegboard.server.browsers import admit_host, admit_page
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.handshake_http import HandshakeHttp
 from pegboard.server.health import Health
@@ -99,9 +99,7 @@ class App:
                 await request.refuse(500, internal_error())
 
     async def _serve(self, request: HttpRequest) -> None:
-        if await self.health.answer(request):
-            return
-        if not await admit_page(request, self._hosts) or await self._is_told(request):
+        if await self._is_told(request):
             return
         path = request.scope["path"]
         place = place_of(path, self._surface)
@@ -128,10 +126,15 @@ class App:
             await self._modern.serve(request)
 
     async def _is_told(self, request: HttpRequest) -> bool:
-        """Answer what is asked beside the protocol: by anybody, or by whose process this is."""
-        if await self._reception.describe(request):
-            return True
-        return self._owners_desk is not None and await self._owners_desk.serve(request)
+        """Answer what is asked beside the protocol, and what comes from where it must not."""
+        return (
+            await self.health.answer(request)
+            or not await admit_host(request, self._hosts)
+            # Before it is asked which page sent it: any page may know where tokens are to be had.
+            or await self._reception.describe(request)
+            or not await admit_page(request, self._hosts)
+            or (self._owners_desk is not None and await self._owners_desk.serve(request))
+        )
 
     async def _measure(self, request: HttpRequest) -> None:
         if not may_operate(request.principal):

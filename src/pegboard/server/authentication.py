@@ -18,6 +18,7 @@ from pegboard.auth import (
 from pegboard.errors import AuthenticationFailedError
 from pegboard.gateway.exchange import RpcError
 from pegboard.model.principal import LOCAL, Scope
+from pegboard.server.browsers import answer_preflight
 from pegboard.server.http_request import Header, HttpRequest
 from pegboard.server.owner import Owner
 
@@ -97,9 +98,11 @@ class Reception:
         if self._metadata is None or request.scope["path"] not in self._metadata_paths:
             return False
         # Anybody may know where tokens are to be had, pages in a browser included.
-        await request.answer_json(
-            200, self._metadata, headers=[(b"access-control-allow-origin", b"*")]
-        )
+        to_any_page = [(b"access-control-allow-origin", b"*")]
+        if request.method == "OPTIONS":
+            await answer_preflight(request, headers=to_any_page)
+        else:
+            await request.answer_json(200, self._metadata, headers=to_any_page)
         return True
 
     def _is_of_owner(self, request: HttpRequest) -> bool:

@@ -1,13 +1,15 @@
 """Pages in a browser that talk to us: which may, and what their browser wants to hear."""
 
+from collections.abc import Iterable
+
 from mcp_types import INVALID_REQUEST
 from starlette.types import Message
 
 from pegboard.gateway.exchange import RpcError
 from pegboard.server.hosts import Hosts
-from pegboard.server.http_request import HttpRequest
+from pegboard.server.http_request import Header, HttpRequest
 
-__all__ = ["admit_page"]
+__all__ = ["admit_host", "admit_page", "answer_preflight"]
 
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
@@ -16,17 +18,20 @@ _PREFLIGHT = [
 _EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after"
 
 
+async def admit_host(request: HttpRequest, hosts: Hosts) -> bool:
+    """Look where a request goes to; if that is not us, answer it and return false."""
+    if not await _comes_once(request, "Host"):
+        return False
+    if hosts.permits_host(request.headers.get("host", "")):
+        return True
+    words = "Invalid Host header: this name is not known here; see `--allow-host`."
+    await request.refuse(421, RpcError(INVALID_REQUEST, words))
+    return False
+
+
 async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
-    """Look where a request comes from and goes to; if it must not, answer it and return false."""
-    for name in ("Host", "Origin"):
-        if request.has_twice(name.lower()):
-            # Whoever stands before us may have looked at another one than we would.
-            words = f"Invalid {name} header: it is sent once."
-            await request.refuse(400, RpcError(INVALID_REQUEST, words))
-            return False
-    if not hosts.permits_host(request.headers.get("host", "")):
-        words = "Invalid Host header: this name is not known here; see `--allow-host`."
-        await request.refuse(421, RpcError(INVALID_REQUEST, words))
+    """Look where a request comes from; if it must not, answer it and return false."""
+    if not await _comes_once(request, "Origin"):
         return False
     origin = request.headers.get("origin")
     if origin is None:
@@ -37,10 +42,25 @@ async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
         return False
     _speak_to(request, origin.encode("latin-1"))
     if request.method == "OPTIONS":
-        wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
-        await request.answer(204, headers=[*_PREFLIGHT, (b"access-control-allow-headers", wanted)])
+        await answer_preflight(request)
         return False
     return True
+
+
+async def answer_preflight(request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
+    """Tell a browser that asks before it sends that it may."""
+    wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
+    allowed = (b"access-control-allow-headers", wanted)
+    await request.answer(204, headers=[*_PREFLIGHT, allowed, *headers])
+
+
+async def _comes_once(request: HttpRequest, name: str) -> bool:
+    if not request.has_twice(name.lower()):
+        return True
+    # Whoever stands before us may have looked at another one than we would.
+    words = f"Invalid {name} header: it is sent once."
+    await request.refuse(400, RpcError(INVALID_REQUEST, words))
+    return False
 
 
 def _speak_to(request: HttpRequest, origin: bytes) -> None:

@@ -9,6 +9,7 @@ from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
 from pegboard.gateway.exchange import Client, Exchange, RpcError
 from pegboard.observe import Audit
+from pegboard.server.acts import Acts, code_of
 from pegboard.server.answering import Answering
 from pegboard.server.metrics import Metrics
 from pegboard.server.opening import Opening
@@ -49,7 +50,8 @@ class FrontDesk:
         self._limits = CallLimits() if limits is None else limits
         self.metrics: Metrics = Metrics() if metrics is None else metrics
         self._opening = opening
-        self._audit = audit
+        self.acts: Acts = Acts(audit)
+        """Writes down what was asked for, besides calls of tools."""
         self.running: int = 0
         """How many requests are being answered."""
 
@@ -75,24 +77,28 @@ class FrontDesk:
         Raises:
             RpcError: what is answered instead.
         """
-        outcome = "error"
+        outcome = failure = "error"
+        result: dict[str, Any] = {}
         started = time.perf_counter()
         self.running += 1
         try:
             result = await self._answer(exchange)
         except anyio.get_cancelled_exc_class():
-            outcome = "cancelled"
+            outcome = failure = "cancelled"
             raise
         except RpcError as error:
             outcome = "limited" if error.code == RATE_LIMITED else "error"
+            failure = code_of(error)
             raise
         else:
-            outcome = "ok"
+            outcome, failure = "ok", ""
             return result
         finally:
             self.running -= 1
             seconds = time.perf_counter() - started
             self.metrics.note_request(exchange.method, outcome, seconds)
+            if failure != RateLimitedError.code:
+                self.acts.answered(exchange, result, failure=failure, seconds=seconds)
 
     async def _answer(self, exchange: Exchange) -> dict[str, Any]:
         if self._opening is not None and exchange.method not in _AT_ONCE:
@@ -102,19 +108,12 @@ class FrontDesk:
                 parked = self.gateway.parked(exchange)
                 admission = self._limits.admit(exchange.client.principal, parked=parked)
             except RateLimitedError as error:
-                self._note_limit(exchange)
+                self.acts.refused(exchange, error.code)
                 data = {"retryAfter": error.retry_after}
                 raise RpcError(RATE_LIMITED, str(error), data) from error
             with admission:
                 return await self._traced(exchange)
         return await self._traced(exchange)
-
-    def _note_limit(self, exchange: Exchange) -> None:
-        if self._audit is not None:
-            principal = exchange.client.principal
-            self._audit.note(
-                exchange.method, "refused", principal=principal, reason=RateLimitedError.code
-            )
 
     async def _traced(self, exchange: Exchange) -> dict[str, Any]:
         carrier = trace_in(exchange.params)

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-__all__ = ["Hosts", "is_loopback"]
+from pegboard.auth.settings import is_loopback
+
+__all__ = ["Hosts"]
 
 
 LONGEST_NAME = 300
@@ -33,7 +35,7 @@ class Hosts:
 
     def _look_at_host(self, host: str) -> bool:
         name = _name_in(host)
-        return name is not None and (_is_address(name) or name in self._names or _is_local(name))
+        return name is not None and (_is_address(name) or name in self._names or is_loopback(name))
 
     def permits_origin(self, origin: str) -> bool:
         """Tell whether a page of this ``Origin`` may talk to us."""
@@ -43,21 +45,7 @@ class Hosts:
             name = urlsplit(origin).hostname
         except ValueError:
             return False
-        return name is not None and (_is_local(name) or is_loopback(name))
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches a host."""
-    if _is_local(host):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_local(name: str) -> bool:
-    return name.lower().rstrip(".") == "localhost"
+        return name is not None and is_loopback(name)
 
 
 def _is_address(name: str) -> bool:

@@ -85,7 +85,7 @@ def listen_on(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise _cannot_listen(host, port, error) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,9 +96,11 @@ def listen_on(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> ConfigError:
+def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
+    # No name of a host: a part of it is empty, or longer than 63 letters.
+    why = "this is no name of a host" if isinstance(error, UnicodeError) else error.strerror
     return ConfigError(
-        f"Cannot listen on {host}:{port}: {error.strerror or error}. "
+        f"Cannot listen on {host}:{port}: {why or error}. "
         "Choose another with `--host` and `--port`."
     )
 

@@ -1,7 +1,7 @@
 """The modern era over HTTP: one POST, one request, one answer."""
 
 import math
-from typing import Any, cast
+from typing import Any
 
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
@@ -14,8 +14,7 @@ from mcp.shared.inbound import (
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
 from pegboard.gateway.exchange import Exchange, RpcError
-from pegboard.model.principal import Scope
-from pegboard.policies.access import METHODS, holds
+from pegboard.server.acts import missing_scope
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception
 from pegboard.server.front_desk import RATE_LIMITED, FrontDesk
@@ -89,10 +88,11 @@ class ModernHttp:
         except RpcError as error:
             await request.refuse(_status(error), error, request_id=request_id)
             return
-        scope = _missing_scope(exchange)
+        scope = missing_scope(exchange)
         if scope is None:
             await self._run(request, stream, exchange)
             return
+        self._desk.acts.refused(exchange)
         said = RpcError(INVALID_REQUEST, f"This needs the scope {scope!r}, which you do not have.")
         headers = self._reception.wants_scope(scope)
         await request.refuse(403, said, request_id=request_id, headers=headers)
@@ -157,14 +157,6 @@ class ModernHttp:
 
 def _status(error: RpcError) -> int:
     return _STATUSES.get(error.code, 200)
-
-
-def _missing_scope(exchange: Exchange) -> Scope | None:
-    """Return what to ask an authorization server for, so that the gateway would not refuse."""
-    named: object = exchange.params.get("name")
-    is_own = exchange.method == "tools/call" and isinstance(named, str) and named in METHODS
-    scope = METHODS.get(cast("str", named) if is_own else exchange.method)
-    return None if scope is None or holds(exchange.client.principal, scope) else scope
 
 
 def _headers(error: RpcError) -> tuple[Header, ...]:

@@ -4,8 +4,8 @@ import hmac
 import secrets
 
 from pegboard.auth import credential_in
+from pegboard.auth.settings import is_loopback
 from pegboard.errors import AuthenticationFailedError
-from pegboard.server.hosts import is_loopback
 from pegboard.server.http_request import HttpRequest
 
 __all__ = ["Owner"]

@@ -1,15 +1,14 @@
 """OwnersDesk: what the commands of the person who runs this process ask it."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import anyio.to_thread
 import msgspec
 
-from pegboard.errors import InvalidQueryError, ToolNotFoundError
+from pegboard.errors import InvalidQueryError
+from pegboard.gateway.tool_list import raw_definition
 from pegboard.hub import Hub
-from pegboard.model import Tool
 from pegboard.search import SearchOptions
 from pegboard.server.http_request import HttpRequest
 from pegboard.server.opening import Opening
@@ -55,17 +54,10 @@ class OwnersDesk:
 
     def _tools(self) -> bytes:
         shown = [
-            {"tool": tool, "raw": self._raw(tool)}
+            {"tool": tool, "raw": raw_definition(self._hub, tool)}
             for tool in sorted(self._hub.registry.tools(), key=lambda it: it.name)
         ]
         return msgspec.json.encode(shown)
-
-    def _raw(self, tool: Tool) -> Mapping[str, Any] | None:
-        try:
-            server, original = self._hub.origin(tool.name)
-        except ToolNotFoundError:
-            return None
-        return self._hub.server(server).definition(original)
 
     async def _search(self, request: HttpRequest) -> None:
         try:

@@ -1,7 +1,8 @@
 """Reloading: servers come and go with the configuration, the others work on."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,98 +13,133 @@ from pegboard.auth import load_auth_settings
 from pegboard.config import locate_config
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.hub import Hub
+from pegboard.server.serving import Serving
 from pegboard.server.settings import load_gateway_settings
 
-__all__ = ["FileFollower", "Reloading"]
+__all__ = ["Reloading"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the file."""
+"""Seconds between two looks at the files."""
 
 Source = str | Mapping[str, Any] | None
 """The file with the servers, or what is in one; ``None`` to look for it."""
+FindHub = Callable[[], Awaitable[Hub | None]]
+"""Gives the hub of a tenant; ``None`` while it is not open: it reads its file when it is opened."""
 
 
 class Reloading:
-    """Reads the configuration again when asked to: one time after the other, and none forgotten."""
+    """Has the servers follow the files that name them: that of the first tenant, and of others.
 
-    def __init__(self, hub: Hub, source: Source) -> None:
-        self._hub = hub
+    Each is read one time after the other, and no change is forgotten.
+    """
+
+    def __init__(self, serving: Serving, source: Source) -> None:
+        async def first() -> Hub:
+            return serving.hub
+
         self._source = source
-        self._settings: object = None
-        self._asked = anyio.Event()
+        self._section: object = None
+        self._main = _File(source, first, "The configuration")
+        find = serving.gateway.hub_of
+        self._files = [
+            self._main,
+            *(
+                _File(path, partial(find, name), f"The configuration of tenant {name!r}")
+                for name, path in serving.tenants.items()
+            ),
+        ]
 
-    def note_settings(self) -> None:
-        """Take note of what is followed from the start: what the file says of the gateway."""
-        self._settings = _settings_in(self._source)
+    def note(self) -> None:
+        """Take note of how the files are now: what changes from here on is followed. May block."""
+        self._changed()
+        self._section = _section_in(self._source)
 
     def ask(self) -> None:
-        """Have it read again; however often somebody asks meanwhile, once more is enough."""
-        self._asked.set()
+        """Have all of them read again; however often somebody asks meanwhile, once more does."""
+        for file in self._files:
+            file.asked.set()
 
     async def run(self) -> None:
-        """Do so for as long as this runs, from when the hub is open."""
+        """Do so for as long as this runs, from when the first hub is open."""
+        async with anyio.create_task_group() as tasks:
+            for file in self._files:
+                tasks.start_soon(self._read_when_asked, file)
+            while True:
+                for file in await anyio.to_thread.run_sync(self._changed):
+                    file.asked.set()
+                await anyio.sleep(LOOK_EVERY)
+
+    def _changed(self) -> list["_File"]:
+        return [file for file in self._files if file.has_changed()]
+
+    async def _read_when_asked(self, file: "_File") -> None:
         while True:
-            await self._asked.wait()
-            self._asked = anyio.Event()
-            if await self._reload():
-                await anyio.to_thread.run_sync(self._compare_settings)
+            await file.asked.wait()
+            file.asked = anyio.Event()
+            hub = await file.find_hub()
+            if hub is not None and await _reload(hub, file.name) and file is self._main:
+                await anyio.to_thread.run_sync(self._compare_section)
 
-    async def _reload(self) -> bool:
-        try:
-            # Not waiting: one server that hangs would hold up the next change of the others.
-            await self._hub.reload(wait=False)
-        except PegboardError as error:
-            logger.error("The configuration stays as it is: %s", error)  # noqa: TRY400 - no bug of ours
-            return False
-        except Exception:
-            logger.exception("The configuration stays as it is.")
-            return False
-        count = len(self._hub.servers)
-        servers = "1 server" if count == 1 else f"{count} servers"
-        logger.info("The configuration was read again: %s.", servers)
-        return True
-
-    def _compare_settings(self) -> None:
-        before = self._settings
-        self.note_settings()
-        if self._settings != before:
+    def _compare_section(self) -> None:
+        before, self._section = self._section, _section_in(self._source)
+        if self._section != before:
             logger.warning(
                 "The section `gateway` has changed. It is read at the start only: restart to have "
                 "it followed."
             )
 
 
-class FileFollower:
-    """Tells when the file changes, from when this was made."""
+class _File:
+    """A file that names servers, and whose they are."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, find_hub: FindHub, name: str) -> None:
+        self.find_hub = find_hub
+        self.name = name
+        self.asked = anyio.Event()
         self._source = source
-        self._path = _located(source)
-        self._known = _looks(self._path)
+        self._path: Path | None = None
+        self._known: tuple[int, int, int] | None = None
+        self._missed = 0
 
-    async def follow(self, on_change: Callable[[], object]) -> None:
-        """Look at the file for as long as this runs."""
-        if isinstance(self._source, Mapping):
-            return
-        missed = 0
-        while True:
-            if self._path is None:
-                self._path = await anyio.to_thread.run_sync(_located, self._source)
-            now = await anyio.to_thread.run_sync(_looks, self._path)
-            missed = missed + 1 if now is None and self._known is not None else 0
-            # Once is nothing: somebody may just be replacing it.
-            if missed == 2:
-                logger.error("The configuration stays as it is: %s is gone.", self._path)
-            if now is not None and now != self._known:
-                self._known = now
-                on_change()
-            await anyio.sleep(LOOK_EVERY)
+    def has_changed(self) -> bool:
+        """Look at it, and tell whether it is another than when it was last looked at."""
+        if self._path is None:
+            self._path = _located(self._source)
+        now = _looks(self._path)
+        self._missed = self._missed + 1 if now is None and self._known is not None else 0
+        # Once is nothing: somebody may just be replacing it.
+        if self._missed == 2:
+            logger.error("%s stays as it is: %s is gone.", self.name, self._path)
+        if now is None or now == self._known:
+            return False
+        self._known = now
+        return True
+
+
+async def _reload(hub: Hub, name: str) -> bool:
+    try:
+        # Not waiting: one server that hangs would hold up the next change of the others.
+        await hub.reload(wait=False)
+    except PegboardError as error:
+        logger.error("%s stays as it is: %s", name, error)  # noqa: TRY400 - no bug of ours
+        return False
+    except Exception:
+        logger.exception("%s stays as it is.", name)
+        return False
+    count = len(hub.servers)
+    servers = "1 server" if count == 1 else f"{count} servers"
+    logger.info("%s was read again: %s.", name, servers)
+    return True
 
 
 def _located(source: Source) -> Path | None:
-    return None if isinstance(source, Mapping) else locate_config(source).path
+    try:
+        return None if isinstance(source, Mapping) else locate_config(source).path
+    except ConfigError:
+        # It is not there, or not yet.
+        return None
 
 
 def _looks(path: Path | None) -> tuple[int, int, int] | None:
@@ -115,7 +151,7 @@ def _looks(path: Path | None) -> tuple[int, int, int] | None:
     return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _settings_in(source: Source) -> object:
+def _section_in(source: Source) -> object:
     """Return what the file says about the gateway itself, or why that cannot be used."""
     try:
         return load_gateway_settings(source), load_auth_settings(source)

@@ -21,7 +21,7 @@ from pegboard.server.http_request import HttpRequest
 from pegboard.server.http_server import HttpServer, listen_on
 from pegboard.server.owner import Owner
 from pegboard.server.owners_desk import OwnersDesk
-from pegboard.server.reloading import FileFollower, Reloading
+from pegboard.server.reloading import Reloading
 from pegboard.server.serving import ServeOptions, Serving, open_serving
 from pegboard.server.signals import Ending, watch_signals
 from pegboard.server.stdio import serve_stdio
@@ -113,12 +113,11 @@ async def _live(
     on_up: Callable[[], object],
     announcing: Callable[..., Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Start the servers, then follow the signals and the file."""
-    reloading = Reloading(serving.hub, options.config)
+    """Start the servers, then follow the signals and the files."""
+    reloading = Reloading(serving, options.config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch_signals, ending, reloading.ask)
-        follower = await anyio.to_thread.run_sync(FileFollower, options.config)
-        await anyio.to_thread.run_sync(reloading.note_settings)
+        await anyio.to_thread.run_sync(reloading.note)
         await serving.opening.run()
         if serving.opening.error is not None:
             ending.ask()
@@ -128,8 +127,7 @@ async def _live(
             tasks.start_soon(partial(announcing, ending=ending, announced=announced))
             await announced.wait()
         on_up()
-        tasks.start_soon(reloading.run)
-        await follower.follow(reloading.ask)
+        await reloading.run()
 
 
 async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptions) -> None:

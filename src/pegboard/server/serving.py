@@ -1,5 +1,6 @@
 """Serving: everything that one process serves, put together and taken apart."""
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -9,10 +10,13 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.gateway import Gateway, Surface
 from pegboard.hub import Hub
+from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
+from pegboard.observe.appending import open_to_append
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.limits import Limits
 from pegboard.server.metrics import Metrics
@@ -57,6 +61,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     desk: FrontDesk
     opening: Opening
     audit: Audit
+    tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    """The files with the servers of tenants besides the first, by tenant."""
 
 
 @asynccontextmanager
@@ -64,7 +70,8 @@ async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
     """Put hub and gateway together; the hub is started by ``opening.run()``, and closed here.
 
     Raises:
-        ConfigError: when the section ``gateway`` of the configuration cannot be used.
+        ConfigError: when the section ``gateway`` of the configuration cannot be used, or the file
+            for the audit not be written.
         StorageError: when the storage cannot be opened.
     """
     settings = await anyio.to_thread.run_sync(load_gateway_settings, options.config)
@@ -73,7 +80,7 @@ async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
         audit = await stack.enter_async_context(_open_audit(options))
 
         def watched(hub: Hub) -> Hub:
-            hub.registry.observe(metrics.note_call)
+            hub.registry.observe(partial(_note_call, metrics, hub))
             hub.registry.observe(audit)
             return hub
 
@@ -90,7 +97,14 @@ async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
         )
         desk = FrontDesk(gateway, metrics=metrics, opening=opening, audit=audit)
         _watch(metrics, hub)
-        yield Serving(hub=hub, gateway=gateway, desk=desk, opening=opening, audit=audit)
+        yield Serving(
+            hub=hub,
+            gateway=gateway,
+            desk=desk,
+            opening=opening,
+            audit=audit,
+            tenants=settings.tenants,
+        )
 
 
 def _hub_of(name: str, settings: GatewaySettings, options: ServeOptions) -> Hub | None:
@@ -106,6 +120,8 @@ def _hub_of(name: str, settings: GatewaySettings, options: ServeOptions) -> Hub 
 
 @asynccontextmanager
 async def _open_audit(options: ServeOptions) -> AsyncGenerator[Audit]:
+    if options.audit_file is not None:
+        await anyio.to_thread.run_sync(_try_file, options.audit_file)
     store = None
     if options.storage is not None:
         opened = partial(open_store, options.storage, tenant=OPERATOR)
@@ -118,6 +134,24 @@ async def _open_audit(options: ServeOptions) -> AsyncGenerator[Audit]:
             await anyio.to_thread.run_sync(audit.close)
             if store is not None:
                 await anyio.to_thread.run_sync(store.close)
+
+
+def _try_file(path: str) -> None:
+    try:
+        os.close(open_to_append(path))
+    except OSError as error:
+        words = f"The file of `--audit` cannot be written: {path!r}: {error.strerror}."
+        raise ConfigError(words) from error
+
+
+def _note_call(metrics: Metrics, hub: Hub, record: CallRecord) -> None:
+    try:
+        if record.server is not None:
+            hub.server(record.server)
+    except ServerNotFoundError:
+        # Who registers a definition names any server, and each would be counted for ever.
+        record = msgspec.structs.replace(record, server=None)
+    metrics.note_call(record)
 
 
 def _watch(metrics: Metrics, hub: Hub) -> None:

@@ -1,16 +1,18 @@
 """What the configuration file says about the gateway itself, beside its servers."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
+from pegboard.auth.key_record import check_tenant
 from pegboard.config import Document, Place, locate_config, read_jsonc
-from pegboard.config.paths import value_at
+from pegboard.config.paths import shown_path, value_at
 from pegboard.errors import ConfigError
-from pegboard.gateway import GatewayOptions
+from pegboard.gateway import GatewayOptions, Profile
 from pegboard.model.names import nearest_names
+from pegboard.model.principal import DEFAULT_TENANT
 
 __all__ = ["GatewaySettings", "load_gateway_settings"]
 
@@ -42,21 +44,19 @@ def load_gateway_settings(
     section: object = value_at(content, (SECTION,)) or {}
     if not isinstance(section, Mapping):
         raise ConfigError("`gateway` is an object.", path=path)
-    said = {
-        key: value
-        for key, value in cast("Mapping[str, Any]", section).items()
-        if key not in _ELSEWHERE
-    }
+    found = cast("Mapping[str, Any]", section)
+    for place, members, known in _objects(found):
+        unknown = sorted(members.keys() - set(known))
+        if unknown:
+            raise _unknown_setting(unknown[0], place, known, path, document)
+    said = {key: value for key, value in found.items() if key not in _ELSEWHERE}
     tenants = said.pop("tenants", {})
-    known = [it.name for it in msgspec.structs.fields(GatewayOptions)]
-    unknown = sorted(said.keys() - set(known))
-    if unknown:
-        raise _unknown_setting(unknown[0], [*known, "tenants", *_ELSEWHERE], path, document)
     try:
         settings = msgspec.convert({"options": said, "tenants": tenants}, GatewaySettings)
     except msgspec.ValidationError as error:
         problem = str(error).replace("`$.options", "`gateway").replace("`$", "`gateway")
         raise ConfigError(f"`gateway` cannot be used: {problem}.", path=path) from error
+    _check_tenants(settings, path)
     return _beside(settings, path)
 
 
@@ -72,25 +72,55 @@ def _read(
     return str(found.path), document.root.value, document
 
 
+def _objects(
+    section: Mapping[str, Any],
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any], list[str]]]:
+    """Give each object with settings: where it is, what it has, and what there is to have."""
+    options = [it.name for it in msgspec.structs.fields(GatewayOptions)]
+    yield (SECTION,), section, [*options, "tenants", *_ELSEWHERE]
+    profiles: object = section.get("profiles")
+    if isinstance(profiles, Mapping):
+        known = [it.name for it in msgspec.structs.fields(Profile)]
+        for name, profile in cast("Mapping[str, object]", profiles).items():
+            if isinstance(profile, Mapping):
+                members = cast("Mapping[str, Any]", profile)
+                yield (SECTION, "profiles", name), members, known
+
+
 def _unknown_setting(
-    name: str, known: Sequence[str], path: str | None, document: Document | None
+    name: str,
+    within: tuple[str, ...],
+    known: Sequence[str],
+    path: str | None,
+    document: Document | None,
 ) -> ConfigError:
     near = nearest_names(name, known, limit=1)
     hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(known)}."
-    place = _place_of(name, document)
+    place = _place_of(name, within, document)
     return ConfigError(
-        f"`gateway` has no setting `{name[:64]}`; {hint}",
+        f"`{shown_path(within)}` has no setting `{name[:64]}`; {hint}",
         path=path,
         line=None if place is None else place.line,
         column=None if place is None else place.column,
     )
 
 
-def _place_of(name: str, document: Document | None) -> Place | None:
-    section = None if document is None else document.root.find((SECTION,))
+def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> Place | None:
+    section = None if document is None else document.root.find(within)
     if document is None or section is None:
         return None
     return next((document.place(it.start) for it in section.members if it.key == name), None)
+
+
+def _check_tenants(settings: GatewaySettings, path: str | None) -> None:
+    for name in settings.tenants:
+        try:
+            check_tenant(name)
+        except ValueError as error:
+            raise ConfigError(f"`gateway.tenants` cannot be used: {error}", path=path) from error
+        if name == DEFAULT_TENANT:
+            words = "the servers of this tenant stand in this file itself, under `mcpServers`."
+            raise ConfigError(f"`gateway.tenants` has {name!r}: {words}", path=path)
 
 
 def _beside(settings: GatewaySettings, path: str | None) -> GatewaySettings:
