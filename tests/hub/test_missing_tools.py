@@ -109,6 +109,18 @@ async def test_a_tool_that_is_filtered_away_says_so() -> None:
         assert caught.value.nearest == ("mcp_calc_read",)
 
 
+async def test_a_tool_that_a_naming_function_fails_for_is_left_out_and_told() -> None:
+    known = {"read": "look"}
+    config = memory("calc", Bench(read=say, write=say, wipe=say), deny=("wipe",))
+    async with hub_of(config, naming=lambda _, tool: known[tool]) as hub:
+        assert set(hub.registry) == {"look"}
+        [(tool, reason)] = hub.servers["calc"].left_out.items()
+        assert tool == "write"
+        assert "KeyError: 'write'" in reason
+        with pytest.raises(ToolNotFoundError):
+            await hub.call("nope")
+
+
 async def test_a_hub_without_servers_says_so() -> None:
     async with Hub.open({}, memory=NoMemory()) as hub:
         with pytest.raises(ToolNotFoundError, match="This hub has no servers"):

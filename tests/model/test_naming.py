@@ -181,6 +181,13 @@ def test_a_policy_that_gives_no_string_concerns_one_tool_only() -> None:
     assert table.assign("a", "good") == "good"
 
 
+def test_a_policy_that_fails_concerns_one_tool_only() -> None:
+    table = NameTable(lambda server, tool: {"good": "fine"}[tool])
+    with pytest.raises(InvalidToolError, match="'bad' of server 'a': KeyError"):
+        table.assign("a", "bad")
+    assert table.assign("a", "good") == "fine"
+
+
 def test_an_unknown_way_to_settle_conflicts_is_refused() -> None:
     with pytest.raises(ValueError, match="on_conflict"):
         NameTable(on_conflict="shrug")  # pyright: ignore[reportArgumentType]

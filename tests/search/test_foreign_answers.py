@@ -111,6 +111,9 @@ def test_scores_are_numbers_and_confidences_are_between_none_and_one(
         (Answer(hits=5), "the hits of its answer are a 'int'"),  # pyright: ignore[reportArgumentType]
         (Answer(hits=(1,)), "a hit of its answer is no `Hit`"),  # pyright: ignore[reportArgumentType]
         (Answer(hits=(hit(TOOLS[0], score="high"),)), "confidence of 'mail_0' is no number"),
+        (Answer(hints=None), "the hints of its answer are nothing"),  # pyright: ignore[reportArgumentType]
+        (Answer(hints="mail"), "the hints of its answer are a 'str'"),  # pyright: ignore[reportArgumentType]
+        (Answer(hints=(1,)), "a hint of its answer is no text"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_an_answer_of_another_shape_is_refused_by_the_name_of_the_method(

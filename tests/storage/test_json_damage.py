@@ -108,6 +108,56 @@ def test_what_is_not_utf_8_is_refused(path: Path) -> None:
     assert recover(path).kept == ("b", "c")
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [(b'"mine"', b'"caf\xe9"'), (b'"note"', b'"not\xe9"'), (b'"mine"', b"NaN")],
+)
+def test_a_field_beside_the_tools_that_cannot_be_read_costs_no_tool(
+    path: Path, good: bytes, bad: bytes
+) -> None:
+    path.write_bytes(GOOD.encode().replace(good, bad))
+    with pytest.raises(StoreDamagedError):
+        open_store(path)
+    recovered = recover(path)
+    assert recovered.kept == ("a", "b", "c")
+    [lost] = recovered.lost
+    assert lost.startswith(f"{path}:20:3: ")
+    with open_store(path) as store:
+        assert sorted(names(store)) == ["a", "b", "c"]
+
+
+META = '"meta": {\n    "a": {}\n  }'
+
+
+@pytest.mark.parametrize(
+    ("place", "with_meta"),
+    [
+        ('"version": 1', f'"version": 1,\n  {META}'),
+        ('"version": 1', f'{META},\n  "version": 1'),
+        ('"note": "mine"', f'"note": "mine",\n  {META}'),
+    ],
+)
+@pytest.mark.parametrize(("good", "bad"), [('"first"', "7"), ('"name": "b",', '"name" "b",')])
+def test_what_others_keep_beside_the_tools_is_still_there(
+    path: Path, place: str, with_meta: str, good: str, bad: str
+) -> None:
+    path.write_text(GOOD.replace(place, with_meta).replace(good, bad), "utf-8")
+    recovered = recover(path)
+    assert len(recovered.kept) == 2
+    assert len(recovered.lost) == 1
+    found = json.loads(path.read_bytes())
+    assert (found["note"], found["meta"]) == ("mine", {"a": {}})
+
+
+def test_a_tenant_that_is_no_name_is_told_and_the_tools_are_kept(path: Path) -> None:
+    path.write_text('{"version": 1, "tenant": 5, "tools": {"a": {"name": "a"}}}', "utf-8")
+    recovered = recover(path)
+    assert recovered.kept == ("a",)
+    assert len(recovered.lost) == 1
+    with open_store(path) as store:
+        assert names(store) == ["a"]
+
+
 def test_a_byte_order_mark_is_no_damage(path: Path) -> None:
     path.write_text("\ufeff" + GOOD, "utf-8")
     with open_store(path) as store:
@@ -150,6 +200,29 @@ def test_a_damaged_state_is_refused_and_can_be_recovered(path: Path) -> None:
     with open_store(path) as store:
         assert {key: it.value for key, it in store.namespace("pins").items().items()} == {"a": [1]}
         assert store.usage()["x"] == Usage(use_frequency=3)
+
+
+def test_what_of_a_state_is_of_the_wrong_shape_is_told_and_the_rest_is_kept(path: Path) -> None:
+    path.write_text(GOOD, "utf-8")
+    state = path.with_name("tools.state.json")
+    content = {
+        "version": 1,
+        "note": {"a": 1},
+        "usage": {"x": {"use_frequency": 3}, "y": 5},
+        "values": {"pins": {"a": [1]}, "bad": [1]},
+    }
+    state.write_text(json.dumps(content), "utf-8")
+    recovered = recover(path)
+    assert [it.partition("'")[2].partition("'")[0] for it in recovered.lost] == [
+        "usage/y",
+        "values/bad",
+    ]
+    assert json.loads(state.read_bytes()) == {
+        "version": 1,
+        "note": {"a": 1},
+        "usage": {"x": {"use_frequency": 3, "last_used": None}},
+        "values": {"pins": {"a": [1]}},
+    }
 
 
 @pytest.mark.parametrize(

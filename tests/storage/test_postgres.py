@@ -1,5 +1,6 @@
 import os
 import random
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -17,6 +18,7 @@ from pegboard.errors import (
 from pegboard.model import Tool
 from pegboard.storage import open_store
 from pegboard.storage.postgres.connections import connect, parse_url
+from pegboard.storage.postgres.errors import translated
 from pegboard.storage.postgres.migrations import MIGRATIONS, migrate
 from pegboard.testing.store_watching import Told
 from tests.storage.postgres_server import PostgresServer, database_of
@@ -229,6 +231,25 @@ def test_the_url_may_say_otherwise_but_there_is_always_a_limit(
     assert chosen["connect_timeout"] == "9"
     # The last one counts.
     assert str(chosen["options"]).endswith("-c statement_timeout=7s")
+
+
+def test_the_advice_for_a_slow_statement_is_a_url_that_can_be_used() -> None:
+    advice = str(translated(psycopg.errors.QueryCanceled("too slow"), "postgresql://somewhere/db"))
+    advised = re.search(r"`(\?.*?)`", advice)
+    assert advised is not None
+    chosen = conninfo_to_dict(parse_url(f"postgresql://somewhere/db{advised[1]}")[0])
+    assert str(chosen["options"]).endswith("-c statement_timeout=60s")
+
+
+@pytest.mark.parametrize("longer", ["50s", "50000", "1min"])
+def test_a_statement_that_the_url_gives_more_time_is_not_cut_short(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, longer: str
+) -> None:
+    url = f"{postgres_url}&options=-c%20statement_timeout%3D{longer}"
+    with connect(*parse_url(url)) as connection:
+        monkeypatch.setattr("pegboard.storage.postgres.connections.SILENCE", 0.0)
+        slow = connection.execute("SELECT 1 FROM pg_sleep(0.5)")
+        assert slow.fetchall() == [(1,)]
 
 
 def test_the_limits_hold_on_the_server(postgres_server: PostgresServer, postgres_url: str) -> None:

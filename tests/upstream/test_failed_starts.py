@@ -50,6 +50,14 @@ def test_an_entry_that_changed_has_not_failed(store: Store, other: ServerConfig)
     assert FailedStarts(store).get(other) is None
 
 
+def test_what_failed_long_ago_is_forgotten_with_its_entry(store: Store) -> None:
+    values = store.namespace("failed-starts")
+    values.put("old", {"error": "no", "at": 0.0, "patience": 30.0})
+    values.put("strange", 7)
+    FailedStarts(store).note([CONFIG], {"it": "no"})
+    assert set(values.keys()) == {memory_key(CONFIG), "strange"}
+
+
 @pytest.mark.parametrize("at", [0.0, 1e12])
 def test_long_ago_and_in_the_future_are_no_reason_to_wait(store: Store, at: float) -> None:
     FailedStarts(store).note([CONFIG], {"it": "no"})

@@ -1,3 +1,5 @@
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,28 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     FileMemory(tmp_path / "new folder").save("key", SOME)
     assert FileMemory(tmp_path / "new folder").load(["key", "other"]) == {"key": SOME}
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["key.json"]
+
+
+def test_what_nobody_has_used_for_long_is_removed(tmp_path: Path) -> None:
+    unused, used, new = (
+        memory_key(msgspec.structs.replace(CONFIG, bearer_token=token)) for token in "abc"
+    )
+    for key in (unused, used):
+        FileMemory(tmp_path).save(key, SOME)
+    (tmp_path / ".writing-abcdefgh").touch()
+    (tmp_path / ".writing-ijklmnop").touch()
+    (tmp_path / "notes.json").touch()
+    long_ago = time.time() - 100 * 86_400
+    for name in (f"{unused}.json", f"{used}.json", ".writing-abcdefgh", "notes.json"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    assert FileMemory(tmp_path).load([used]) == {used: SOME}
+    FileMemory(tmp_path).save(new, SOME)
+    assert {it.name for it in tmp_path.iterdir()} == {
+        f"{used}.json",
+        f"{new}.json",
+        ".writing-ijklmnop",
+        "notes.json",
+    }
 
 
 @pytest.mark.parametrize(

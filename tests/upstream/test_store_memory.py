@@ -1,12 +1,15 @@
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pegboard.storage import open_store
 from pegboard.testing import Memory
 from pegboard.upstream.connection import Negotiated
 from pegboard.upstream.memory import Remembered
-from pegboard.upstream.store_memory import SERVERS, StoreMemory
+from pegboard.upstream.memory_key import DAY, SERVERS
+from pegboard.upstream.store_memory import USES, StoreMemory
 
 
 def remembered(name: str = "echo") -> Remembered:
@@ -29,3 +32,37 @@ def test_what_cannot_be_understood_counts_as_unknown() -> None:
     with Memory().open() as store:
         store.namespace(SERVERS).put("key", {"tools": 3})
         assert StoreMemory(lambda: store).load(["key"]) == {}
+
+
+def test_what_no_process_has_used_for_long_is_forgotten() -> None:
+    with Memory().open() as store:
+        for key in ("old", "used"):
+            StoreMemory(lambda: store).save(key, remembered())
+        long_ago = int(time.time() // DAY) - 100
+        store.namespace(USES).put_many({"old": long_ago, "used": long_ago, "never saved": long_ago})
+        assert StoreMemory(lambda: store).load(["used"]) == {"used": remembered()}
+        assert store.namespace(SERVERS).keys() == ["used"]
+        assert store.namespace(USES).keys() == ["used"]
+
+
+def test_what_other_processes_use_is_kept() -> None:
+    with Memory().open() as store:
+        StoreMemory(lambda: store).save("theirs", remembered())
+        store.namespace(USES).put("theirs", int(time.time() // DAY) - 80)
+        StoreMemory(lambda: store).save("ours", remembered())
+        assert store.namespace(SERVERS).keys() == ["ours", "theirs"]
+
+
+@pytest.mark.parametrize("noted", [None, "yesterday"])
+def test_what_was_remembered_before_uses_were_noted_is_kept(noted: str | None) -> None:
+    with Memory().open() as store:
+        store.namespace(SERVERS).put(
+            "before", msgspec.json.decode(msgspec.json.encode(remembered()))
+        )
+        if noted is not None:
+            store.namespace(USES).put("before", noted)
+        StoreMemory(lambda: store).save("new", remembered())
+        assert store.namespace(SERVERS).keys() == ["before", "new"]
+        days = {key: it.value for key, it in store.namespace(USES).items().items()}
+        assert days.keys() == {"before", "new"}
+        assert days["before"] == days["new"]

@@ -4,13 +4,13 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from pegboard.errors import ConfigError
+from pegboard.model.made_once import MadeOnce
 
 __all__ = ["Document", "Member", "Node", "Place", "parse_jsonc", "read_jsonc"]
 
@@ -55,7 +55,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
                 node = node._by_key.get(step)
         return node
 
-    @cached_property
+    @MadeOnce
     def _by_key(self) -> "Mapping[str, Node]":
         return {member.key: member.node for member in self.members}
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Literal, get_args
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -18,6 +17,7 @@ from pegboard.config.secret_words import (
 )
 from pegboard.errors import ConfigError
 from pegboard.model.frozen import FrozenDict, freeze
+from pegboard.model.made_once import MadeOnce
 
 __all__ = ["HIDDEN", "OAuthConfig", "Protocol", "ServerConfig", "Sharing", "Timeouts", "Transport"]
 
@@ -160,7 +160,7 @@ class ServerConfig(
         # Without this, Rich shows every field.
         return [("name", self.name), ("transport", self.transport), ("target", self.target)]
 
-    @cached_property
+    @MadeOnce
     def target(self) -> str:
         """What the server is, in one short line that may be shown to anybody."""
         if self.transport == "memory":
@@ -179,7 +179,7 @@ class ServerConfig(
             text = text.replace(secret, HIDDEN)
         return text
 
-    @cached_property
+    @MadeOnce
     def _hidden(self) -> list[str]:
         secret = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
         named = (*self.env.items(), *self.headers.items(), *(("", it) for it in self.secrets))
@@ -201,7 +201,7 @@ class ServerConfig(
         # The longest first: one secret may be part of another.
         return sorted(written, key=len, reverse=True)
 
-    @cached_property
+    @MadeOnce
     def _argument_secrets(self) -> set[str]:
         line = (*words_of_command(self.command or ""), *self.args)
         return {suspect.value for _, suspect in argument_secrets(line)}

@@ -38,11 +38,19 @@ def why_missing(
 
 def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> UpstreamServer | None:
     """Return the one server whose tools have names that begin like this one, if there is one."""
-    # Asked about a tool as any other: a policy of somebody else need not cope with an empty name.
-    prefixes = [naming(it.config.name, _ANY).rpartition(_ANY)[0] for it in servers]
+    prefixes = [_prefix(it.config.name, naming) for it in servers]
     fitting = [it for it in prefixes if it and name.startswith(it)]
     longest = max(fitting, key=len, default="")
     return servers[prefixes.index(longest)] if fitting.count(longest) == 1 else None
+
+
+def _prefix(server: str, naming: Naming) -> str:
+    """Return what the names of all tools of a server begin with; nothing if that is unknown."""
+    try:
+        # Asked about a tool as any other: a policy of somebody else need not cope with no name.
+        return naming(server, _ANY).rpartition(_ANY)[0]
+    except Exception:  # noqa: BLE001 - a policy may raise anything; each tool is told so
+        return ""
 
 
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:

@@ -8,7 +8,12 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Literal, TypeAlias, get_args
 
-from pegboard.errors import InvalidToolError, ToolConflictError, ToolNotFoundError
+from pegboard.errors import (
+    InvalidToolError,
+    PegboardError,
+    ToolConflictError,
+    ToolNotFoundError,
+)
 from pegboard.model.forks import start_anew_in_children
 from pegboard.model.names import nearest_names
 
@@ -160,7 +165,7 @@ class NameTable:
 
         Raises:
             ToolConflictError: when the name is taken and conflicts are to be raised.
-            InvalidToolError: when the naming policy gives something that is not a string.
+            InvalidToolError: when the naming policy fails, or gives something that is not a string.
         """
         identity = (server, tool)
         with self._lock:
@@ -189,9 +194,17 @@ class NameTable:
         """Return what a tool is to be called if nobody else is, made legal.
 
         Raises:
-            InvalidToolError: when the naming policy gives something that is not a string.
+            InvalidToolError: when the naming policy fails, or gives something that is not a string.
         """
-        name: object = self._naming(server, tool)
+        try:
+            name: object = self._naming(server, tool)
+        except PegboardError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise InvalidToolError(
+                f"The naming policy failed for tool {tool!r} of server {server!r}: {reason}."
+            ) from error
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidToolError(
                 f"The naming policy gave {type(name).__name__!r} for tool {tool!r} of server "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.forks import start_anew_in_children
-from pegboard.search.made_once import MadeOnce
+from pegboard.model.made_once import MadeOnce
 
 __all__ = ["Block", "Blocks", "Lines", "searched"]
 

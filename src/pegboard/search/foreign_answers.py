@@ -60,7 +60,7 @@ def _checked(
             kept[tool.name] = _bounded(hit, tool)
             if len(kept) >= query.limit:
                 break
-    return Answer(hits=tuple(kept.values()), hints=tuple(answer.hints))
+    return Answer(hits=tuple(kept.values()), hints=_hints(answer.hints, method))
 
 
 def _hits(hits: object, method: str) -> Sequence[Hit]:
@@ -72,6 +72,15 @@ def _hits(hits: object, method: str) -> Sequence[Hit]:
         if not isinstance(hit.score, float | int) or not isinstance(hit.confidence, float | int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _wrong(method, f"score or confidence of {hit.tool.name!r} is no number")
     return cast("Sequence[Hit]", hits)
+
+
+def _hints(hints: object, method: str) -> tuple[str, ...]:
+    if not isinstance(hints, list | tuple):
+        raise _wrong(method, f"the hints of its answer are {_kind(hints)}, not a tuple")
+    given = cast("Sequence[object]", hints)
+    if not all(isinstance(hint, str) for hint in given):
+        raise _wrong(method, "a hint of its answer is no text")
+    return tuple(cast("Sequence[str]", given))
 
 
 def _bounded(hit: Hit, tool: Tool) -> Hit:

@@ -131,8 +131,7 @@ def _text(text: object) -> str:
         raise InvalidQueryError(f"What is searched for is a text (a str), not {kind!r}.")
     if not text.strip():
         raise InvalidQueryError(
-            "What is searched for is blank. Say in a few words what the tool should do; "
-            "`registry.tools()` lists all tools."
+            "What is searched for is blank. Say in a few words what the tool should do."
         )
     return text
 

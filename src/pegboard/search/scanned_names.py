@@ -35,13 +35,26 @@ class ScannedNames(NameIndex):
         return few.find(text)
 
     def _candidates(self, text: str) -> Iterator[Tool]:
-        """Return the tools one of whose spellings is about as long as the text."""
-        lengths = {len(it) for it in spellings_of_text(text)}
-        near = frozenset(it + step for it in lengths for step in (-1, 0, 1))
+        """Return the tools one of whose spellings may be the text, or one error away from it."""
+        spellings = set(spellings_of_text(text))
+        near = frozenset(len(it) + step for it in spellings for step in (-1, 0, 1))
+        ends = [_ends(it) for it in spellings]
         for tool in self._tools.values():
-            whole = len(squash(tool.name))
-            server = len(squashed_server(tool.server or ""))
+            name, whole = tool.name, squash(tool.name)
+            server = squashed_server(tool.server or "")
+            spelled = server + whole
+            # What is left of a name without its server or namespace ends as the name does.
+            is_like = any(whole.endswith(last) or first in spelled for first, last in ends)
+            if name.isascii() and not is_like:
+                continue
             # With the server in front, without it, and without the `mcp` before that.
-            possible = (whole, whole + server, whole - server, whole - server - _MARK)
-            if not near.isdisjoint(possible) or may_have_namespace(tool.name):
+            bare = len(whole) - len(server)
+            possible = (len(whole), len(spelled), bare, bare - _MARK)
+            if not near.isdisjoint(possible) or may_have_namespace(name):
                 yield tool
+
+
+def _ends(spelling: str) -> tuple[str, str]:
+    """Return a third of a spelling from each end: one error leaves one of them as it was."""
+    third = max(len(spelling) - 1, 0) // 3
+    return spelling[:third], spelling[len(spelling) - third :]

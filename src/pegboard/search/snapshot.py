@@ -8,9 +8,9 @@ from heapq import nsmallest
 import numpy as np
 
 from pegboard.model import Tool
+from pegboard.model.made_once import MadeOnce
 from pegboard.search.dense import nearest_rows, nearness
 from pegboard.search.lexical import Terms, WordScores, score_words
-from pegboard.search.made_once import MadeOnce
 from pegboard.search.matches import matches_of
 from pegboard.search.postings import Floats, Longs, Scores, as_ints
 from pegboard.search.searcher import Match

@@ -8,8 +8,8 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from pegboard.model.made_once import MadeOnce
 from pegboard.search.fields import FIELDS, ToolText
-from pegboard.search.made_once import MadeOnce
 from pegboard.search.words import SEPARATOR, Word, runs_of, split_runs
 
 __all__ = ["MEANT", "PIECES", "RunChunk", "ToolRuns", "part_of", "read_once"]

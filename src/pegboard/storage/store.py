@@ -85,6 +85,10 @@ class KeyValues(Protocol):
         """Return a value, or ``None`` when there is none."""
         ...
 
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, for whoever reads only a part of it; ``None`` without one."""
+        ...
+
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
         ...

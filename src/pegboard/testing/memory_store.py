@@ -235,6 +235,13 @@ class MemoryValues:
             found = shelf.room(self._name).get(key)
             return found and _stored(found)
 
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, or ``None`` when there is none."""
+        check_key("key", key)
+        with self._store.shelf() as shelf:
+            found = shelf.room(self._name).get(key)
+            return found and found[0]
+
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
         with self._store.shelf() as shelf:

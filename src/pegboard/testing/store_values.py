@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pegboard.errors import RevisionConflictError
@@ -24,6 +25,7 @@ class ValuesContract(OpensStores):
     def test_what_nobody_put_is_none(self, store: Store) -> None:
         values = store.namespace("pins")
         assert values.get("a") is None
+        assert values.text("a") is None
         assert dict(values.items()) == {}
         assert values.keys() == []
         assert values.delete(["a"]) == 0
@@ -37,6 +39,9 @@ class ValuesContract(OpensStores):
         assert found is not None
         assert (found.value, found.revision) == (value, revision)
         assert type(found.value) is type(value)
+        text = twin.namespace("pins").text("a")
+        assert text is not None
+        assert msgspec.json.decode(text) == value
         assert dict(twin.namespace("pins").items()) == {"a": found}
 
     def test_values_are_there_after_closing(

@@ -1,12 +1,12 @@
 """One tool as a view shows it, with what has been worked out about it."""
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from pegboard.model import Tool
+from pegboard.model.made_once import MadeOnce
 from pegboard.toolsets.anthropic import anthropic_definition
 from pegboard.toolsets.combining import Schema
 from pegboard.toolsets.dialect import root_object
@@ -79,25 +79,25 @@ class ExposedTool:
                 return given
         return drop_forbidden_nulls(given, self._inlined, original=self.source.input_schema)
 
-    @cached_property
+    @MadeOnce
     def parameters(self) -> Schema:
         """The schema as one object, without references, under names OpenAI and Anthropic take."""
         return root_object(rename_properties(self._inlined, self._aliases))
 
-    @cached_property
+    @MadeOnce
     def root(self) -> Schema:
         """The schema as one object, without references, under the original names."""
         return root_object(self._inlined)
 
-    @cached_property
+    @MadeOnce
     def _inlined(self) -> Schema:
         return inline(self.source.input_schema)
 
-    @cached_property
+    @MadeOnce
     def _aliases(self) -> dict[str, str]:
         return aliases_of(self._inlined, ANY_LEGAL)
 
-    @cached_property
+    @MadeOnce
     def _gemini_aliases(self) -> dict[str, str]:
         return aliases_of(self._inlined, IDENTIFIERS)
 
@@ -105,7 +105,7 @@ class ExposedTool:
     def _gemini_parameters(self) -> Schema:
         return root_object(rename_properties(self._inlined, self._gemini_aliases))
 
-    @cached_property
+    @MadeOnce
     def _originals(self) -> dict[str, str]:
         aliases = {**self._aliases, **self._gemini_aliases}
         return {alias: name for name, alias in aliases.items()}

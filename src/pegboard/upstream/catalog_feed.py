@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from pegboard.config import ServerConfig
@@ -171,7 +172,12 @@ class CatalogFeed:
 
     def filtered(self) -> set[str]:
         """Return the names that tools would have if ``allow`` and ``deny`` did not forbid them."""
-        return {self._names.policy_name(self._config.name, it) for it in self._filtered}
+        names: set[str] = set()
+        for original in self._filtered:
+            # A policy of somebody else need not have a name for what is not wanted.
+            with suppress(PegboardError):
+                names.add(self._names.policy_name(self._config.name, original))
+        return names
 
     def remembers(self, raw: object) -> bool:
         """Tell whether a definition is worth remembering: not those that are broken."""

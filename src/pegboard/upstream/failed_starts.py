@@ -8,7 +8,7 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.storage.store import KeyValues, Store
-from pegboard.upstream.memory_key import memory_key
+from pegboard.upstream.memory_key import KEPT_FOR, memory_key
 
 __all__ = ["FailedStart", "FailedStarts"]
 
@@ -61,12 +61,18 @@ class FailedStarts:
             StorageError: when the store cannot be written.
         """
         configs = list(tried)
-        known = set(self._values.keys())
+        known = self._values.items()
         well = [key for it in configs if it.name not in failed and (key := memory_key(it)) in known]
-        if well:
-            self._values.delete(well)
+        old = [key for key, it in known.items() if _is_old(it.value)]
+        if well or old:
+            self._values.delete([*well, *old])
         for config in configs:
             if config.name in failed:
                 said = {"error": config.redact(failed[config.name]), "at": time.time()}
                 # Somebody who gives it more time wants it to be tried again.
                 self._values.put(memory_key(config), {**said, "patience": config.timeouts.connect})
+
+
+def _is_old(value: object) -> bool:
+    at = cast("Mapping[str, object]", value).get("at") if isinstance(value, Mapping) else None
+    return isinstance(at, int | float) and time.time() - at > KEPT_FOR

@@ -2,8 +2,11 @@
 
 import logging
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,11 +14,14 @@ import msgspec
 import platformdirs
 
 from pegboard.upstream.connection import Negotiated
-from pegboard.upstream.memory_key import memory_key
+from pegboard.upstream.memory_key import DAY, KEPT_FOR, memory_key
 
 __all__ = ["CatalogMemory", "FileMemory", "NoMemory", "Remembered", "memory_key"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+# Others may keep something in the same folder.
+_OURS = re.compile(r"(\.writing-\w{8})|[0-9a-f]{32}\.json")
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,10 +58,14 @@ class NoMemory:
 
 
 class FileMemory:
-    """One small file per server, in the user's cache directory unless told otherwise."""
+    """One small file per server, in the user's cache directory unless told otherwise.
+
+    What has not been used for 90 days is removed.
+    """
 
     def __init__(self, directory: str | Path | None = None) -> None:
         self._directory = Path(directory) if directory else _default_directory()
+        self._is_tidy = False
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
         """Return what is known under these keys; what cannot be read counts as unknown."""
@@ -64,6 +74,7 @@ class FileMemory:
             try:
                 data = self._path(key).read_bytes()
                 found[key] = _decoder.decode(data)
+                self._note_use(self._path(key))
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -82,6 +93,24 @@ class FileMemory:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+        if not self._is_tidy:
+            self._is_tidy = True
+            self._tidy_up()
+
+    def _note_use(self, path: Path) -> None:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > DAY:
+                os.utime(path)
+
+    def _tidy_up(self) -> None:
+        """Remove what nobody uses any more, and what a process left that was killed."""
+        now = time.time()
+        for path in self._directory.iterdir():
+            ours = _OURS.fullmatch(path.name)
+            if ours is not None:
+                with suppress(OSError):
+                    if now - path.stat().st_mtime > (DAY if ours[1] else KEPT_FOR):
+                        path.unlink()
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}.json"

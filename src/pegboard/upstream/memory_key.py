@@ -4,10 +4,13 @@ import hashlib
 
 from pegboard.config import ServerConfig
 
-__all__ = ["SERVERS", "memory_key"]
+__all__ = ["DAY", "KEPT_FOR", "SERVERS", "memory_key"]
 
 SERVERS = "servers"
 """The namespace of a store in which servers are remembered."""
+DAY = 86_400.0
+KEPT_FOR = 90 * DAY
+"""Seconds after which what nobody has used is forgotten: every new token gives a new key."""
 
 
 def memory_key(config: ServerConfig) -> str:

@@ -1,7 +1,7 @@
 """Recall: the tools of servers as a store remembers them, without starting a server or a hub."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -24,6 +24,8 @@ __all__ = [
     "recall",
 ]
 
+T = TypeVar("T")
+
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of a server, as a hub would show it."""
@@ -31,8 +33,13 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
     tool: Tool
     original: str
     """Its name there."""
-    raw: Mapping[str, Any]
-    """The definition as the server sent it."""
+    text: msgspec.Raw
+    """The definition as the server sent it, which few of thousands are asked for."""
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The same, read."""
+        return msgspec.json.decode(self.text)
 
 
 class Recollection(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +68,11 @@ def recall(configs: Iterable[ServerConfig], store: Store) -> Recollection:
     tools: dict[str, Recalled] = {}
     unknown: list[ServerConfig] = []
     for config in enabled:
-        stored = values.get(memory_key(config))
+        stored = values.text(memory_key(config))
         if stored is None:
             unknown.append(config)
         else:
-            tools.update(_tools_of(config, _object(stored.value), names))
+            tools.update(_tools_of(config, _read_or(stored, _Remembered, _NOTHING), names))
     return Recollection(tools=tools, unknown=tuple(unknown))
 
 
@@ -96,16 +103,12 @@ def lazy_tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Too
     tools again takes half a second, and three times the memory.
     """
     output = raw.get("outputSchema")
-    # Raw where a schema should be: that is what a lazy tool is.
-    return LazyTool(
-        name=name,
+    return _lazy_tool(
+        name,
+        config,
         description=raw.get("description") or "",
-        input_schema=cast("Any", _as_text(raw.get("inputSchema") or {})),
-        output_schema=None if output is None else cast("Any", _as_text(output)),
+        schemas=(_as_text(raw.get("inputSchema") or {}), output and _as_text(output)),
         annotations=annotations_of(raw),
-        server=config.name,
-        tags=config.tags,
-        category=config.category,
     )
 
 
@@ -119,27 +122,98 @@ def is_usable(raw: Mapping[str, Any]) -> bool:
     )
 
 
+class _Remembered(msgspec.Struct):
+    tools: list[msgspec.Raw] = []
+    names: dict[str, Any] = {}
+
+
+class _Definition(msgspec.Struct, rename="camel"):
+    """What of a definition is needed at once; its schemas stay as they were written."""
+
+    name: str
+    description: str | None = None
+    title: Any = None
+    annotations: Any = None
+    input_schema: msgspec.Raw = msgspec.Raw(b"null")
+    output_schema: msgspec.Raw = msgspec.Raw(b"null")
+
+
 _NO_HINTS = Annotations()
+_NOTHING = _Remembered()
+_NO_SCHEMA = msgspec.Raw(b"{}")
+_OBJECT = ord("{")
 _encode = msgspec.json.Encoder().encode
+_definitions = msgspec.json.Decoder(_Definition)
 
 
 def _tools_of(
-    config: ServerConfig, remembered: Mapping[str, Any], names: NameTable
+    config: ServerConfig, remembered: _Remembered, names: NameTable
 ) -> Iterator[tuple[str, Recalled]]:
     permits = permission_of(config)
-    given = _object(remembered.get("names"))
+    given = remembered.names
     seen: set[str] = set()
-    for raw in _objects(remembered.get("tools")):
-        original = raw.get("name")
-        if not isinstance(original, str) or original in seen or not permits(original):
+    for text in remembered.tools:
+        try:
+            it = _definitions.decode(text)
+            schemas = _schemas_of(it)
+        except msgspec.MsgspecError:
             continue
-        if not is_usable(raw):
+        if it.name in seen or not permits(it.name):
             continue
-        seen.add(original)
-        name = names.assign(config.name, original, wanted=_wanted(given, original, config, names))
+        seen.add(it.name)
+        name = names.assign(config.name, it.name, wanted=_wanted(given, it.name, config, names))
         if name is not None:
-            tool = lazy_tool_of(raw, name, config)
-            yield name, Recalled(tool=tool, original=original, raw=raw)
+            hints = {"title": it.title, "annotations": it.annotations}
+            tool = _lazy_tool(
+                name,
+                config,
+                description=it.description or "",
+                schemas=schemas,
+                annotations=annotations_of(hints),
+            )
+            yield name, Recalled(tool=tool, original=it.name, text=text)
+
+
+def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+    """Return both schemas, the second if there is one.
+
+    Raises:
+        msgspec.ValidationError: when one is none.
+    """
+    schema, output = it.input_schema, it.output_schema
+    if not _is_object(schema):
+        # Some write in another way that there is none.
+        if msgspec.json.decode(schema):
+            raise msgspec.ValidationError("It is no schema.")
+        schema = _NO_SCHEMA
+    if not _is_object(output) and msgspec.json.decode(output) is not None:
+        raise msgspec.ValidationError("It is no schema.")
+    return schema, output if _is_object(output) else None
+
+
+def _is_object(text: msgspec.Raw) -> bool:
+    return memoryview(text)[0] == _OBJECT
+
+
+def _lazy_tool(
+    name: str,
+    config: ServerConfig,
+    *,
+    description: str,
+    schemas: tuple[msgspec.Raw, msgspec.Raw | None],
+    annotations: Annotations,
+) -> Tool:
+    # Raw where a schema should be: that is what a lazy tool is.
+    return LazyTool(
+        name=name,
+        description=description,
+        input_schema=cast("Any", schemas[0]),
+        output_schema=cast("Any", schemas[1]),
+        annotations=annotations,
+        server=config.name,
+        tags=config.tags,
+        category=config.category,
+    )
 
 
 def _wanted(
@@ -157,10 +231,8 @@ def _as_text(schema: object) -> msgspec.Raw:
     return msgspec.Raw(_encode(schema))
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("Mapping[str, Any]", it) for it in items if isinstance(it, Mapping)]
+def _read_or(text: bytes, kind: type[T], otherwise: T) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError:
+        return otherwise

@@ -22,7 +22,8 @@ if sys.platform == "win32":
 
     def take(handle: int, *, alone: bool) -> None:
         """Lock an open file at once, or raise an `OSError`."""
-        os.lseek(handle, _FAR_AWAY, os.SEEK_SET)
+        # Whoever has it already would be refused, and wait for themselves.
+        _release(handle)
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 
     def _release(handle: int) -> None:

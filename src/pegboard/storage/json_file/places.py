@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "syntax_error",
     "walk",
     "walk_on",
+    "walk_out",
 ]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -75,15 +76,18 @@ def members(text: str, start: int) -> Iterator[Member]:
         yield member
 
 
-def walk(text: str, start: int, depth: int) -> Iterator[tuple[tuple[str, ...], Member]]:
+def walk(
+    text: str, start: int, depth: int, *, into: Collection[str] = ()
+) -> Iterator[tuple[tuple[str, ...], Member]]:
     """Give the members of objects inside objects, with the keys that lead to them.
 
-    What is no object is given where it stands.
+    What is no object is given where it stands, and so is what has another key than those to go
+    ``into``.
 
     Raises:
         BrokenJsonError: after the last one that can be read.
     """
-    return _walk(text, _expect(text, start, "{"), depth, ())
+    return _walk(text, _expect(text, start, "{"), depth, (), into)
 
 
 def walk_on(text: str, index: int) -> Iterator[tuple[tuple[str, ...], Member]]:
@@ -93,6 +97,16 @@ def walk_on(text: str, index: int) -> Iterator[tuple[tuple[str, ...], Member]]:
         BrokenJsonError: after the last one that can be read.
     """
     return _walk(text, index, 0, ())
+
+
+def walk_out(text: str, end: int) -> Iterator[tuple[tuple[str, ...], Member]]:
+    """Go on behind an object whose last member ends at an offset, in the object around it.
+
+    Raises:
+        BrokenJsonError: after the last one that can be read.
+    """
+    closing = _next(text, end, "}")
+    return _walk(text, _next(text, closing + 1, "}"), 0, ())
 
 
 def items(text: str, start: int) -> Iterator[Member]:
@@ -109,14 +123,14 @@ def items(text: str, start: int) -> Iterator[Member]:
 
 
 def _walk(
-    text: str, index: int, depth: int, path: tuple[str, ...]
+    text: str, index: int, depth: int, path: tuple[str, ...], into: Collection[str] = ()
 ) -> Generator[tuple[tuple[str, ...], Member], None, int]:
     while text[index : index + 1] != "}":
         key, end = _value(text, index)
         if not isinstance(key, str):
             raise BrokenJsonError("A name in double quotes is expected here.", index)
         start = _expect(text, _skip(text, end), ":")
-        if depth and text[start : start + 1] == "{":
+        if depth and text[start : start + 1] == "{" and (path or key in into):
             inside = _expect(text, start, "{")
             end = yield from _walk(text, inside, depth - 1, (*path, key))
         else:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +14,7 @@ from pegboard.storage.encoding import KNOWN_FIELDS
 from pegboard.storage.json_file.atomic_write import replace_file, set_aside, sync_folder
 from pegboard.storage.json_file.changes import Change, Header, Put, Saved, read_frames, read_header
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.entries import EntryError, read_entry, read_usage
+from pegboard.storage.json_file.entries import EntryError, Raws, read_entry, read_usage
 from pegboard.storage.json_file.faults import unavailable
 from pegboard.storage.json_file.file_lock import LockedFile
 from pegboard.storage.json_file.format import offset_said, read_state, read_tools
@@ -28,6 +29,7 @@ from pegboard.storage.json_file.places import (
     place_of,
     walk,
     walk_on,
+    walk_out,
 )
 from pegboard.storage.recovered import Recovered
 
@@ -65,9 +67,10 @@ def recover(path: Path) -> Recovered:
             try:
                 return _Recovery(paths).run()
             finally:
-                # It may have been made only to be locked.
+                # It may have been made only to be locked. Windows removes no file that is open.
                 if not paths.journal.stat().st_size:
-                    paths.journal.unlink()
+                    with suppress(PermissionError):
+                        paths.journal.unlink()
     except OSError as error:
         raise unavailable(error, str(paths.tools)) from error
     finally:
@@ -134,7 +137,7 @@ class _Recovery:
 
     def entries(self, text: str, lose: Lose) -> Iterator[Member]:
         start = len(text) - len(text.lstrip())
-        versioned = _VERSIONED.match(text)
+        versioned = _versioned(text, start)
         if versioned is not None and int(versioned[1] or 0) > VERSION:
             raise StoreVersionError(
                 url=str(self.paths.tools), found=int(versioned[1]), known=VERSION
@@ -148,25 +151,52 @@ class _Recovery:
             if text[start] == "[":
                 yield from items(text, start)
                 return
-            for path, member in walk(text, start, 1 if versioned else 0):
-                if not versioned or (path[0] == "tools" and len(path) == 2):
+            for path, member in walk(text, start, 1, into=("tools",) if versioned else ()):
+                if not versioned or len(path) == 2:
                     indent = text[text.rfind("\n", 0, member.start) + 1 : member.start]
                     last = member.end
                     yield member
                 elif path == ("tools",):
                     yield from items(text, member.value_start)
-                elif len(path) == 1 and path[0] != "version":
-                    self.content.tools_around[path[0]] = msgspec.Raw(_compact(text, member))
-                    self.note_tenant(path, member)
+                else:
+                    self.keep_field(self.content.tools_around, text, member, lose)
         except BrokenJsonError as error:
-            yield from _after(text, error, lose, last, indent)
+            end = yield from _after(text, error, lose, last, indent)
+            if versioned and end is not None:
+                self.keep_fields_behind(text, end, lose)
+
+    def keep_fields_behind(self, text: str, end: int, lose: Lose) -> None:
+        """Keep the fields behind the tools, the last of which ends at an offset."""
+        try:
+            for _, member in walk_out(text, end):
+                self.keep_field(self.content.tools_around, text, member, lose)
+        except BrokenJsonError as error:
+            lose(error.offset, error.problem)
+
+    def keep_field(self, around: Raws, text: str, member: Member, lose: Lose) -> None:
+        """Keep what stands at the top of a file, whosever it is."""
+        key = member.key
+        try:
+            raw = _readable((key,), text, member)
+            if key == "tenant":
+                self.tenant = self.tenant or msgspec.json.decode(raw, type=str | None)
+        except ValueError as error:
+            lose(member.start, f"{key!r} cannot be read: {error}.")
+            return
+        if key in around:
+            lose(member.start, f"{key!r} is here a second time; this one is kept.")
+        around[key] = msgspec.Raw(raw)
 
     def salvage_state(self, text: str, lose: Lose) -> None:
-        counted: dict[str, dict[str, msgspec.Raw]] = {}
+        counted: dict[str, Raws] = {}
         try:
-            for path, member in walk(text, len(text) - len(text.lstrip()), 2):
+            start = len(text) - len(text.lstrip())
+            for path, member in walk(text, start, 2, into=("usage", "values")):
+                if len(path) == 1 and path[0] not in ("usage", "values"):
+                    self.keep_field(self.content.state_around, text, member, lose)
+                    continue
                 try:
-                    value = _compact(text, member)
+                    value = _readable(path, text, member)
                 except ValueError as error:
                     lose(member.start, f"{'/'.join(path)!r} cannot be read: {error}.")
                     continue
@@ -176,9 +206,12 @@ class _Recovery:
                     case ("usage", name, field):
                         counted.setdefault(name, {})[field] = msgspec.Raw(value)
                     case _:
-                        self.note_tenant(path, member)
+                        lose(member.start, f"{'/'.join(path)!r} is not of the right shape.")
         except BrokenJsonError as error:
             lose(error.offset, error.problem)
+        self.take_usage(counted, lose)
+
+    def take_usage(self, counted: dict[str, Raws], lose: Lose) -> None:
         for name, fields in counted.items():
             try:
                 usage = read_usage(fields)
@@ -213,10 +246,6 @@ class _Recovery:
             self.damaged.append(self.paths.journal)
             self.lost.append(f"{self.paths.tools}: It is gone; only what came after it is kept.")
 
-    def note_tenant(self, path: tuple[str, ...], member: Member) -> None:
-        if path == ("tenant",) and isinstance(member.value, str):
-            self.tenant = self.tenant or member.value
-
     def is_gone(self, change: Change) -> bool:
         # What the file had before is perhaps what was lost; the change is the newer one anyway.
         match change:
@@ -250,20 +279,35 @@ class _Recovery:
         self.lost.append(f"{path}:{place.line}:{place.column}: {problem}")
 
 
+def _versioned(text: str, start: int) -> re.Match[str] | None:
+    """Return what says that a file has more than entries, and the number of its version."""
+    found = _VERSIONED.match(text)
+    if found is None:
+        with suppress(BrokenJsonError):
+            for member in members(text, start):
+                # It need not come first.
+                if member.key == "version":
+                    return _VERSIONED.match("{" + text[member.start : member.end])
+    return found
+
+
 def _after(
     text: str, error: BrokenJsonError, lose: Lose, last: int, indent: str
-) -> Iterator[Member]:
-    """Go on behind what is broken, with the next line that looks like the start of an entry."""
+) -> Generator[Member, None, int | None]:
+    """Go on behind what is broken, with the next line that looks like the start of an entry.
+
+    Returns where the last one ends, if all behind it can be read.
+    """
     if indent.strip():
         lose(error.offset, error.problem)
-        return
+        return None
     start = re.compile(rf'^{re.escape(indent)}(?="((?:[^"\\\n]|\\.)*)"\s*:\s*\{{)', re.MULTILINE)
     while True:
         inside = [it[1] for it in start.finditer(text, last, error.offset)]
         lose(error.offset, f"In {inside[-1]!r}: {error.problem}" if inside else error.problem)
         following = start.search(text, max(text.rfind("\n", 0, error.offset) + 1, last))
         if following is None:
-            return
+            return None
         last = following.end()
         try:
             for _, member in walk_on(text, last):
@@ -272,7 +316,7 @@ def _after(
         except BrokenJsonError as another:
             error = another
         else:
-            return
+            return last
 
 
 def _place_in(text: str, member: Member, error: ValueError) -> int:
@@ -282,6 +326,16 @@ def _place_in(text: str, member: Member, error: ValueError) -> int:
         return max((it.start for it in fields if it.key == error.field), default=member.start)
     value = text[member.value_start : member.end].encode(errors="surrogateescape")
     return member.value_start + offset_said(error, value)
+
+
+def _readable(path: tuple[str, ...], text: str, member: Member) -> bytes:
+    """Return the value of a member.
+
+    Raises:
+        ValueError: when it, or a key that leads to it, cannot be written again.
+    """
+    "".join(path).encode()
+    return _compact(text, member)
 
 
 def _compact(text: str, member: Member) -> bytes:

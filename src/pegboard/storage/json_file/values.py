@@ -30,9 +30,13 @@ class JsonValues:
 
     def get(self, key: str) -> StoredValue | None:
         """Return a value, or ``None`` when there is none."""
-        check_key("key", key)
-        text = self._files.read(lambda content: self._room(content).get(key))
+        text = self.text(key)
         return None if text is None else _stored(text)
+
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, or ``None`` when there is none."""
+        check_key("key", key)
+        return self._files.read(lambda content: self._room(content).get(key))
 
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""

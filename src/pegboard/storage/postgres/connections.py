@@ -27,7 +27,8 @@ SPARE_SECONDS = 60.0
 PATIENCE = 30.0
 """Seconds to wait for one of them."""
 SILENCE = 45.0
-"""Seconds after which a server that says nothing at all counts as gone."""
+"""Seconds after which a server that says nothing at all counts as gone; more if the URL gives
+statements more time than `_SETTINGS` do."""
 OLDEST_SERVER = 140000
 
 # What the URL says comes after these, and so counts.
@@ -48,6 +49,9 @@ _PARAMETERS = {
 }
 
 
+# As `options` have it: without a blank. The last one counts.
+_STATEMENT_TIMEOUT = re.compile(r"statement[_-]timeout=([0-9]+)(us|ms|s|min|h|d)?")
+_UNITS = {"us": 1e-6, "": 1e-3, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 # To the end: what is not quoted as it should be must not show either.
 _NAMED_PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
 # It starts up, shuts down or recovers. In words, as who is not let in gets no code; `PQping` would
@@ -59,22 +63,26 @@ _PAUSE = 0.05
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on a server that has stopped answering."""
 
+    extra_time: float = 0.0
+    """Seconds that a statement may take beyond what is usual."""
+
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for the server, but not for ever."""
         return super().wait(self._bounded(gen), *args, **options)
 
     def _bounded(self, gen: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
-        until = time.monotonic() + SILENCE
+        silence = SILENCE + self.extra_time
+        until = time.monotonic() + silence
         try:
             state = next(gen)
             while True:
                 ready = yield state
                 if ready:
-                    until = time.monotonic() + SILENCE
+                    until = time.monotonic() + silence
                 elif time.monotonic() > until:
                     # Nothing more can be said over it, not even that it is over.
                     self.pgconn.finish()
-                    raise psycopg.OperationalError(f"no answer for {SILENCE:.0f} seconds")
+                    raise psycopg.OperationalError(f"no answer for {silence:.0f} seconds")
                 state = gen.send(ready)
         except StopIteration as end:
             return end.value
@@ -133,6 +141,7 @@ def connect(conninfo: str, url: str) -> Connection:
     if problem:
         connection.close()
         raise StoreUnavailableError(f"{url} {problem}.", url=url)
+    connection.extra_time = _extra_time(conninfo)
     return connection
 
 
@@ -247,3 +256,14 @@ def _patience(conninfo: str) -> float:
         return float(conninfo_to_dict(conninfo)["connect_timeout"] or 0)
     except ValueError:
         return 0
+
+
+def _extra_time(conninfo: str) -> float:
+    """Return how much longer than usual a statement may take."""
+    # The first one is that of `_SETTINGS`.
+    said = _STATEMENT_TIMEOUT.findall(str(conninfo_to_dict(conninfo)["options"]))
+    return max(0.0, _seconds(*said[-1]) - _seconds(*said[0]))
+
+
+def _seconds(amount: str, unit: str) -> float:
+    return int(amount) * _UNITS[unit]

@@ -50,8 +50,11 @@ class PostgresEntries:
 
     def get(self, key: str) -> StoredValue | None:
         """Return a value, or ``None`` when there is none."""
-        wanted = {**self._place, "id": self._id(check_key("key", key))}
-        return self._found(_GET, wanted).get(key)
+        return self._found(_GET, self._wanted(key)).get(key)
+
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, or ``None`` when there is none."""
+        return next((value for _, _, value in self._rows(_GET, self._wanted(key))), None)
 
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
@@ -118,11 +121,17 @@ class PostgresEntries:
             }
             connection.execute(_PUT, query)
 
-    def _found(self, query: str, parameters: Mapping[str, Any]) -> dict[str, StoredValue]:
+    def _wanted(self, key: str) -> dict[str, Any]:
+        return {**self._place, "id": self._id(check_key("key", key))}
+
+    def _rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[str, int, bytes]]:
         def read(connection: Connection) -> list[tuple[Any, ...]]:
             return connection.execute(query.encode(), parameters, binary=True).fetchall()
 
-        rows = self._transactions.read(read)
+        return self._transactions.read(read)
+
+    def _found(self, query: str, parameters: Mapping[str, Any]) -> dict[str, StoredValue]:
+        rows = self._rows(query, parameters)
         return {key: self._decoded(key, revision, value) for key, revision, value in rows}
 
     def _decoded(self, key: str, revision: int, value: bytes) -> StoredValue:

@@ -20,7 +20,7 @@ _DAMAGED = (
 _REMEDIES: dict[type[psycopg.Error], str] = {
     errors.QueryCanceled: (
         "If it took longer than `statement_timeout` allows, give a longer one in the URL: "
-        "`?options=-c%20statement_timeout=60s`."
+        "`?options=-c%20statement_timeout%3D60s`."
     ),
     errors.LockNotAvailable: (
         "Somebody else held a lock for longer than `lock_timeout` allows: look for a session that "

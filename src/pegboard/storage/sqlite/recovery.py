@@ -58,6 +58,9 @@ def recover(path: Path) -> Recovered:
             salvage = Salvage(pages.cells())
             _write(salvage, file)
             saved_as = _new_place(file)
+            if sys.platform == "win32":
+                # What is open cannot be moved there, by whomever.
+                content.close()
             file.path.rename(saved_as)
             _put_in_place(file, saved_as)
     except OSError as error:

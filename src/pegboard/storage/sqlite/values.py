@@ -34,10 +34,13 @@ class SqliteValues:
 
     def get(self, key: str) -> StoredValue | None:
         """Return a value, or ``None`` when there is none."""
-        place = (*self._place, check_key("key", key))
-        with self._database.reading as connection:
-            found = connection.execute(_GET, place).fetchone()
+        found = self._row(key)
         return None if found is None else self._stored(key, *found)
+
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, or ``None`` when there is none."""
+        found = self._row(key)
+        return None if found is None else found[0].encode()
 
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
@@ -79,6 +82,11 @@ class SqliteValues:
             return connection.executemany(
                 _DELETE, [(revision, now, *self._place, key) for key in wanted]
             ).rowcount
+
+    def _row(self, key: str) -> tuple[str, int] | None:
+        place = (*self._place, check_key("key", key))
+        with self._database.reading as connection:
+            return connection.execute(_GET, place).fetchone()
 
     def _stored(self, key: str, value: str, revision: int) -> StoredValue:
         try:
