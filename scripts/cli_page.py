@@ -58,7 +58,7 @@ Exit codes:
 | 1 | it was not done, or something is wrong; standard error says what |
 | 2 | the command line itself is wrong |
 | 3 | there is no such tool, server, key or file, or no configuration, or the search found nothing |
-| 130 | somebody pressed Ctrl-C |
+| 130 | somebody pressed Ctrl-C; of `serve`, which ends in good order then, 0 |
 
 Completion of commands, options and choices with the Tab key: `pegboard --install-completion` writes it for your shell (or
 name one: `bash`, `zsh`, `fish`, `powershell`, `pwsh`), and `pegboard --show-completion` prints it, to be put where you like.

@@ -57,6 +57,8 @@ def test_arguments_come_as_json_from_files_and_from_standard_input(home: Home) -
     [
         (["number=x", "text=a"], "`number` takes integer, not 'x'"),
         (["text=a", "style=cold"], "one of plain, warm, 3"),
+        (["text=a", "sizes=1,2"], "`sizes` takes integer[], not '1,2': write sizes='[1,2]'."),
+        (["text=a", "place=Oslo"], """write place='{"city":"text"}'."""),
         (["text=a", "nonsense=1"], "nonsense"),
         (["--json", "[]"], "--json takes a JSON object"),
         (["text"], "write `key=value`"),
@@ -222,6 +224,23 @@ def test_names_that_a_tool_does_not_know_are_told_beside_those_it_misses(tmp_pat
     assert ran.returncode == 2
     assert "`text` is missing" in ran.stderr
     assert "it has no argument `txt`" in ran.stderr
+
+
+def test_a_name_that_a_tool_does_not_know_is_told_and_the_call_made(home: Home) -> None:
+    ran = home.main("call", "mcp_handy_steps", "extra=1", "--json", '{"more": 2}')
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+    assert "it has no argument `more`, `extra`." in ran.stderr
+
+
+def test_nothing_is_told_of_names_that_a_tool_takes_without_listing_them(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "data" / "pegboard").mkdir(parents=True)
+    schema = {"type": "object", "properties": {"a.b": {}}, "additionalProperties": {}}
+    with open_store(str(tmp_path / "data" / "pegboard" / "pegboard.db")) as store:
+        store.save(Tool(name="open", input_schema=schema))
+        store.save(Tool(name="dots", input_schema={"properties": {"a.b": {}}}))
+    for words in (["open", "any=1"], ["dots", "a.b=1"]):
+        assert "no argument" not in home.main("call", *words).stderr
 
 
 def test_the_line_of_usage_can_be_read(home: Home) -> None:

@@ -86,11 +86,77 @@ def test_taking_out_once_more_takes_out_the_same(run: Run) -> None:
     for _ in range(2):
         assert "taken out: files, github" in run("connect", "claude-desktop", "--only").out
         assert list(json.loads(path.read_bytes())["mcpServers"]) == ["pegboard"]
-    said = run("connect", "claude-desktop")
-    assert "still has 2 servers" in said.err
-    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["files", "github", "pegboard"]
     run("disconnect", "claude-desktop")
     assert path.read_bytes() == golden("claude-desktop")
+
+
+def test_what_was_taken_out_stays_out_when_connected_once_more(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    run("connect", "claude-desktop", "--only")
+    said = run("connect", "claude-desktop")
+    assert "taken out: files, github" in said.out
+    assert "still has" not in said.err
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["pegboard"]
+    said = at_a_terminal("connect", "claude-desktop", answers=[])
+    assert (said.code, "Take that out" in said.out) == (0, False)
+    assert b"canary" not in path.read_bytes().lower()
+    run("disconnect", "claude-desktop")
+    assert path.read_bytes() == golden("claude-desktop")
+
+
+def test_what_pegboard_does_not_serve_any_more_is_put_back_and_named(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    run("connect", "claude-desktop", "--only")
+    assert run("remove", "github").code == 0
+    said = run("connect", "claude-desktop")
+    assert "taken out: files.\n" in said.out
+    assert "put back, not known to be served by Pegboard: github.\n" in said.out
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["github", "pegboard"]
+
+
+def test_a_server_that_somebody_wrote_there_again_is_asked_about_again(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    run("connect", "claude-desktop", "--only")
+    content = json.loads(path.read_bytes())
+    content["mcpServers"]["files"] = json.loads(golden("claude-desktop"))["mcpServers"]["files"]
+    path.write_text(json.dumps(content), "utf-8")
+    said = run("connect", "claude-desktop")
+    assert "taken out: github.\n" in said.out
+    assert "still has 1 server that" in said.err
+
+
+def test_of_a_file_that_is_gone_nothing_is_said_to_be_put_back(run: Run) -> None:
+    path = installed("claude-desktop")
+    run("import", "claude-desktop", "--yes")
+    run("connect", "claude-desktop", "--only")
+    path.unlink()
+    assert "put back" not in run("connect", "claude-desktop").out
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["pegboard"]
+
+
+def test_only_leaves_what_pegboard_cannot_serve(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PEGBOARD_NONESUCH", raising=False)
+    entries = {
+        "notes": {"command": "notes-server", "args": []},
+        "unset": {"command": "unset-server", "args": ["${PEGBOARD_NONESUCH}"]},
+        "off": {"command": "off-server", "args": []},
+    }
+    path = installed("cursor")
+    path.write_text(json.dumps({"mcpServers": entries}), "utf-8")
+    ours = {**entries, "off": {**entries["off"], "disabled": True}}
+    (tmp_path / "own.json").write_text(json.dumps({"mcpServers": ours}), "utf-8")
+    said = run("connect", "cursor", "--only", "--config", "own.json")
+    assert "taken out: notes.\n" in said.out
+    assert "PEGBOARD_NONESUCH" in said.err
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["unset", "off", "pegboard"]
+    monkeypatch.setenv("PEGBOARD_NONESUCH", "is set")
+    said = run("connect", "cursor", "--only", "--config", "own.json")
+    assert "taken out: notes, unset.\n" in said.out
 
 
 @pytest.mark.parametrize(("answer", "names"), [("y", ["pegboard"]), ("n", ["files", "github"])])
@@ -188,6 +254,11 @@ def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
         (["connect", "cursor", "--stdio", "--url", "http://x"], 2),
         (["connect", "cursor", "--header", "Authorization=Bearer pb_1"], 2),
         (["connect", "cursor", "--url", "http://x", "--header", "pb_1"], 2),
+        (["connect", "cursor", "--url", "http://x", "--header", "A B=c"], 2),
+        (["connect", "cursor", "--url", "http://x", "--header", "A=b\r\nX: y"], 2),
+        (["connect", "cursor", "--url", ""], 2),
+        (["connect", "cursor", "--url", "ftp://x"], 2),
+        (["connect", "cursor", "--url", "http://a\nb"], 2),
         (["connect", "cursor", "--url", "http://127.0.0.1:9/mcp", "--only"], 2),
         (["connect", "--all"], 3),
         (["connect", "curser"], 2),

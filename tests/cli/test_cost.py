@@ -43,6 +43,14 @@ def test_bars_show_who_costs_most_and_it_is_said_how_it_was_counted(home: Home) 
     assert ran.stderr.startswith("Estimated")
 
 
+def test_where_search_costs_more_it_is_said_and_the_bars_keep_their_width(home: Home) -> None:
+    ran = home.main("cost")
+    bars = {it.split()[0]: it.count("█") for it in ran.stdout.splitlines() if "/mcp-" in it}
+    assert bars["/mcp-search"] == 30
+    assert bars["/mcp-full"] < 30
+    assert "`pegboard serve --surface full` costs less" in ran.stderr
+
+
 def test_counting_needs_a_tokenizer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bpe_openai", None)
     ran = home.main("cost", "--count")

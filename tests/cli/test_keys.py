@@ -80,6 +80,25 @@ def test_everything_can_be_said_and_comes_back_as_json(run: Run) -> None:
     assert revoked["revoked"] is not None
 
 
+def test_it_is_said_that_nobody_asks_for_keys_yet(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {}}', encoding="utf-8")
+    monkeypatch.setenv("PEGBOARD_CONFIG", str(file))
+    advice = "`PEGBOARD_AUTH=keys pegboard serve`"
+    assert advice in run("create")[2].splitlines()[-1]
+    assert run("create", "--json")[2] == ""
+    monkeypatch.setenv("PEGBOARD_AUTH", "keys")
+    assert advice not in run("create")[2]
+    monkeypatch.delenv("PEGBOARD_AUTH")
+    file.write_text('{"gateway": {"auth": {"keys": true}}}', encoding="utf-8")
+    assert advice not in run("create")[2]
+    # The key is made whatever the file is like.
+    file.write_text("{", encoding="utf-8")
+    assert run("create")[0] == 0
+
+
 def test_where_there_are_no_keys_it_says_how_to_make_one(run: Run) -> None:
     code, out, told = run("list")
     assert (code, out) == (0, "")

@@ -99,13 +99,24 @@ def test_every_row_is_one_line_that_steers_nothing(rows: list[tuple[str, str]]) 
     ),
     st.integers(1, 100),
 )
-def test_a_table_fits_or_its_columns_are_as_narrow_as_makes_sense(
-    rows: list[list[str]], room: int
-) -> None:
+def test_a_table_fits_and_its_first_column_is_whole(rows: list[list[str]], room: int) -> None:
     whole, widths = fitting_widths(rows, 10_000), fitting_widths(rows, room)
     assert widths[0] == whole[0]
-    assert sum(widths) + 4 <= room or max(widths[1:]) <= 4
-    assert all(one <= other for one, other in zip(widths, whole, strict=True))
+    assert sum(widths) + 2 * (len(widths) - 1) <= room or len(widths) == 1
+    assert all(one <= other for one, other in zip(widths, whole, strict=False))
+    assert all(one >= min(other, 4) for one, other in zip(widths, whole, strict=False))
+
+
+@pytest.mark.parametrize("name", ["w8i33e547iq2", "a_name_that_is_wider_than_a_terminal_of_forty"])
+def test_what_people_type_next_is_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    terminal = at_terminal(monkeypatch)
+    show_table(["id", *("many_letters" for _ in range(9))], [[name, *["some words"] * 9]])
+    lines = terminal.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[1].split()[0] == name
+    assert len(lines[1].rstrip()) <= max(40, len(name))
 
 
 @given(st.text())

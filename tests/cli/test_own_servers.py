@@ -52,17 +52,42 @@ def test_a_program_of_this_folder_is_found_from_anywhere(run: Run, tmp_path: Pat
     (tmp_path / "server.py").write_bytes(b"")
     (tmp_path / "sub").mkdir()
     assert run("add", "a", "--", "./run.sh").code == 0
+    assert run("add", "f", "--", "bin/run").code == 0
+    assert run("add", "g", "--", "npx", "-y", "fs", ".").code == 0
+    assert run("add", "h", "--", "npx", "-y", "fs", "--root=sub").code == 0
     assert run("add", "b", "--", "python", "server.py").code == 0
     assert run("add", "c", "--cwd", "sub", "--", "python", "main.py").code == 0
     assert run("add", "d", "--cwd", "~/d", "--", "python", "main.py").code == 0
     assert run("add", "e", "--", "uvx", "mcp-server-time").code == 0
     assert json.loads(user_config_file().read_bytes())["mcpServers"] == {
         "a": {"command": str(tmp_path / "run.sh")},
+        "f": {"command": str(tmp_path / "bin/run")},
+        "g": {"command": "npx", "args": ["-y", "fs", "."], "cwd": str(tmp_path)},
+        "h": {"command": "npx", "args": ["-y", "fs", "--root=sub"], "cwd": str(tmp_path)},
         "b": {"command": "python", "args": ["server.py"], "cwd": str(tmp_path)},
         "c": {"command": "python", "args": ["main.py"], "cwd": str(tmp_path / "sub")},
         "d": {"command": "python", "args": ["main.py"], "cwd": "~/d"},
         "e": {"command": "uvx", "args": ["mcp-server-time"]},
     }
+
+
+def test_commands_that_change_files_wait_for_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pegboard.cli.main", "add"]
+    config = tmp_path / "own.json"
+    config.write_text('{"mcpServers": {}}', "utf-8")
+    running = [
+        subprocess.Popen([*command, f"s{it}", "--config", str(config), "--", "true"])
+        for it in range(8)
+    ]
+    assert [process.wait() for process in running] == [0] * 8
+    assert len(json.loads(config.read_bytes())["mcpServers"]) == 8
+
+
+def test_half_a_character_is_spelled_in_json(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_bytes(b'{"mcpServers": {"a\\ud800": {"command": "x"}}}')
+    said = run("list", "--json", "--config", "own.json")
+    assert said.code == 0
+    assert json.loads(said.out)[0]["name"] == "a\ud800"
 
 
 def test_everything_that_a_person_wrote_stays(run: Run, file: Path) -> None:

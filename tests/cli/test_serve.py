@@ -1,6 +1,7 @@
 """`pegboard serve`: what it says when it starts; what it does is tried in tests/server."""
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import typer
 
 from pegboard.cli.main import main
 from pegboard.cli.serve import serve
-from tests.server.processes import serving
+from tests.server.processes import appears, serving
 
 
 async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
@@ -20,7 +21,21 @@ async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
         assert "`pegboard serve --demo`" in served.said
         served.process.send_signal(signal.SIGINT)
         await served.rest()
+        assert served.process.returncode == 0
     assert "Traceback" not in served.said
+
+
+async def test_ended_while_it_starts_it_does_not_say_what_it_serves(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    script = f"import sys; open({str(mark)!r}, 'w').close(); sys.stdin.read()"
+    entry = {"command": sys.executable, "args": ["-c", script]}
+    async with serving(tmp_path, config={"mcpServers": {"stuck": entry}}) as served:
+        await appears(mark)
+        served.process.send_signal(signal.SIGINT)
+        said = await served.rest()
+        assert served.process.returncode == 0
+    assert "Pegboard serves" not in said
+    assert "For the file of your client" not in said
 
 
 @pytest.mark.parametrize("words", [["--drain", "-1"], ["--notice", "soon"], ["more"]])

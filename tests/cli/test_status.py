@@ -16,6 +16,7 @@ from pegboard.hub import Hub
 from tests.doctor.patients import TOOL, speaking
 
 Run = Callable[..., tuple[int, str, str]]
+UNSET = {"command": "x", "args": ["${PEGBOARD_NONESUCH}"]}
 FIELDS = [
     *("server", "state", "transport", "target", "era", "protocol_version", "server_version"),
     *("tools", "tokens", "startup_seconds", "starts", "last_error"),
@@ -121,13 +122,25 @@ def test_a_store_without_a_kind_is_misuse(
 
 
 def test_an_entry_that_cannot_be_used_is_said(path: Path, run: Run) -> None:
-    write(path, {"bad": {"args": []}})
-    assert "error: Server 'bad'" in run()[2]
+    write(path, {"bad": {"args": []}, "unset": UNSET})
+    code, out, err = run()
+    assert code == 0
+    assert "error: Server 'bad'" in err
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [
+        ["bad", "unusable"],
+        ["unset", "unusable"],
+    ]
+    bad, unset = json.loads(run("--json")[1])
+    assert list(unset) == FIELDS
+    assert (unset["server"], unset["state"], unset["tools"]) == ("unset", "unusable", None)
+    assert "PEGBOARD_NONESUCH" in unset["last_error"]
+    assert "'bad'" in bad["last_error"]
 
 
 @pytest.fixture
 def gateway(path: Path) -> Iterator[str]:
-    write(path, {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}})
+    entries = {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}, "unset": UNSET}
+    write(path, entries)
     command = [sys.executable, "-m", "pegboard.cli.main", "serve", "--port", "0"]
     with subprocess.Popen(
         [*command, "--config", str(path), "--store", str(path.parent / "store.db")],
@@ -146,16 +159,22 @@ def gateway(path: Path) -> Iterator[str]:
 
 
 def test_a_gateway_that_runs_is_asked(
-    gateway: str, run: Run, capfd: pytest.CaptureFixture[str]
+    gateway: str, run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = run("--json")
     assert code == 0, gateway
-    notes, broken = json.loads(out)
+    notes, broken, unset = json.loads(out)
     assert list(notes) == FIELDS
     assert (notes["state"], notes["tools"], notes["starts"]) == ("ready", 1, 1), gateway
     assert notes["tokens"] > 0
     assert broken["state"] in ("down", "tripped", "starting")
     assert "was not found" in broken["last_error"]
+    assert (unset["server"], unset["state"]) == ("unset", "unusable")
+    assert "PEGBOARD_NONESUCH" in unset["last_error"]
+    monkeypatch.setenv("PEGBOARD_NONESUCH", "known here, but not there")
+    unset = json.loads(run("--json")[1])[2]
+    assert (unset["server"], unset["state"]) == ("unset", "unusable")
+    assert "The gateway has not taken up its entry" in unset["last_error"]
     assert "the gateway at http://127.0.0.1:" in run()[2]
     assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0

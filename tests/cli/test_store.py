@@ -45,6 +45,7 @@ def test_check_and_info_say_what_is_there(url: str, run: Run) -> None:
         ["tools", "2"],
         ["used", "0"],
         ["calls", "0"],
+        ["other", "values,", "by", "room:"],
         ["pins", "1"],
     ]
     found = json.loads(run("info", "--store", url, "--json")[1])
@@ -58,6 +59,22 @@ def test_check_and_info_say_what_is_there(url: str, run: Run) -> None:
         "calls": 0,
         "values": {"pins": 1},
     }
+
+
+def test_rooms_stand_apart_below_each_other_and_say_what_they_are(url: str, run: Run) -> None:
+    with open_store(url) as store:
+        for room in ("calls", "failed-starts", "leases"):
+            store.namespace(room).put("one", {})
+    lines = run("info", "--store", url)[1].splitlines()
+    rooms = lines[lines.index("other values, by room:") + 1 :]
+    assert [line.split()[0] for line in lines].count("calls") == 2
+    assert {line[2:] for line in rooms} == {
+        "calls          1  the latest, one by one",
+        "failed-starts  1  servers that did not start when a command needed them",
+        "leases         1  jobs that one process at a time does",
+        "pins           1",
+    }
+    assert all(line.startswith("  ") for line in rooms)
 
 
 def test_everything_moves_to_another_store(url: str, tmp_path: Path, run: Run) -> None:

@@ -60,6 +60,42 @@ def test_a_server_that_fails_is_told_and_hides_no_other(home: Home) -> None:
     assert CANARY not in ran.stdout + ran.stderr
 
 
+def test_a_server_that_fails_is_told_where_it_matters(home: Home) -> None:
+    broken = {"command": "pegboard-has-no-such-command"}
+    home.configure({"broken": broken, "handy": home.entry(), "other": broken})
+    assert home.main("tools").stderr.count("pegboard doctor") == 2
+    for words in (["show", "mcp_handy_echo"], ["call", "mcp_handy_echo", "text=a"]):
+        ran = home.main(*words)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert home.main(words[0], "mcp_broken_echo").stderr.count("pegboard doctor") == 2
+    assert home.main("tools", "--server", "handy").stderr == ""
+    ran = home.main("tools", "--server", "broken")
+    assert "`pegboard doctor broken`" in ran.stderr
+    assert "other" not in ran.stderr
+    for words in (["search", "echo"], ["categories"], ["cost"]):
+        assert home.main(*words).stderr.count("pegboard doctor") == 2
+
+
+def test_a_tool_whose_own_server_cannot_be_started_anew_is_shown_with_that(home: Home) -> None:
+    script = home.folder / "server.py"
+    script.write_text(
+        f"import runpy; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')", encoding="utf-8"
+    )
+    home.configure({"handy": home.entry(args=[str(script)])})
+    assert home.main("tools").returncode == 0
+    script.write_text("raise SystemExit('broken')", encoding="utf-8")
+    ran = home.main("show", "mcp_handy_echo", "--refresh")
+    assert ran.returncode == 0
+    assert "`pegboard doctor handy`" in ran.stderr
+
+
+def test_a_problem_of_the_configuration_is_told_with_its_place(home: Home) -> None:
+    home.configure({"handy": home.entry(), "odd": {"command": 1}})
+    [problem] = home.main("config", "check").stdout.splitlines()
+    assert ":1:" in problem
+    assert home.main("tools").stderr.splitlines() == [problem]
+
+
 def test_a_server_that_failed_is_left_alone_for_a_while(home: Home) -> None:
     script = home.folder / "broken.py"
     script.write_text(
@@ -113,6 +149,15 @@ def test_tools_are_chosen_by_server_category_and_tag(home: Home) -> None:
     none = home.main("tools", "--tag", "nothing")
     assert (none.returncode, none.stdout) == (3, "")
     assert none.stderr == "There are no such tools.\n"
+    for wrong, right in (
+        (["--server", "handi"], "`--server handy`"),
+        (["--category", "double"], "`--category doubles`"),
+        (["--tag", "ownn"], "`--tag own`"),
+    ):
+        assert home.main("tools", *wrong).stderr == (
+            f"There are no such tools. Did you mean {right}?\n"
+        )
+    assert home.main("tools", "--server", "off").stderr == "There are no such tools.\n"
 
 
 def test_definitions_that_are_registered_are_there_and_cannot_be_called(home: Home) -> None:

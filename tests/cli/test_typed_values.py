@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.cli.forms import fill_in
-from pegboard.cli.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
+from pegboard.cli.typed_values import (
+    NotOfTypeError,
+    choices_of,
+    json_form,
+    kinds_of,
+    part_of,
+    typed,
+)
 
 ROOT = {"$defs": {"size": {"enum": ["s", "m"]}, "loop": {"$ref": "#/$defs/loop"}}}
 
@@ -40,6 +47,26 @@ def test_a_text_is_read_as_the_schema_says(text: str, schema: Any, value: object
     found = typed(text, schema, ROOT)
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "form"),
+    [
+        ("1,2, 3", {"type": "array", "items": {"type": "number"}}, "[1,2,3]"),
+        ("s,m", {"type": "array", "items": {"$ref": "#/$defs/size"}}, '["s","m"]'),
+        ("xl", {"type": "array", "items": {"$ref": "#/$defs/size"}}, '["s"]'),
+        ("one", {"anyOf": [{"type": "array", "items": {"type": "integer"}}]}, "[1]"),
+        ("9," * 500, {"type": "array", "items": {"type": "boolean"}}, "[true]"),
+        ("Oslo", {"type": "object", "properties": {"city": {"type": "string"}}}, '{"city":"text"}'),
+        ("Oslo", {"type": "object"}, '{"key":"text"}'),
+        ("x", {"type": "integer"}, None),
+    ],
+)
+def test_lists_and_objects_are_shown_as_they_are_written(
+    text: str, schema: Any, form: str | None
+) -> None:
+    assert json_form(text, schema, ROOT) == form
+    assert form is None or typed(form, schema, ROOT) is not None
 
 
 @pytest.mark.parametrize(

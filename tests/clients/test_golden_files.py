@@ -411,6 +411,55 @@ def test_reconnecting_leaves_one_backup_and_disconnecting_none(machine: Machines
     assert path.read_bytes() == golden("cursor") + b"\n"
 
 
+def test_an_entry_of_ours_that_somebody_changed_is_taken_out_with_its_key(
+    machine: Machines,
+) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here)
+    headers = {"Authorization": "Bearer our-own-key"}
+    connect(known, here, known.address_entry("https://tools.example.com/mcp", headers))
+    path.write_bytes(path.read_bytes().replace(b'"url": "https://t', b'"x": 1, "url": "https://t'))
+    assert disconnect(known, here) is not None
+    assert b"our-own-key" not in path.read_bytes()
+
+
+def test_a_damaged_record_does_not_pass_for_a_success(machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here)
+    done = connect(known, here, known.address_entry("https://tools.example.com/mcp"))
+    assert done.backup is not None
+    (done.backup.parent / "cursor.json").write_bytes(b'{"path": 1')
+    with pytest.raises(ConfigError, match="take it out by hand"):
+        disconnect(known, here)
+    assert b"tools.example.com" in path.read_bytes()
+    assert done.backup.exists()
+
+
+def test_a_file_that_was_removed_meanwhile_leaves_its_backup(machine: Machines) -> None:
+    here, known = machine("linux"), CLIENTS["cursor"]
+    path = put_in_place("cursor", here)
+    connect(known, here, known.program_entry("/opt/pegboard", []))
+    path.unlink()
+    again = connect(known, here, known.program_entry("/opt/pegboard", []))
+    assert again.backup is not None
+    assert again.backup.read_bytes() == golden("cursor")
+
+
+def test_questions_in_a_planted_file_take_no_time(machine: Machines) -> None:
+    here = machine("linux")
+    args = ["${input:a}" * 30 + "Z"]
+    servers = {
+        "one": {"command": "foo", "args": ["a" * 60]},
+        "two": {"command": "foo", "args": args},
+        "three": {"command": "foo", "args": ["aZbZ"]},
+        "four": {"command": "foo", "args": ["${input:a}Z${input:a}Z"]},
+    }
+    content = msgspec.json.encode({"servers": servers})
+    file = ClientFile(path=put_in_place("vscode", here, content), client="vscode")
+    plan = plan_import(servers_in(file), LoadedConfig())
+    assert [it.status for it in plan] == ["new", "new", "new", "same"]
+
+
 def test_a_client_whose_file_moved_is_disconnected_first(machine: Machines, tmp_path: Path) -> None:
     here, known = machine("linux"), CLIENTS["codex"]
     path = put_in_place("codex", here)

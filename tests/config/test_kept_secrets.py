@@ -24,6 +24,17 @@ def token_of(reference: str) -> str | None:
     return loaded.servers[0].bearer_token
 
 
+def test_what_the_file_refers_to_is_not_taken_back(tmp_path: Path, home: Path) -> None:
+    path = tmp_path / "mcp.json"
+    with pytest.raises(KeyboardInterrupt), KeptTogether(path) as keep:
+        kept = keep("a.KEY", "canary-1234")
+        keep("b.KEY", "canary-5678")
+        path.write_text(kept.reference, "utf-8")
+        raise KeyboardInterrupt
+    files = [it for it in home.rglob("*.KEY") if it.is_file()]
+    assert [it.read_text("utf-8") for it in files] == ["canary-1234\n"]
+
+
 def test_without_a_keyring_a_secret_is_in_a_file_for_its_owner_alone(home: Path) -> None:
     kept = keep_secret("a.TOKEN", "canary-1234")
     assert kept.where == "file"
@@ -116,7 +127,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_in_words(home: Path) -> None:
 def test_what_is_kept_is_taken_back_if_the_rest_fails(home: Path) -> None:
     before = keep_secret("a.TOKEN", "canary-1")
     kept: list[str] = []
-    with pytest.raises(ConfigError), KeptTogether() as keep:
+    with pytest.raises(ConfigError), KeptTogether(Path("mcp.json")) as keep:
         kept += [keep("a.TOKEN", "canary-1").reference, keep("a.TOKEN", "canary-2").reference]
         raise ConfigError("The file cannot be written.")
     assert kept[0] == before.reference
@@ -127,7 +138,7 @@ def test_what_is_kept_is_taken_back_if_the_rest_fails(home: Path) -> None:
 def test_the_keyring_gives_it_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
     keyring = FakeKeyring()
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    with pytest.raises(ConfigError), KeptTogether() as keep:
+    with pytest.raises(ConfigError), KeptTogether(Path("mcp.json")) as keep:
         keep("a.TOKEN", "canary-2")
         raise ConfigError("The file cannot be written.")
     assert keyring.kept == {}

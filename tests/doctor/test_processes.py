@@ -32,6 +32,14 @@ async def test_a_python_module_that_is_missing_is_told_with_how_to_install_it() 
     assert f"`{sys.executable} -m pip install pegboard_nonesuch`" in finding.remedy
 
 
+async def test_a_module_that_its_package_lacks_is_told_with_its_name_to_be_checked() -> None:
+    entry = {"command": sys.executable, "args": ["-m", "pegboard.cli.demo.nothing"]}
+    finding = await diagnosis(entry, "missing_module")
+    assert "Check the name of the module `pegboard.cli.demo.nothing`" in finding.remedy
+    assert "`pegboard` only if it is missing" in finding.remedy
+    assert "pip install" not in finding.remedy
+
+
 # What the real programs say, in their own words.
 LAST_WORDS = {
     "Error: Cannot find module 'express'\nRequire stack:\n- /srv/node_modules/x.js": (

@@ -113,6 +113,13 @@ async def is_gone(pid: int) -> None:
             await anyio.sleep(0.02)
 
 
+async def appears(path: Path) -> None:
+    """Wait until a file is there."""
+    with anyio.fail_after(15):
+        while not await anyio.Path(path).exists():  # noqa: ASYNC110 - another process makes it
+            await anyio.sleep(0.02)
+
+
 def interrupt(served: Served, number: int = signal.SIGTERM) -> None:
     """Send a signal."""
     os.kill(served.process.pid, number)

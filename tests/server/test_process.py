@@ -15,7 +15,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client, StdioServerParameters
 
-from tests.server.processes import Served, interrupt, is_gone, servers, serving, write
+from tests.server.processes import Served, appears, interrupt, is_gone, servers, serving, write
 from tests.server.serving import modern_request
 from tests.upstream.late_servers import STUCK
 
@@ -42,12 +42,6 @@ async def call(served: Served, name: str, arguments: dict[str, Any], mode: str) 
         await client.list_tools()
         result = await client.call_tool(name, arguments)
         return result.content[0].model_dump()["text"]
-
-
-async def appears(path: Path) -> None:
-    with anyio.fail_after(15):
-        while not await anyio.Path(path).exists():  # noqa: ASYNC110 - another process makes it
-            await anyio.sleep(0.02)
 
 
 async def test_it_says_what_it_serves_and_where(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def add(
     kept: dict[str, KeptSecret] = {}
     left: tuple[str, ...] = ()
     is_new = file.is_new
-    with KeptTogether() as keep:
+    with KeptTogether(file.path) as keep:
         if not keep_secrets:
             entry, kept, left = move_secrets(name, entry, keep)
         file.put(name, entry)
@@ -112,7 +112,7 @@ def _entry(
             raise typer.BadParameter("Behind an address nothing more is expected.")
         entry: dict[str, Any] = {"url": target[0]}
     else:
-        is_relative = target[0].startswith(("./", "../", ".\\", "..\\"))
+        is_relative = any(it in target[0] for it in "/\\") and not target[0].startswith(("~", "$"))
         program = os.path.abspath(target[0]) if is_relative else target[0]  # noqa: PTH100 - it also takes `..` out
         entry = {"command": program, **({"args": target[1:]} if len(target) > 1 else {})}
     return entry | {field: pairs for field, pairs in given.items() if pairs}
@@ -122,10 +122,15 @@ def _folder(entry: dict[str, Any], cwd: str | None) -> dict[str, str]:
     """Return where a program runs; the file is read from anywhere, so here is written down."""
     if cwd is None:
         words: list[str] = entry.get("args", [])
-        is_here = any(not Path(it).is_absolute() and os.path.isfile(it) for it in words)  # noqa: PTH113 - of any text
+        is_here = any(_is_here(it) or _is_here(it.partition("=")[2]) for it in words)
         return {"cwd": str(Path.cwd())} if is_here else {}
     is_fixed = cwd.startswith(("~", "$"))
     return {"cwd": cwd if is_fixed else os.path.abspath(cwd)}  # noqa: PTH100 - it also takes `..` out
+
+
+def _is_here(word: str) -> bool:
+    """Tell whether a word names something by where it is from here."""
+    return bool(word) and not Path(word).is_absolute() and os.path.exists(word)  # noqa: PTH110 - of any text
 
 
 def _variables(given: Iterable[str]) -> dict[str, str]:

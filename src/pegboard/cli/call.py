@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,11 @@ from pegboard.model.objects import object_in
 from pegboard.storage import default_url
 
 __all__ = ["add_to"]
+
+# Where a schema says one of these, more may be wanted than what `properties` lists.
+_TAKES_MORE = frozenset(
+    ("additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref", "if")
+)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -100,19 +105,24 @@ def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, A
         given = arguments_of(words, tool.input_schema, json=json)
         if sys.stdin.isatty() and STDIN not in words:
             given |= _asked_for(tool, missing_in(given, tool.input_schema))
-        return ArgumentSchema(tool.input_schema, tool=tool.name).check(given, tool=tool.name)
+        checked = ArgumentSchema(tool.input_schema, tool=tool.name).check(given, tool=tool.name)
     except (typer.BadParameter, InvalidArgumentsError) as error:
         problem = error.message if isinstance(error, typer.BadParameter) else str(error)
-        problem += _unknown(tool, words, problem)
+        names = dict.fromkeys(re.split("[:.=]", it, maxsplit=1)[0] for it in words if "=" in it)
+        unknown = _unknown(tool, (it for it in names if f"`{it}`" not in problem))
+        problem += f"; {unknown}" if unknown else ""
         raise typer.BadParameter(f"{problem}\nIt is called like this: {signature(tool)}") from error
+    unknown = _unknown(tool, given)
+    if unknown and _TAKES_MORE.isdisjoint(tool.input_schema):
+        warn(f"{tool.name} is called, but {unknown}.")
+    return checked
 
 
-def _unknown(tool: Tool, words: list[str], problem: str) -> str:
-    """Return names that a tool takes no notice of: most likely they were meant for another."""
+def _unknown(tool: Tool, names: Iterable[str]) -> str:
+    """Return which names a tool takes no notice of: most likely they were meant for another."""
     known = object_in(tool.input_schema.get("properties"))
-    given = dict.fromkeys(re.split("[:.=]", word, maxsplit=1)[0] for word in words if "=" in word)
-    strange = [it for it in given if it not in known and f"`{it}`" not in problem]
-    return f"; it has no argument {', '.join(f'`{it}`' for it in strange)}" if strange else ""
+    strange = [f"`{it}`" for it in names if it not in known]
+    return f"it has no argument {', '.join(strange)}" if strange else ""
 
 
 def _asked_for(tool: Tool, names: list[str]) -> dict[str, Any]:

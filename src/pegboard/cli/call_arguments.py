@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import typer
 
-from pegboard.cli.typed_values import NotOfTypeError, part_of, typed
+from pegboard.cli.typed_values import NotOfTypeError, json_form, part_of, typed
 from pegboard.model.objects import object_in
 
 __all__ = ["arguments_of", "missing_in"]
@@ -72,10 +72,13 @@ def _pair(word: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
         text = _content(text[1:], name)
     if is_json:
         return name, _decoded(text, f"`{name}:=`")
+    part = _schema_at(name, schema)
     try:
-        return name, typed(text, _schema_at(name, schema), schema)
+        return name, typed(text, part, schema)
     except NotOfTypeError as error:
-        raise typer.BadParameter(f"`{name}` takes {error}, not {text[:100]!r}.") from error
+        form = json_form(text, part, schema)
+        how = "." if form is None else f": write {name}='{form}'."
+        raise typer.BadParameter(f"`{name}` takes {error}, not {text[:100]!r}{how}") from error
 
 
 def _joined(key: str, values: list[Any]) -> Any:

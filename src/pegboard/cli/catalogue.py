@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +11,7 @@ import msgspec
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import warn
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
+from pegboard.cli.wording import placed
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
 from pegboard.errors import ConfigError, ToolNotFoundError
 from pegboard.model import Tool
@@ -26,7 +27,7 @@ from pegboard.upstream.recall import Recalled, Recollection, recall
 if TYPE_CHECKING:
     from pegboard.search.engine import SearchEngine
 
-__all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue"]
+__all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue", "tell_failures"]
 
 _HOW_TO_BEGIN = (
     "so there are no tools. `pegboard import` takes over the servers of your MCP clients, "
@@ -83,6 +84,10 @@ class Catalogue(Protocol):
         """Return how the names of tools begin that servers have which are disabled."""
         ...
 
+    def failures(self) -> Mapping[str, str]:
+        """Return why servers could not be started for this, by their names."""
+        ...
+
 
 @contextmanager
 def open_catalogue(places: Places) -> Generator[Catalogue]:
@@ -99,29 +104,39 @@ def open_catalogue(places: Places) -> Generator[Catalogue]:
             return
     loaded = load_servers(places.config)
     for problem in loaded.problems:
-        warn(f"{loaded.path}: {problem}")
+        warn(placed(problem, loaded.path))
     with values_checked():
         opened = open_store(places.store or default_url())
     with opened as store:
         with _without_collecting():
-            catalogue = RememberedCatalogue(loaded, _remembered(loaded, store, places), store)
+            found, failed = _remembered(loaded, store, places)
+            catalogue = RememberedCatalogue(loaded, found, store, failed=failed)
         yield catalogue
         catalogue.save_index()
 
 
 def find_tool(catalogue: Catalogue, name: str) -> Tool:
-    """Return a tool by its name.
+    """Return a tool by its name; servers that failed are told of where it could be theirs.
 
     Raises:
         ToolNotFoundError: when there is none, with names of others that are like it.
     """
     tool = catalogue.tools.get(name)
+    tell_failures(catalogue, None if tool is None else [tool.server or ""])
     if tool is not None:
         return tool
     for server, prefix in catalogue.disabled().items():
         if prefix and name.startswith(prefix):
             warn(f"Server {server!r} is disabled; `pegboard enable {server}` switches it on.")
     raise ToolNotFoundError(name, nearest=_near(name, catalogue.tools.values()))
+
+
+def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) -> None:
+    """Say which servers could not be started: all of them, or only some that matter."""
+    for name, reason in catalogue.failures().items():
+        if servers is None or name in servers:
+            warn(reason)
+            warn(f"  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out.")
 
 
 class GatewayCatalogue:
@@ -161,14 +176,21 @@ class GatewayCatalogue:
         off = [it["name"] for it in self._gateway.servers() if it.get("state") == "disabled"]
         return {name: mcp(name, "") for name in off}
 
+    def failures(self) -> Mapping[str, str]:
+        """Return nothing: the gateway looks after its servers, and `pegboard status` tells."""
+        return {}
+
 
 class RememberedCatalogue:
     """The tools that a store remembers, and the definitions that are registered there."""
 
-    def __init__(self, loaded: LoadedConfig, found: Recollection, store: Store) -> None:
+    def __init__(
+        self, loaded: LoadedConfig, found: Recollection, store: Store, *, failed: Mapping[str, str]
+    ) -> None:
         self._servers = {config.name: config for config in loaded.servers}
         self._recalled: Mapping[str, Recalled] = found.tools
         self._store = store
+        self._failed = failed
         # What a server offers hides a definition of the same name, as in a gateway.
         tools = {it.tool.name: it.tool for it in store.load_all()}
         tools |= {name: it.tool for name, it in found.tools.items()}
@@ -221,6 +243,10 @@ class RememberedCatalogue:
         off = [config for config in self._servers.values() if not config.enabled]
         return {it.name: mcp(it.name, "") if it.prefix is None else it.prefix for it in off}
 
+    def failures(self) -> Mapping[str, str]:
+        """Return why servers could not be started for this, by their names."""
+        return self._failed
+
 
 def _explain_nothing(loaded: LoadedConfig) -> None:
     if loaded.path is None:
@@ -246,12 +272,15 @@ def _without_collecting() -> Generator[None]:
         gc.enable()
 
 
-def _remembered(loaded: LoadedConfig, store: Store, places: Places) -> Recollection:
+def _remembered(
+    loaded: LoadedConfig, store: Store, places: Places
+) -> tuple[Recollection, Mapping[str, str]]:
+    """Return what is known of the servers, and why some of them could not be started."""
     enabled = tuple(config for config in loaded.servers if config.enabled)
     found = recall(enabled, store)
     cold = enabled if places.refresh else found.unknown
     if not cold:
-        return found
+        return found, {}
     failures = FailedStarts(store)
     failed: dict[str, str] = {}
     if not places.refresh:
@@ -267,10 +296,7 @@ def _remembered(loaded: LoadedConfig, store: Store, places: Places) -> Recollect
             failures.note(cold, now)
         failed |= now
         found = recall(enabled, store)
-    for name, reason in failed.items():
-        warn(reason)
-        warn(f"  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out.")
-    return found
+    return found, failed
 
 
 def _near(name: str, tools: Iterable[Tool]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from pegboard.cli import tool_options as option
-from pegboard.cli.catalogue import Places, open_catalogue
+from pegboard.cli.catalogue import Places, open_catalogue, tell_failures
 from pegboard.cli.output import show_table, write_json
 from pegboard.model.categories import categories_of
 
@@ -28,6 +28,7 @@ def categories(
     """List the categories of the tools; tools without one are under the name of their server."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
+        tell_failures(catalogue)
         counts = categories_of(catalogue.tools.values())
     if json:
         write_json([category_as_json(name, count) for name, count in counts.items()])

@@ -9,7 +9,7 @@ import typer
 
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import say, show_table, warn, write_json
-from pegboard.cli.wording import counted
+from pegboard.cli.wording import counted, placed
 from pegboard.config import Problem, load_servers, locate_config, user_config_file
 from pegboard.config.locate import Candidate, candidates
 from pegboard.config.schema import schema_text
@@ -58,7 +58,7 @@ def check(*, config: _File = None, json: _Json = False) -> None:
         write_json([problem_as_json(it, file) for it in problems])
     else:
         for it in problems:
-            say(f"{file}:{it}" if file else str(it))
+            say(placed(it, file))
     if problems:
         raise typer.Exit(NOT_FOUND if is_missing else FAILED)
     if file is None:

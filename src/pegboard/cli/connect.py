@@ -22,9 +22,11 @@ from pegboard.clients import (
     connect,
     has_other_entry,
     served_by_us,
+    taken_out_of,
 )
 from pegboard.config import ServerConfig, load_servers, locate_config
 from pegboard.errors import ConfigError
+from pegboard.upstream.http.headers import checked_headers
 
 __all__ = ["ClientNames", "EveryClient", "add_to", "chosen"]
 
@@ -67,6 +69,8 @@ def connect_clients(
     if stdio and url:
         raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
     headers = headers_in(header)
+    if url is not None:
+        _check_address(url, headers)
     if headers and url is None:
         raise typer.BadParameter("`--header` belongs to `--url`: a program gets no headers.")
     machine = Machine.here()
@@ -124,16 +128,22 @@ def _one(
         warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
     if asks and has_other_entry(client, machine):
         _agree_to_replace(client, machine)
-    superfluous = served_by_us(client, machine, servers)
-    if superfluous and not only and asks:
-        names = ", ".join(superfluous)
+    out, superfluous = taken_out_of(client, machine), served_by_us(client, machine, servers)
+    there = [it for it in superfluous if it not in out]
+    if there and not only and asks:
+        names = ", ".join(there)
         only = ask(f"{client.title} has what Pegboard serves now: {names}. Take that out there?")
-    done = connect(client, machine, entry, take_out=superfluous if only else ())
+    kept = () if only else there
+    done = connect(client, machine, entry, take_out=[it for it in superfluous if it not in kept])
     say(f"{client.title}: Pegboard is in {done.path} now.")
     if done.taken_out:
         say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
-    elif superfluous:
-        count = counted(len(superfluous), "server")
+    back = [it for it in out if it not in done.taken_out]
+    if back:
+        names = ", ".join(back)
+        say(f"{client.title}: put back, not known to be served by Pegboard: {names}.")
+    if kept:
+        count = counted(len(kept), "server")
         warn(
             f"{client.title} still has {count} that Pegboard serves, too; `--only` takes them out."
         )
@@ -160,7 +170,25 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
                 "not known here."
             )
         return ()
-    return () if source is None else load_servers(source, undefined="keep").servers
+    if source is None:
+        return ()
+    loaded = load_servers(source)
+    for problem in loaded.problems:
+        if problem.severity == "error":
+            warn(f"{source}: {problem}")
+    usable = {it.name for it in loaded.servers if it.enabled}
+    # As it is written there: so it is compared with what is written in the files of clients.
+    written = load_servers(source, undefined="keep").servers
+    return tuple(it for it in written if it.name in usable)
+
+
+def _check_address(url: str, headers: dict[str, str]) -> None:
+    """Refuse what no client could use."""
+    try:
+        ServerConfig(name=OUR_NAME, transport="streamable_http", url=url)
+        checked_headers(headers)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _is_served_from(source: Path | None, url: str) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from pegboard.cli import tool_options as option
-from pegboard.cli.catalogue import Catalogue, Places, open_catalogue
+from pegboard.cli.catalogue import Catalogue, Places, open_catalogue, tell_failures
 from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.tokens import Cost, counting, estimated
 from pegboard.model.names import name_matcher
@@ -54,6 +54,7 @@ def cost(
     """Count the tokens that a model carries for each server and tool, and at each address."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
+        tell_failures(catalogue)
         cost_of = counting() if count else estimated
         tools = list(_tools(catalogue, cost_of))
         surfaces = list(_surfaces(config, tools, cost_of))
@@ -65,6 +66,8 @@ def cost(
         warn("Counted with the tokenizer o200k; those of other models differ a little.")
     else:
         warn("Estimated, at four letters a token; `--count` counts.")
+    if 0 < surfaces[0].tokens < surfaces[1].tokens:
+        warn("For so few tools, `pegboard serve --surface full` costs less than search does.")
 
 
 def cost_as_json(
@@ -141,10 +144,17 @@ def _show(tools: Sequence[_Tool], surfaces: Sequence[_Surface], most: int) -> No
         heading = "LARGEST TOOL" if len(shown) < len(tools) else "TOOL"
         show_table((heading, "TOKENS", ""), rows, right=["TOKENS"])
     say()
-    whole = surfaces[0].tokens
+    full, search, *_ = surfaces
+    widest = max(full.tokens, search.tokens)
     rows = [
-        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, whole), _bar(it.tokens, whole))
-        for it in surfaces[:2]
+        (
+            it.address,
+            it.what,
+            f"{it.tokens:,}",
+            _share(it.tokens, full.tokens),
+            _bar(it.tokens, widest),
+        )
+        for it in (full, search)
     ]
     show_table(("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "", ""), rows, right=["TOKENS"])
 

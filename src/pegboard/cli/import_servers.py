@@ -87,7 +87,7 @@ def import_servers(
         return
     agree(f"Write {counted(len(written), 'server')} to {file.path}?", yes=yes)
     answers = _answers(written) if not yes and sys.stdin.isatty() else {}
-    with KeptTogether() as keep:
+    with KeptTogether(file.path) as keep:
         done = take_over(file, plan, keep=None if keep_secrets else keep, answers=answers)
         file.save()
     _report(done, file, is_quiet=json)

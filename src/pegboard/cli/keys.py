@@ -5,14 +5,14 @@ import glob
 import logging
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
 
-from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant
+from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant, load_auth_settings
 from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import duration, moment, shown
@@ -79,7 +79,10 @@ def create(
     store: _Store = None,
     json: _Json = False,
 ) -> None:
-    """Make a key; its secret is shown once."""
+    """Make a key; its secret is shown once.
+
+    A gateway asks for keys if PEGBOARD_AUTH=keys or its file says so.
+    """
     until = None if expires is None else moment(expires, option="--expires")
     with values_checked():
         grant = KeyGrant(
@@ -97,6 +100,8 @@ def create(
             issued = keys.create(grant)
             audit.note("keys.create", "done", target=issued.key.id, source=_person())
     _show_secret(issued, json=json)
+    if not json:
+        _say_how_to_ask_for_keys()
 
 
 @_keys.command("list")
@@ -237,6 +242,16 @@ def _show_secret(issued: IssuedKey, *, json: bool) -> None:
         return
     warn(f"Key {issued.key.id}. Its secret is shown this once, and kept nowhere:")
     say(issued.secret)
+
+
+def _say_how_to_ask_for_keys() -> None:
+    # The key is made; what is wrong with the settings is told by those who need them.
+    with suppress(ConfigError):
+        if not load_auth_settings().keys:
+            warn(
+                "A gateway asks for keys only if told to: `PEGBOARD_AUTH=keys pegboard serve`, "
+                'or `"gateway": {"auth": {"keys": true}}` in its file.'
+            )
 
 
 def _state(key: ApiKey) -> str:

@@ -51,4 +51,8 @@ class LogFloods(logging.Filter):
 
 
 def _say(record: logging.LogRecord, words: str) -> None:
-    record.msg, record.args = f"{record.getMessage()} [{words}]", ()
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - values that do not fit: whoever writes it says so
+        return
+    record.msg, record.args = f"{message} [{words}]", ()

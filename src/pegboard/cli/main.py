@@ -91,10 +91,13 @@ def _run(given: list[str]) -> int:
 
 def _typed(given: list[str], needed: Iterable[str]) -> int:
     # A sixth of a second to import, which `pegboard --help` does without.
+    from pegboard.cli.one_at_a_time import in_turn  # noqa: PLC0415 - the same
     from pegboard.cli.root import root_group  # noqa: PLC0415
 
+    command = "" if {"--help", "-h"} & {*given} else next(iter(given), "")
     try:
-        code = root_group(needed).main(given, prog_name="pegboard", standalone_mode=False)
+        with in_turn(command):
+            code = root_group(needed).main(given, prog_name="pegboard", standalone_mode=False)
     except SystemExit as end:
         code = end.code
     return code if isinstance(code, int) else DONE

@@ -55,7 +55,13 @@ def write_json(value: object) -> None:
     """Print a value as one JSON document: an array for a listing, an object for one thing."""
     import msgspec  # noqa: PLC0415 - only for JSON
 
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:
+        # Half a character, from a file that somebody wrote so: it is spelled.
+        import json  # noqa: PLC0415 - hardly ever
+
+        text = json.dumps(msgspec.to_builtins(value), indent=2)
     sys.stdout.write(f"{escaped(text) if sys.stdout.isatty() else text}\n")
 
 
@@ -67,7 +73,8 @@ def show_table(
 ) -> None:
     """Print a table: as wide as the terminal, or as wide as its cells where nobody looks.
 
-    The first column is never cut: it names what people type next.
+    The first column is never cut: it names what people type next. On a narrow terminal the last
+    ones are left out.
 
     Args:
         columns: what is above each column.
@@ -129,11 +136,12 @@ def _show_rich_table(
     plain = [list(columns), *([cell.plain for cell in row] for row in cells)]
     widths = fitting_widths(plain, console.width)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for column, width in zip(columns, widths, strict=True):
+    console.width = max(console.width, widths[0])
+    for column, width in zip(columns, widths, strict=False):
         side = "right" if column in right else "left"
         table.add_column(column, overflow="ellipsis", no_wrap=True, justify=side, width=width)
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*row[: len(widths)])
     console.print(table)
 
 

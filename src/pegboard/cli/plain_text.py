@@ -51,13 +51,16 @@ def columns_of(rows: Sequence[Sequence[str]], aligned: Sequence[str]) -> Iterato
 
 
 def fitting_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return how wide each column may be: the widest give way, and the first one never does."""
+    """Return how wide each column may be: the widest give way, and the first one never does.
+
+    Where that is not enough, there are fewer than there are columns: the last ones have no room.
+    """
     widths = _widths(rows)
-    room -= len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room:
-        widest = max(range(1, len(widths)), key=widths.__getitem__, default=0)
-        if not widest or widths[widest] <= _LEAST:
-            break
+    gaps = len(_GAP) * (len(widths) - 1)
+    while len(widths) > 1 and sum(widths) + gaps > room:
+        widest = max(range(1, len(widths)), key=widths.__getitem__)
+        if widths[widest] <= _LEAST:
+            return fitting_widths([row[:-1] for row in rows], room)
         widths[widest] -= 1
     return widths
 

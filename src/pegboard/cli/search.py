@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pegboard.cli import tool_options as option
-from pegboard.cli.catalogue import Places, open_catalogue
+from pegboard.cli.catalogue import Places, open_catalogue, tell_failures
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import result_console, say, warn, write_json
 from pegboard.errors import ConfigError
@@ -71,6 +71,7 @@ def search(
         return
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
+        tell_failures(catalogue)
         _finish(catalogue.search(text, options), json=json)
 
 

@@ -13,8 +13,10 @@ from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
 from pegboard.cli.tokens import estimated
-from pegboard.config import load_servers
-from pegboard.doctor.standing import Standing, remembered_standing
+from pegboard.cli.wording import placed
+from pegboard.config import LoadedConfig, load_servers
+from pegboard.doctor.standing import Standing, remembered_standing, unusable_standing
+from pegboard.errors import ConfigError
 from pegboard.model.definition import definition_of
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import scheme_of
@@ -44,7 +46,7 @@ def status(
     """Show how each server is: in the gateway that runs, or as it is remembered."""
     gateway = None if alone else find_gateway(config, store)
     if gateway is not None:
-        found, source = _in_gateway(gateway), f"the gateway at {gateway.address}"
+        found, source = _in_gateway(gateway, config), f"the gateway at {gateway.address}"
     elif start:
         found, source = _started(config, store), "started now, and stopped again"
     else:
@@ -64,18 +66,19 @@ def standing_as_json(it: Standing) -> dict[str, Any]:
     """Return a server as ``--json`` has it: the listing is an array of these.
 
     ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
-    ``not running`` where none runs), ``transport``, ``target``, ``era`` (legacy or modern),
+    ``not running`` where none runs; ``unusable`` if its entry is, and ``last_error`` says why),
+    ``transport`` and ``target`` (empty where the entry cannot be read), ``era`` (legacy or modern),
     ``protocol_version``, ``server_version``, ``tools`` and ``tokens`` (estimated; null when nobody
     has ever asked the server), ``startup_seconds``, ``starts`` and ``last_error``.
     """
     return msgspec.to_builtins(it)
 
 
-def _in_gateway(gateway: RunningGateway) -> list[Standing]:
+def _in_gateway(gateway: RunningGateway, config: str | None) -> list[Standing]:
     tokens: Counter[str] = Counter()
     for shown in gateway.tools():
         tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
-    return [
+    found = [
         Standing(
             server=it["name"],
             state=it["state"],
@@ -92,12 +95,42 @@ def _in_gateway(gateway: RunningGateway) -> list[Standing]:
         )
         for it in gateway.servers()
     ]
+    known = {it.server for it in found}
+    return [*found, *(it for it in _left_out(config) if it.server not in known)]
+
+
+def _left_out(config: str | None) -> list[Standing]:
+    """Return how all entries of the file are, if a gateway that reads it does not have them."""
+    try:
+        loaded = load_servers(config)
+    except ConfigError as error:
+        # The gateway works on with what it has read.
+        warn(str(error))
+        return []
+    return [
+        *unusable_standing(loaded),
+        *(
+            Standing(
+                server=it.name,
+                state="unusable",
+                transport=it.transport,
+                target=it.target,
+                # Here it can be used: there, a variable may be missing.
+                last_error="The gateway has not taken up its entry; what it logged says why.",
+            )
+            for it in loaded.servers
+        ),
+    ]
 
 
 def _remembered(config: str | None, store: str | None) -> list[Standing]:
     loaded = load_servers(config)
     for problem in loaded.problems:
-        warn(f"{loaded.path}: {problem}")
+        warn(placed(problem, loaded.path))
+    return [*_remembered_of(loaded, store), *unusable_standing(loaded)]
+
+
+def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[Standing]:
     url = store or default_url()
     with values_checked():
         if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():

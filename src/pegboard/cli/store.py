@@ -13,6 +13,7 @@ from pegboard.cli.archive_check import check_archive
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import complain, progress, say, warn, write_json
+from pegboard.cli.plain_text import columns_of
 from pegboard.cli.wording import counted
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
@@ -44,6 +45,14 @@ _Tenants = Annotated[
         "and the keys themselves).",
     ),
 ]
+_ROOMS = {
+    "calls": "the latest, one by one",
+    "failed-starts": "servers that did not start when a command needed them",
+    "leases": "jobs that one process at a time does",
+    "servers": "what each one offered",
+    "servers-used": "on which day each one was",
+}
+"""What is in the rooms whose names do not say it."""
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -60,12 +69,15 @@ def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json 
     if json:
         write_json(found)
         return
-    for name, value in found.items():
-        if name == "values":
-            for room, count in value.items():
-                say(f"{room:<12} {count:,}")
-        elif value is not None:
-            say(f"{name:<12} {value:,}" if isinstance(value, int) else f"{name:<12} {value}")
+    values: dict[str, int] = found.pop("values")
+    shown = [(name, _shown(value)) for name, value in found.items() if value is not None]
+    for line in columns_of(shown, "<<"):
+        say(line)
+    if values:
+        say("other values, by room:")
+    rooms = [(name, _shown(count), _ROOMS.get(name, "")) for name, count in values.items()]
+    for line in columns_of(rooms, "<><"):
+        say(f"  {line}")
 
 
 @_store.command()
@@ -224,6 +236,10 @@ def store_as_json(store: Store, url: str) -> dict[str, Any]:
         "calls": sum(it.use_frequency for it in usage.values()),
         "values": {name: len(store.namespace(name).keys()) for name in store.namespaces()},
     }
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _size(file: Path) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from pegboard.gateway.signatures import type_name
 from pegboard.model.objects import object_in
 
-__all__ = ["NotOfTypeError", "choices_of", "kinds_of", "part_of", "typed"]
+__all__ = ["NotOfTypeError", "choices_of", "json_form", "kinds_of", "part_of", "typed"]
 
 _NONE = object()
 _BOOLEANS: dict[str, object] = {
@@ -26,6 +26,16 @@ _DEEPEST = 16
 _MOST_VARIANTS = 500
 # In this order: what could be a number is one, unless only text will do.
 _READINGS = ("integer", "number", "boolean", "array", "object", "string", "null")
+
+_LONGEST_FORM = 60
+_EXAMPLES: Mapping[str, object] = {
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "string": "text",
+    "array": [],
+    "object": {},
+}
 
 Schema = Mapping[str, Any]
 
@@ -99,6 +109,38 @@ def part_of(schema: object, key: str, root: Schema) -> object:
     return {}
 
 
+def json_form(text: str, schema: object, root: Schema) -> str | None:
+    """Return how a list or an object is written in JSON; ``None`` if the schema wants neither.
+
+    Args:
+        text: what was typed instead; what it lists is kept where that will do.
+        schema: of the value.
+        root: where its references lead to.
+    """
+    kinds = kinds_of(schema, root)
+    if "array" in kinds:
+        items = _items_of(schema, root)
+        words = text.split(",") if len(text) <= _LONGEST_FORM else []
+        try:
+            listed = [typed(it.strip(), items, root) for it in words]
+        except NotOfTypeError:
+            listed = []
+        return _written(listed or [_example(items, root)])
+    if "object" in kinds:
+        named = [object_in(it.get("properties")) for it in _variants(schema, root)]
+        name = next((name for it in named for name in it), "key")
+        return _written({name: _example(part_of(schema, name, root), root)})
+    return None
+
+
+def _example(schema: object, root: Schema) -> object:
+    choices = choices_of(schema, root)
+    if choices is not None:
+        return choices[0]
+    kinds = kinds_of(schema, root)
+    return next((it for kind, it in _EXAMPLES.items() if kind in kinds), "text")
+
+
 def _variants(schema: object, root: Schema) -> Iterator[Schema]:
     """Return the parts of a schema of which one has to fit, without references."""
     return islice(_parts(schema, root, _DEEPEST, set()), _MOST_VARIANTS)
@@ -157,12 +199,15 @@ def _scalar(text: str, kind: str) -> object:
 def _array(text: str, schema: object, root: Schema) -> tuple[Any] | None:
     if text.lstrip().startswith("["):
         return _json(text, list)
-    items: object = next((it["items"] for it in _variants(schema, root) if "items" in it), None)
     try:
-        return ([typed(text, items, root)],)
+        return ([typed(text, _items_of(schema, root), root)],)
     except (NotOfTypeError, RecursionError):
         # A list may be one of such lists, and so on for ever.
         return None
+
+
+def _items_of(schema: object, root: Schema) -> object:
+    return next((it["items"] for it in _variants(schema, root) if "items" in it), None)
 
 
 def _json(text: str, kind: type) -> tuple[Any] | None:

@@ -1,6 +1,13 @@
 """Words that commands say."""
 
-__all__ = ["counted", "sentence"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pegboard.config import Problem
+
+__all__ = ["counted", "placed", "sentence"]
 
 
 def sentence(words: str) -> str:
@@ -11,3 +18,10 @@ def sentence(words: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return ``1 tool`` or ``2 tools``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def placed(problem: "Problem", file: "Path | str | None") -> str:
+    """Return a problem and where it is, as editors understand it: ``mcp.json:24:20: error: …``."""
+    if file is None:
+        return str(problem)
+    return f"{file}:{'' if problem.line is not None else ' '}{problem}"

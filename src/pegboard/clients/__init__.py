@@ -9,6 +9,7 @@ from pegboard.clients.connection import (
     disconnect,
     has_other_entry,
     served_by_us,
+    taken_out_of,
 )
 from pegboard.clients.found_servers import ClientFile, FoundServer, files_of_clients, servers_in
 from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
@@ -40,4 +41,5 @@ __all__ = [
     "served_by_us",
     "servers_in",
     "take_over",
+    "taken_out_of",
 ]

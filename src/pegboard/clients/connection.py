@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -28,8 +28,10 @@ __all__ = [
     "disconnect",
     "has_other_entry",
     "served_by_us",
+    "taken_out_of",
 ]
 
+_PLACES = ("command", "url", "serverUrl", "httpUrl")
 OUR_NAME = "pegboard"
 """The name of our entry in the files of clients."""
 
@@ -84,6 +86,20 @@ def served_by_us(
         and isinstance(config := configs.get(name), ServerConfig)
         and same_among(identity_of(config), ours) is not None
     )
+
+
+def taken_out_of(client: Client, machine: Machine) -> tuple[str, ...]:
+    """Return the names of the servers that `connect` took out of a client, and that are still out.
+
+    Raises:
+        ConfigError: when the client's file, or what we wrote down about it, cannot be read.
+    """
+    path, record = client.file(machine), Records(client).read()
+    now = read_file(path)
+    if record is None or record.path != str(path) or now is None:
+        return ()
+    there = entries_of(path, text_of(path, now), client.section)
+    return tuple(name for name in record.taken_out if name not in there)
 
 
 def has_other_entry(client: Client, machine: Machine) -> bool:
@@ -149,7 +165,7 @@ def connect(
         raise
     records.write(done)
     old = records.backup(record)
-    if old is not None and old.name != done.backup:
+    if old is not None and done.backup is not None and old.name != done.backup:
         # All of it that still counts is in the new one.
         old.unlink(missing_ok=True)
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
@@ -174,6 +190,11 @@ def disconnect(client: Client, machine: Machine) -> Disconnected | None:
     now = read_file(path)
     before, put_back, is_identical = _undone(client, path, now, record)
     backup = records.latest_backup() if is_damaged else records.backup(record)
+    if is_damaged and _has_our_name(client, path, before):
+        raise ConfigError(
+            f"What Pegboard wrote down about {client.title} is damaged, and the server "
+            f"{OUR_NAME!r} in {path} may be its own or not: take it out by hand."
+        )
     is_lost = now is None and backup is not None and not is_identical
     if before == now and not is_identical and not is_lost and not is_damaged:
         records.write(None)
@@ -239,8 +260,22 @@ def _is_ours(client: Client, path: Path, text: str, record: Record | None) -> bo
     if entry is None:
         return False
     found = _found(client, path, text).get(OUR_NAME)
-    is_written_by_us = record is not None and entry == record.entry
+    is_written_by_us = record is not None and _leads_alike(entry, record.entry)
     return is_written_by_us or (found is not None and is_pegboard(OUR_NAME, found.entry))
+
+
+def _leads_alike(entry: object, ours: Mapping[str, Any]) -> bool:
+    """Tell whether an entry is ours, whatever a person or the client has added to it since."""
+    if not isinstance(entry, Mapping):
+        return False
+    known = cast("Mapping[str, Any]", entry)
+    return any(it in ours and known.get(it) == ours[it] for it in _PLACES)
+
+
+def _has_our_name(client: Client, path: Path, content: bytes | None) -> bool:
+    if content is None:
+        return False
+    return OUR_NAME in entries_of(path, text_of(path, content), client.section)
 
 
 def _found(client: Client, path: Path, text: str) -> Mapping[str, FoundServer]:

@@ -35,14 +35,28 @@ def same_among(identity: Identity, others: Iterable[Identity]) -> Identity | Non
         return identity
     if not any(_INPUT.search(it) for it in identity):
         return None
-    patterns = [".+".join(map(re.escape, _INPUT.split(it))) for it in identity]
+    patterns = [_INPUT.split(it) for it in identity]
     for other in others:
-        if len(other) == len(patterns) and all(
-            re.fullmatch(pattern, text, re.DOTALL)
-            for pattern, text in zip(patterns, other, strict=True)
-        ):
+        if len(other) == len(patterns) and all(map(_fits, patterns, other)):
             return other
     return None
+
+
+def _fits(parts: list[str], text: str) -> bool:
+    """Tell whether a text has these parts in their order, with something between every two."""
+    first, *rest = parts
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    place = len(first)
+    for part in rest[:-1]:
+        # As early as possible, which leaves most to the others.
+        place = text.find(part, place + 1)
+        if place < 0:
+            return False
+        place += len(part)
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) > place
 
 
 def _depends_on_folder(words: tuple[str, ...]) -> bool:

@@ -27,6 +27,7 @@ SERVICE = "pegboard"
 _PREFIX = "secret:"
 LARGEST_SECRET = 65_536
 """Bytes: what is longer is no secret that somebody chose, and stays where it is."""
+_LONGEST_NAME = 100
 # Backends below that keep nothing, or keep it in plain text.
 _LEAST_PRIORITY = 1
 
@@ -58,20 +59,27 @@ def keep_secret(name: str, value: str) -> KeptSecret:
 class KeptTogether:
     """Keeps secrets as `keep_secret` does, and takes them back if what refers to them fails.
 
-    Used as ``with KeptTogether() as keep:`` around whatever writes the references down.
+    Used as ``with KeptTogether(path) as keep:`` around whatever writes the references down.
+
+    Args:
+        path: the file in which they are written down. What it refers to is not taken back: an
+            interruption may come a moment after it was written.
     """
 
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], object]] = []
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._undo: dict[str, Callable[[], object]] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for undo in self._undo:
-                # Each backend has errors of its own, and this one must not hide the first.
-                with suppress(Exception):
+        if kind is None:
+            return
+        for reference, undo in self._undo.items():
+            # Each backend has errors of its own, and this one must not hide the first.
+            with suppress(Exception):
+                if reference.encode() not in (read_file(self._path) or b""):
                     undo()
 
     def __call__(self, name: str, value: str) -> KeptSecret:
@@ -82,7 +90,7 @@ class KeptTogether:
         """
         kept, undo = _keep(name, value)
         if undo is not None:
-            self._undo.append(undo)
+            self._undo[kept.reference] = undo
         return kept
 
 
@@ -90,7 +98,7 @@ def _keep(name: str, value: str) -> _KeptAndUndo:
     """Keep a secret, and return how to undo that, unless it was there before."""
     if len(value.encode("utf-8", "surrogatepass")) >= LARGEST_SECRET:
         raise ConfigError("A secret is too long to be kept outside of the file (64 KiB).")
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-") or "secret"
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-")[:_LONGEST_NAME] or "secret"
     keyring = _working_keyring()
     if keyring is not None:
         kept = _kept_in_keyring(keyring, name, value)

@@ -23,6 +23,7 @@ from pegboard.doctor.overheard import overhearing
 from pegboard.doctor.places import TryOut
 from pegboard.doctor.processes import noise_of, why_process_failed
 from pegboard.doctor.report import Checkup, Report, Stage
+from pegboard.doctor.standing import unusable_entries
 from pegboard.doctor.tool_names import look_at_names
 from pegboard.doctor.visit import Limits, OnLogin, Visit, Visitor
 from pegboard.errors import ConfigError, ServerNotFoundError
@@ -197,7 +198,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> list[ServerConfig]:
     by_name = {config.name: config for config in loaded.servers}
-    known = [*by_name, *_broken(loaded)]
+    known = [*by_name, *unusable_entries(loaded)]
     for name in names:
         if name not in known:
             raise ServerNotFoundError(name, known=known)
@@ -206,18 +207,11 @@ def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> list[ServerConfig]:
     return [by_name[name] for name in dict.fromkeys(names) if name in by_name]
 
 
-def _broken(loaded: LoadedConfig) -> list[str]:
-    """Return the entries that the file has, but nobody can use."""
-    usable = {config.name for config in loaded.servers}
-    named = dict.fromkeys(it.server for it in loaded.problems if it.server is not None)
-    return [name for name in named if name not in usable]
-
-
 def _unusable(loaded: LoadedConfig, names: Sequence[str]) -> list[Checkup]:
     # Why they are is told among what is wrong with the file.
     return [
         Checkup(server=name, stage="unusable", transport="", target="")
-        for name in _broken(loaded)
+        for name in unusable_entries(loaded)
         if not names or name in names
     ]
 

@@ -68,7 +68,13 @@ def _missing_module(told: _Told) -> str:
         if module.startswith((".", "/")):
             return "Correct the path in `args`, or build the server first (`npm run build`)."
         return f"`npm install {module}` in the server's folder, or start it with `npx -y`."
-    package = module.partition(".")[0]
+    package, _, inner = module.rstrip(".").partition(".")
+    if inner:
+        # Of a package that is missing as a whole, Python names only the package.
+        return (
+            f"Check the name of the module `{module.rstrip('.')}` in `args` or in the server's "
+            f"code; install or update `{package}` only if it is missing or too old."
+        )
     if Path(config.command or "").stem in ("uv", "uvx"):
         return f'Add `"--with", "{package}"` before the package in `args`.'
     python = shown(config.redact(config.command or "python"), 80)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.config import ServerConfig
+from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.definition import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
@@ -14,7 +14,7 @@ from pegboard.upstream.failed_starts import FailedStarts
 from pegboard.upstream.memory_key import SERVERS, memory_key
 from pegboard.upstream.recall import recall
 
-__all__ = ["Standing", "remembered_standing"]
+__all__ = ["Standing", "remembered_standing", "unusable_entries", "unusable_standing"]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +22,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     state: str
-    """As in `ServerState`; ``not running`` where nobody runs it."""
+    """As in `ServerState`; ``not running`` where nobody runs it, ``unusable`` if its entry is."""
     transport: str
+    """Empty of an entry that cannot be read, and so is the target."""
     target: str
     era: str | None = None
     protocol_version: str | None = None
@@ -73,6 +74,25 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
                 last_error=failed.error if failed and is_current else None,
             )
         )
+    return found
+
+
+def unusable_standing(loaded: LoadedConfig) -> list[Standing]:
+    """Return the entries that nobody can use, and why that is."""
+    return [
+        Standing(server=name, state="unusable", transport="", target="", last_error=problem)
+        for name, problem in unusable_entries(loaded).items()
+    ]
+
+
+def unusable_entries(loaded: LoadedConfig) -> dict[str, str]:
+    """Return the names of the entries that a file has, but nobody can use, each with its fault."""
+    usable = {config.name for config in loaded.servers}
+    found: dict[str, str] = {}
+    # An error says more than a doubt about the same entry.
+    for it in sorted(loaded.problems, key=lambda it: it.severity != "error"):
+        if it.server is not None and it.server not in usable:
+            found.setdefault(it.server, it.message)
     return found
 
 

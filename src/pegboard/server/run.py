@@ -126,7 +126,8 @@ async def _live(
             announced = anyio.Event()
             tasks.start_soon(partial(announcing, ending=ending, announced=announced))
             await announced.wait()
-        on_up()
+        if not ending.asked.is_set():
+            on_up()
         await reloading.run()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 server: MCPServer = MCPServer("numbers")
@@ -32,7 +33,12 @@ def calculate(
     expression: Annotated[str, Field(description="such as (2 + 3) * 4 ** 2", max_length=500)],
 ) -> float:
     """Evaluate an arithmetic expression with + - * / // % ** and brackets."""
-    return _value(ast.parse(expression, mode="eval").body)
+    try:
+        return _value(ast.parse(expression.strip(), mode="eval").body)
+    except (SyntaxError, ValueError) as error:
+        raise ToolError(f"That is no expression: {error.args[0]}.") from error
+    except (ArithmeticError, RecursionError) as error:
+        raise ToolError(f"That has no value: {error.args[-1]}.") from error
 
 
 @server.tool()
@@ -66,7 +72,10 @@ def convert_base(
     to_base: Annotated[int, Field(ge=2, le=36)] = 2,
 ) -> str:
     """Convert a whole number from one base to another, such as decimal to binary or hexadecimal."""
-    number = int(digits, from_base)
+    try:
+        number = int(digits, from_base)
+    except ValueError as error:
+        raise ToolError(f"{digits!r} is no whole number in base {from_base}.") from error
     letters = "0123456789abcdefghijklmnopqrstuvwxyz"
     written = ""
     rest = abs(number)
@@ -85,10 +94,13 @@ def _value(node: ast.expr) -> float:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             first, second = _value(left), _value(right)
             if isinstance(op, ast.Pow) and abs(second) > LARGEST_POWER:
-                raise ValueError("That power is too large.")
-            return _BINARY[type(op)](first, second)
+                raise ToolError("That power is too large.")
+            result = _BINARY[type(op)](first, second)
+            if isinstance(result, complex):
+                raise ToolError("That root is not a real number.")
+            return result
         case _:
-            raise ValueError("Only numbers, + - * / // % ** and brackets are understood.")
+            raise ToolError("Only numbers, + - * / // % ** and brackets are understood.")
 
 
 if __name__ == "__main__":

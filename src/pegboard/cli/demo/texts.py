@@ -8,6 +8,7 @@ import unicodedata
 from typing import Annotated, Literal
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 server: MCPServer = MCPServer("texts")
@@ -50,7 +51,10 @@ def encode_base64(text: Text) -> str:
 @server.tool()
 def decode_base64(encoded: Annotated[str, Field(description="Base64 of a text")]) -> str:
     """Decode a text from Base64."""
-    return base64.b64decode(encoded, validate=True).decode()
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except ValueError as error:
+        raise ToolError(f"That is not the Base64 of a text: {error}.") from error
 
 
 @server.prompt()
