@@ -7,9 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 from anyio.lowlevel import checkpoint
 
-from pegboard.auth import TokenIssuer
+from pegboard.auth import TokenIssuer, fetch
 from pegboard.auth.fetch import MOST_BYTES, fetch_document
 from pegboard.auth.signing_keys import (
     FRESH,
@@ -21,6 +22,7 @@ from pegboard.auth.signing_keys import (
 )
 from pegboard.errors import AuthenticationFailedError
 from tests.auth.token_server import Key, TokenServer, new_key, token_server
+from tests.upstream.http_servers import serving_raw
 
 ISSUER = "https://login.example.com/realm"
 
@@ -59,6 +61,30 @@ async def reason_of(keys: SigningKeys, key_id: str | None, algorithm: str = "ES2
     with pytest.raises(AuthenticationFailedError) as refused:
         await keys.find(key_id, algorithm)
     return refused.value.reason
+
+
+async def test_an_issuer_that_sends_a_byte_now_and_then_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch, "SECONDS", 1.0)
+    left = anyio.Event()
+
+    async def drip(stream: SocketStream) -> None:
+        await stream.receive()
+        await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        try:
+            while True:
+                await stream.send(b"x")
+                with anyio.move_on_after(0.1):
+                    await stream.receive()
+        except (anyio.BrokenResourceError, anyio.EndOfStream):
+            left.set()
+
+    async with serving_raw(drip) as origin:
+        with anyio.fail_after(20):
+            with pytest.raises(TimeoutError, match="did not answer within 1 s"):
+                await fetch_document(f"{origin}/jwks")
+            await left.wait()
 
 
 async def test_keys_are_fetched_once_and_then_known(issuer: Issuer) -> None:

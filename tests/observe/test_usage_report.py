@@ -55,11 +55,14 @@ def test_acts_of_others_and_other_acts_are_left_out() -> None:
     assert [(it.tool, it.calls) for it in usage_report(red, days=1, audit=acts)] == [("mine", 1)]
 
 
-def test_refusals_that_became_one_record_count_all_and_were_not_measured() -> None:
-    acts = [act("a", outcome="refused", reason="access_denied", count=50, duration=None)]
+def test_what_was_refused_is_no_use_of_a_tool() -> None:
+    acts = [
+        act("a", outcome="refused", reason="access_denied", count=50, duration=None),
+        act("made up", outcome="refused", reason="rate_limited"),
+        act("b", outcome="failed", reason="tool_error"),
+    ]
     [found] = usage_report(Memory().open(), days=1, audit=acts)
-    assert (found.calls, found.failed, found.failures) == (50, 50, {"access_denied": 50})
-    assert (found.mean_seconds, found.slowest_seconds) == (None, None)
+    assert (found.tool, found.calls, found.failures) == ("b", 1, {"tool_error": 1})
 
 
 def test_there_is_no_usage_of_no_days() -> None:

@@ -164,6 +164,33 @@ async def test_a_connection_is_never_given_to_two_calls_at_once(status: str) -> 
     assert answers == {1: "1", 2: "2"}
 
 
+@pytest.mark.parametrize("kind", [PLAIN, STREAM])
+async def test_an_answer_to_another_request_is_nobodys(kind: dict[str, str]) -> None:
+    def say_of(request: dict[str, Any]) -> bytes:
+        foreign = result({**request, "id": request["id"] + 1}, content=[])
+        if kind is PLAIN:
+            return answer("200 OK", foreign if len(server.calls) == 1 else result(request), **PLAIN)
+        return answer("200 OK", event(foreign) + event(result(request)), **STREAM)
+
+    async with scripted(saying(say_of)) as (hub, server):
+        if kind is PLAIN:
+            with pytest.raises(ConnectionLostError, match="another request"):
+                await call(hub)
+            assert idle_connections(hub) == 0
+        assert await call(hub) == "done"
+
+
+async def test_no_two_requests_have_the_same_id() -> None:
+    whole = saying(lambda it: answer("200 OK", result(it), **PLAIN))
+    ids: list[int] = []
+    for _ in range(2):
+        async with scripted(whole) as (hub, server):
+            for _ in range(3):
+                await call(hub)
+            ids += [request["id"] for _, request in server.calls]
+    assert len({*ids}) == 6
+
+
 async def test_a_listener_that_fails_is_no_failure_of_the_call() -> None:
     def say_of(request: dict[str, Any]) -> bytes:
         token = request["params"]["_meta"]["progressToken"]

@@ -35,7 +35,7 @@ AUDIT = "audit"
 """The namespace of a store in which the audit is kept."""
 MOST_PENDING = 10_000
 """So many records wait to be written; what comes then is counted, and the count is written."""
-MOST_TARGETS = 100
+MOST_TARGETS = 10
 """Of so many refusals of one caller, between two writes, the targets are kept; the rest is one.
 
 Whoever is refused chooses what to ask for, and must not fill the audit with it.
@@ -164,9 +164,11 @@ class Audit:
     def _bounded(self, record: AuditRecord) -> AuditRecord:
         if not record.target or _alike(record) in self._pending:
             return record
-        general = msgspec.structs.replace(record, target="")
-        self._targets[_alike(general)] += 1
-        return record if self._targets[_alike(general)] <= MOST_TARGETS else general
+        caller = record.tenant, record.subject, record.source
+        self._targets[caller] += 1
+        if self._targets[caller] <= MOST_TARGETS:
+            return record
+        return msgspec.structs.replace(record, target="")
 
     def _take(self) -> dict[str, AuditRecord]:
         """Return what was noted, by the keys that it has in a store."""

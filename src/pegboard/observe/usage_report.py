@@ -63,7 +63,8 @@ def usage_report(
         total.add(it.calls, it.failures, seconds=it.seconds, measured=it.calls, slowest=it.slowest)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC).timestamp()
     for it in audit:
-        is_call = it.action == "tools/call" and it.target
+        # What was refused was not used, and callers may make up what to ask for.
+        is_call = it.action == "tools/call" and it.target and it.outcome != "refused"
         if is_call and it.at >= since and _is_of(it, store.tenant):
             found.setdefault(it.target, _Total()).note(it)
     ever = store.usage()

@@ -11,7 +11,14 @@ from pegboard.upstream.depths import MOST_LEVELS
 from pegboard.upstream.failures import UNREADABLE
 from pegboard.upstream.messages import read_message
 
-__all__ = ["Answer", "message_in", "quick_answer", "result_in", "result_of_answer"]
+__all__ = [
+    "Answer",
+    "ForeignAnswerError",
+    "message_in",
+    "quick_answer",
+    "result_in",
+    "result_of_answer",
+]
 
 LARGE = 256 * 1024
 """Answers of more bytes are looked through in a thread, since they may have millions of parts."""
@@ -68,14 +75,26 @@ async def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
     return result
 
 
-async def result_in(body: bytes) -> dict[str, Any] | None:
+class ForeignAnswerError(Exception):
+    """Raised for an answer to another request than the one that was sent."""
+
+
+async def result_in(body: bytes, number: int | None = None) -> dict[str, Any] | None:
     """Return the result in an answer; ``None`` if it is no answer.
+
+    Args:
+        body: what the server sent.
+        number: the id of the request, if it is known.
 
     Raises:
         MCPError: when the answer is an error, or nested too deeply.
+        ForeignAnswerError: when it answers another request.
     """
     said = quick_answer(body)
     if said is not None:
+        # An error may come without an id: then the server could not read it.
+        if number is not None and said.id not in (number, str(number), None):
+            raise ForeignAnswerError
         return await result_of_answer(said, body)
     match read_message(body):
         case JSONRPCResponse(result=result):

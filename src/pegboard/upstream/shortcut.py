@@ -2,6 +2,7 @@
 
 from contextvars import copy_context
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -28,6 +29,9 @@ __all__ = ["Shortcut"]
 
 _SINGLE = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """What is answered by one message, or a few. The SDK does better with lists and long streams."""
+_numbers = count(1_000_000_000)
+"""Ids that no other request of this process has, whichever server it goes to: an answer that is
+repeated or late is never taken for that to another. The SDK counts from one, session by session."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _MOST_TRIES = 3
 _SECONDS_FOR_GOODBYE = 5.0
@@ -62,7 +66,7 @@ class Shortcut:
             NotDirectError: when it has to go the long way.
         """
         method, params = data["method"], data["params"]
-        number: int = self._dispatcher._allocate_id()
+        number = next(_numbers)
         if "on_progress" in options:
             params.setdefault("_meta", {})["progressToken"] = number
         if isinstance(get_tracer_provider(), ProxyTracerProvider):

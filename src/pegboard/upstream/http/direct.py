@@ -16,7 +16,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.answers import message_in, result_in
+from pegboard.upstream.answers import ForeignAnswerError, message_in, result_in
 from pegboard.upstream.exchanges import NotDirectError, OnMessage, ResumableError
 from pegboard.upstream.failures import UNREADABLE, Failure, failure_of_answer
 from pegboard.upstream.http.client import LARGEST_ANSWER, HttpPool, UpstreamHttpClient
@@ -81,7 +81,8 @@ class Direct:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise NotDirectError from error
         length = {"content-type": "application/json", "content-length": str(len(body))}
-        return await self._exchange(self._head_of("POST", {**headers, **length}) + body, on_message)
+        request = self._head_of("POST", {**headers, **length}) + body
+        return await self._exchange(request, on_message, message["id"])
 
     async def resume(
         self, last_event: str, headers: Mapping[str, str], on_message: OnMessage
@@ -96,7 +97,9 @@ class Direct:
         head = self._head_of("GET", {**headers, "last-event-id": last_event})
         return await self._exchange(head, on_message)
 
-    async def _exchange(self, request: bytes, on_message: OnMessage) -> dict[str, Any]:
+    async def _exchange(
+        self, request: bytes, on_message: OnMessage, number: int | None = None
+    ) -> dict[str, Any]:
         had_session = self._client.session_id is not None
         try:
             answer = await self._wire.send(request)
@@ -110,11 +113,11 @@ class Direct:
         except WireError as error:
             raise self._broke(error) from None
         if answer.is_plain:
-            return await self._result(answer)
+            return await self._result(answer, number)
         result: dict[str, Any] | Exception
         try:
             if answer.status < 300:
-                result = await self._streamed(answer, on_message)
+                result = await self._streamed(answer, on_message, number)
             else:
                 result = await self._refusal(answer, had_session=had_session)
         except BaseException:
@@ -154,7 +157,7 @@ class Direct:
         lines += (f"{name}: {value}" for name, value in fixed.items())
         return "\r\n".join([*lines, ""])
 
-    async def _result(self, answer: WireAnswer) -> dict[str, Any]:
+    async def _result(self, answer: WireAnswer, number: int | None) -> dict[str, Any]:
         body = answer.take()
         if answer.status == 202:
             raise MCPError(INVALID_REQUEST, "server answered a request with 202 Accepted")
@@ -162,7 +165,13 @@ class Direct:
             raise MCPError(INVALID_REQUEST, f"Unexpected content type: {answer.kind}")
         if answer.headers.get("content-encoding", "identity") != "identity":
             body = self._unpacked(answer, body)
-        result = await result_in(body)
+        try:
+            result = await result_in(body, number)
+        except ForeignAnswerError:
+            # Whatever comes next on this connection is not what is asked for, either.
+            answer.close()
+            words = "The server answered another request instead."
+            raise self._failed(Failure(kind="lost", message=words)) from None
         if result is None:
             raise self._failed(UNREADABLE)
         return result
@@ -180,7 +189,9 @@ class Direct:
             unpacked.clear()
         return bytes(unpacked)
 
-    async def _streamed(self, answer: WireAnswer, on_message: OnMessage) -> dict[str, Any]:
+    async def _streamed(
+        self, answer: WireAnswer, on_message: OnMessage, number: int | None
+    ) -> dict[str, Any]:
         reader = EventReader(largest=LARGEST_ANSWER)
         last = Event("", b"")
         while True:
@@ -199,15 +210,21 @@ class Direct:
                 )
                 if event.kind != "message" or not event.data:
                     continue
-                result = await self._heard(event.data, on_message)
+                result = await self._heard(event.data, on_message, number)
                 if result is not None:
                     return result
             if not chunk:
                 closed = MCPError(CONNECTION_CLOSED, "SSE stream ended without a response")
                 raise _ended(last) or closed
 
-    async def _heard(self, data: bytes, on_message: OnMessage) -> dict[str, Any] | None:
-        result = await result_in(data)
+    async def _heard(
+        self, data: bytes, on_message: OnMessage, number: int | None
+    ) -> dict[str, Any] | None:
+        try:
+            result = await result_in(data, number)
+        except ForeignAnswerError:
+            # Ours may follow.
+            return None
         if result is not None:
             return result
         message = message_in(data)
