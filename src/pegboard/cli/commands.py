@@ -1,6 +1,6 @@
 """The commands that there are, and the module of each: imported only when it is called for."""
 
-__all__ = ["COMMANDS", "HEADINGS", "Command"]
+__all__ = ["CHANGING", "COMMANDS", "HEADINGS", "Command"]
 
 
 class Command:
@@ -55,3 +55,6 @@ COMMANDS: dict[str, Command] = {
     name: command for commands in HEADINGS.values() for name, command in commands.items()
 }
 """All commands by name."""
+
+CHANGING = frozenset({"add", "connect", "disable", "disconnect", "enable", "import", "remove"})
+"""Those that change the user's file, or that of a client: one at a time."""

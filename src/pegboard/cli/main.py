@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.commands import CHANGING, COMMANDS
 from pegboard.cli.exit_codes import DONE, FAILED, INTERRUPTED, MISUSED
 from pegboard.cli.front_page import front_page
 from pegboard.cli.streams import fill_gaps, lost_output
@@ -90,14 +90,20 @@ def _run(given: list[str]) -> int:
 
 
 def _typed(given: list[str], needed: Iterable[str]) -> int:
+    if not given or given[0] not in CHANGING or {"--help", "-h"} & {*given}:
+        return _commanded(given, needed)
+    from pegboard.cli.one_at_a_time import in_turn  # noqa: PLC0415 - most commands change nothing
+
+    with in_turn():
+        return _commanded(given, needed)
+
+
+def _commanded(given: list[str], needed: Iterable[str]) -> int:
     # A sixth of a second to import, which `pegboard --help` does without.
-    from pegboard.cli.one_at_a_time import in_turn  # noqa: PLC0415 - the same
     from pegboard.cli.root import root_group  # noqa: PLC0415
 
-    command = "" if {"--help", "-h"} & {*given} else next(iter(given), "")
     try:
-        with in_turn(command):
-            code = root_group(needed).main(given, prog_name="pegboard", standalone_mode=False)
+        code = root_group(needed).main(given, prog_name="pegboard", standalone_mode=False)
     except SystemExit as end:
         code = end.code
     return code if isinstance(code, int) else DONE

@@ -12,13 +12,12 @@ from pegboard.errors import ConfigError
 
 __all__ = ["in_turn"]
 
-_CHANGING = frozenset({"add", "connect", "disable", "disconnect", "enable", "import", "remove"})
 _PATIENCE = 60.0
 _PAUSE = 0.02
 
 
 @contextmanager
-def in_turn(command: str) -> Generator[None]:
+def in_turn() -> Generator[None]:
     """Let a command that changes files of the user run while no other one does.
 
     Whoever ends, however that happens, lets go of the lock. Where none can be had, nobody waits.
@@ -26,7 +25,7 @@ def in_turn(command: str) -> Generator[None]:
     Raises:
         ConfigError: when another command does not come to an end.
     """
-    handle = _opened() if command in _CHANGING else None
+    handle = _opened()
     try:
         if handle is not None:
             _wait(handle)
