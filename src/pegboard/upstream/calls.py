@@ -1,12 +1,14 @@
 """The calls that are under way over one session, and to which of them a message belongs."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from pegboard.upstream.call_context import CallContext, told
 
@@ -42,8 +44,8 @@ class CallInFlight:
     def __init__(self, context: CallContext, calls: "CallsInFlight | None") -> None:
         self.context: CallContext = context
         self._calls = calls
+        self._notes: deque[Callable[[], object]] = deque()
         self._turn: anyio.Lock | None = None
-        self._waiting = 0
         self._before: Token[CallInFlight | None] | None = None
 
     def __enter__(self) -> "CallInFlight":
@@ -67,7 +69,8 @@ class CallInFlight:
         """Tell how far the call is, after everything that was to be told before."""
         tell = self.context.on_progress
         if tell is not None:
-            await self._in_turn(lambda: tell(progress, total, message))
+            self._note(lambda: tell(progress, total, message))
+            await self.tell()
 
     async def progressed_as(self, params: Mapping[str, Any]) -> None:
         """Tell how far the call is, as the server said it; what is no progress is ignored."""
@@ -79,33 +82,47 @@ class CallInFlight:
                 message if isinstance(message, str) else None,
             )
 
-    async def logged(self, params: Mapping[str, Any]) -> None:
-        """Tell what the server logged, after everything that was to be told before."""
+    def note_log(self, params: Mapping[str, Any]) -> None:
+        """Keep what the server logged until it is told."""
         tell = self.context.on_log
         if tell is not None and reaches(params.get("level"), self.context.log_level):
-            await self._in_turn(lambda: tell(params))
+            self._note(lambda: tell(params))
+
+    async def logged(self, params: Mapping[str, Any]) -> None:
+        """Tell what the server logged, after everything that was to be told before."""
+        self.note_log(params)
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Tell everything that waits to be told, one after the other."""
+        if not self._notes and self._turn is None:
+            return
+        if self._turn is None:
+            self._turn = anyio.Lock(fast_acquire=True)
+        async with self._turn:
+            while self._notes:
+                await self._tell_one(self._notes.popleft())
 
     async def all_told(self) -> None:
         """Wait a little until everything that came before the result is delivered."""
-        if self._turn is not None and self._waiting:
-            with anyio.move_on_after(LAST_NOTES):
-                async with self._turn:
-                    pass
-
-    async def _in_turn(self, work: Callable[[], object]) -> None:
-        if self._waiting >= MOST_NOTES:
+        if self.context.on_progress is None and self.context.on_log is None:
             return
-        if self._turn is None:
-            self._turn = anyio.Lock()
-        self._waiting += 1
+        # The SDK gives each note a task of its own: those that wait to start are before us.
+        await anyio.lowlevel.checkpoint()
+        with anyio.move_on_after(LAST_NOTES):
+            await self.tell()
+
+    def _note(self, note: Callable[[], object]) -> None:
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(note)
+
+    @staticmethod
+    async def _tell_one(note: Callable[[], object]) -> None:
         try:
-            async with self._turn:
-                await told(work())
+            await told(note())
         except Exception:
             # The call goes on: it is not the server that failed.
             logger.exception("note_failed: a note of a call was not taken")
-        finally:
-            self._waiting -= 1
 
 
 class CallsInFlight:
@@ -166,8 +183,12 @@ class CallsInFlight:
 
     async def log(self, params: Mapping[str, Any]) -> None:
         """Give a log message of the server to the calls that it may belong to."""
-        for call in self.owners() or ():
-            await call.logged(params)
+        owners = self.owners() or ()
+        for call in owners:
+            # First for all: a call that ends meanwhile has it, and waits until it is told.
+            call.note_log(params)
+        for call in owners:
+            await call.tell()
 
 
 class _Undecided:

@@ -1,0 +1,78 @@
+"""What a server says in the course of calls arrives before their results, however fast it is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from pegboard.upstream import CallContext
+from pegboard.upstream.calls import CallInFlight, CallsInFlight
+from tests.upstream.board_servers import hub_of, script
+
+
+async def test_parallel_calls_to_a_process_that_answers_at_once_get_all_their_notes() -> None:
+    async with hub_of(script("light")) as hub:
+        await hub.start()
+
+        async def progress() -> None:
+            for _ in range(10):
+                steps: list[float] = []
+                add = steps.append
+                await hub.call(
+                    "mcp_light_progress",
+                    {"n": 5},
+                    on_progress=lambda done, *_, add=add: add(done),
+                )
+                assert steps == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+        async with anyio.create_task_group() as group:
+            for _ in range(16):
+                group.start_soon(progress)
+
+
+async def test_a_note_that_only_waits_to_be_given_comes_before_the_result() -> None:
+    notes: list[float] = []
+    context = CallContext(on_progress=lambda done, *_: notes.append(done))
+    with CallInFlight(context, None) as call:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call.progressed, 1.0, None, None)
+            await call.all_told()
+            assert notes == [1.0]
+
+
+async def test_a_client_that_is_slow_to_take_a_log_keeps_no_other_from_having_it() -> None:
+    heard: list[object] = []
+    calls, taken = CallsInFlight(), anyio.Event()
+
+    async def slow(_: Mapping[str, Any]) -> None:
+        await taken.wait()
+
+    with (
+        CallInFlight(CallContext(on_log=slow, client="one"), calls),
+        CallInFlight(CallContext(on_log=heard.append, client="one"), calls) as other,
+    ):
+        async with anyio.create_task_group() as group:
+            group.start_soon(calls.log, {"level": "info", "data": 1})
+            await other.all_told()
+            assert heard == [{"level": "info", "data": 1}]
+            taken.set()
+    assert heard == [{"level": "info", "data": 1}]
+
+
+async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
+    heard: list[object] = []
+    taken = anyio.Event()
+
+    async def slow(params: Mapping[str, Any]) -> None:
+        await taken.wait()
+        heard.append(params["data"])
+
+    with CallInFlight(CallContext(on_log=slow), CallsInFlight()) as call:
+        async with anyio.create_task_group() as group:
+            for number in range(5000):
+                group.start_soon(call.logged, {"level": "info", "data": number})
+            for _ in range(3):
+                await anyio.lowlevel.checkpoint()
+            taken.set()
+    assert heard == list(range(len(heard)))
+    assert 1000 <= len(heard) <= 1001
