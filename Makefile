@@ -17,6 +17,8 @@ TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
+# Tests and benches start hundreds of programs; none of them should compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run demo test cov check lint fmt types layers changelog docs bench bench-search words-table fuzz soak stress lowest clean
 
