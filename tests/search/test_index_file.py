@@ -31,6 +31,12 @@ TOOLS = tuple(
     for thing in ("mail", "file", "note", "song", "photo")
 )
 
+# Half of a pair of surrogates is in none of these, so that they can be read all at once.
+PLAIN = tuple(
+    msgspec.structs.replace(tool, description=tool.description.removesuffix(" \ud800"))
+    for tool in TOOLS
+)
+
 
 class CountingMeaning(HashedMeaning):
     """Says how many tools it was asked about."""
@@ -78,18 +84,28 @@ def test_what_was_saved_is_not_built_again(tmp_path: Path, width: int) -> None:
     assert [it.name for it in tmp_path.iterdir()] == ["index"]
 
 
-def test_in_another_order_it_is_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tools", [TOOLS, PLAIN], ids=["odd", "plain"])
+def test_in_another_order_it_is_the_same(tmp_path: Path, tools: tuple[Tool, ...]) -> None:
     meaning = CountingMeaning()
-    found = opened(saved(tmp_path / "index"), TOOLS[::-1], meaning=meaning)
-    assert (meaning.asked, answers(found)) == (0, answers(opened(None)))
+    found = opened(saved(tmp_path / "index", tools), tools[::-1], meaning=meaning)
+    assert (meaning.asked, answers(found)) == (0, answers(opened(None, tools)))
 
 
-def test_only_what_changed_is_built_anew(tmp_path: Path) -> None:
-    new = (Tool(name="send_pigeon"), Tool(name="send_mail", description="Changed."), *TOOLS[2:])
+@pytest.mark.parametrize("tools", [TOOLS, PLAIN], ids=["odd", "plain"])
+def test_only_what_changed_is_built_anew(tmp_path: Path, tools: tuple[Tool, ...]) -> None:
+    new = (Tool(name="send_pigeon"), Tool(name="send_mail", description="Changed."), *tools[2:])
     meaning = CountingMeaning()
-    found = opened(saved(tmp_path / "index"), new, meaning=meaning)
+    found = opened(saved(tmp_path / "index", tools), new, meaning=meaning)
     assert (meaning.asked, answers(found)) == (2, answers(opened(None, new)))
     assert len(found.snapshot) == len(new)
+
+
+def test_a_tool_more_or_less_is_told_apart(tmp_path: Path) -> None:
+    path = saved(tmp_path / "index", PLAIN)
+    for tools, new in ((PLAIN[1:], 0), ((*PLAIN, Tool(name="send_pigeon")), 1)):
+        meaning = CountingMeaning()
+        found = opened(path, tools, meaning=meaning)
+        assert (meaning.asked, answers(found)) == (new, answers(opened(None, tools)))
 
 
 def test_all_that_happened_is_saved(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The tools of the user's servers: from a gateway that runs, or as the store remembers them."""
 
-import gc
 import os
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -108,9 +107,8 @@ def open_catalogue(places: Places) -> Generator[Catalogue]:
     with values_checked():
         opened = open_store(places.store or default_url())
     with opened as store:
-        with _without_collecting():
-            found, failed = _remembered(loaded, store, places)
-            catalogue = RememberedCatalogue(loaded, found, store, failed=failed)
+        found, failed = _remembered(loaded, store, places)
+        catalogue = RememberedCatalogue(loaded, found, store, failed=failed)
         yield catalogue
         catalogue.save_index()
 
@@ -259,17 +257,6 @@ def _explain_nothing(loaded: LoadedConfig) -> None:
         )
     if loaded.servers and not any(config.enabled for config in loaded.servers):
         warn(f"All servers of {loaded.path} are disabled; `pegboard enable NAME` switches one on.")
-
-
-@contextmanager
-def _without_collecting() -> Generator[None]:
-    """Look for no garbage: among so many tools there is none, and the program ends soon."""
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()
 
 
 def _remembered(

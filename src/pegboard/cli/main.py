@@ -1,5 +1,6 @@
 """The entry of `pegboard`: import what the named command needs, run it, and end in words."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says, and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = _without_debug(given)
+    is_short = arguments is None and given[:1] != ["serve"]
+    if is_short:
+        # It ends before there is garbage worth looking for among thousands of tools.
+        gc.set_threshold(200_000)
     fill_gaps()
     _let_everything_be_written()
     try:
@@ -27,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED and sys.stderr.isatty():
         # Behind the `^C`, so that the prompt begins a line of its own.
         sys.stderr.write("\n")
+    if is_short:
+        # Nor is what is left to be looked through before it goes.
+        gc.freeze()
     lost = lost_output(sys.stdout)
     code = code if lost is None else _unwritten(lost)
     lost_output(sys.stderr)

@@ -69,7 +69,7 @@ class SearchEngine:
         self._feed: Feed | None = None
         self._new_names = ScannedNames if once else NameIndex
         self._names = self._new_names()
-        self._facets = Facets()
+        self._facets: tuple[int, Facets] | None = None
         self._makers: dict[str, Callable[[], Searcher]] = {}
         self._searchers: dict[str, Searcher] = {}
         self._revision = -1
@@ -162,17 +162,21 @@ class SearchEngine:
             answer = with_named_first(answer, named, query=query)
         if answer.hits:
             return answer if budget is None else within_budget(answer, budget)
+        if not (query.servers or query.categories or query.tags):
+            return answer
         hints = self._facets_for(query).hints_for_unknown(query)
         return answer if hints is None else Answer(hints=hints)
 
     def _facets_for(self, query: Query) -> Facets:
-        """Return what the caller may know of, if anything of it can matter."""
-        visible = query.visible
-        if visible is None or not (query.servers or query.categories or query.tags):
-            return self._facets
-        seen = Facets()
-        seen.update(gone=(), come=filter(visible, self._names.tools()))
-        return seen
+        """Return what the caller may know of."""
+        if query.visible is not None:
+            return Facets(filter(query.visible, self._names.tools()))
+        revision = self._revision
+        counted = self._facets
+        if counted is None or counted[0] != revision:
+            # What another thread takes in meanwhile has a later revision.
+            counted = self._facets = revision, Facets(self._names.tools())
+        return counted[1]
 
     def _searcher(self, method: object) -> Searcher:
         if not isinstance(method, str):
@@ -234,7 +238,7 @@ class SearchEngine:
         self._feed = None
         self._index.forget()
         self._names = self._new_names()
-        self._facets = Facets()
+        self._facets = None
         self._searchers = {}
 
     def _take_in(self, news: Mapping[str, Tool | None], revision: int) -> None:
@@ -248,7 +252,6 @@ class SearchEngine:
         )
         if not (before or after):
             return
-        self._facets.update(gone=before.values(), come=after.values())
         self._names.apply(change)
         for method, searcher in list(self._searchers.items()):
             try:

@@ -13,24 +13,17 @@ _SHOWN = 5
 
 
 class Facets:
-    """Counts what queries can be narrowed by."""
+    """Counts what queries for some tools can be narrowed by."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Iterable[Tool]) -> None:
         self._counts: dict[str, Counter[str]] = {
             "server": Counter(),
             "category": Counter(),
             "tag": Counter(),
         }
-
-    def update(self, *, gone: Iterable[Tool], come: Iterable[Tool]) -> None:
-        """Take in that some tools went and others came."""
-        for tools, step in ((gone, -1), (come, 1)):
-            for tool in tools:
-                for kind, value in _facets(tool):
-                    counts = self._counts[kind]
-                    counts[value] += step
-                    if not counts[value]:
-                        del counts[value]
+        for tool in tools:
+            for kind, value in _facets(tool):
+                self._counts[kind][value] += 1
 
     def hints_for_unknown(self, query: Query) -> tuple[str, ...] | None:
         """Return where to look instead, when a filter names nothing that there is."""

@@ -10,12 +10,13 @@ import unicodedata
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+import Stemmer
 
 from pegboard.model import Tool
 from pegboard.search import fields, words
@@ -28,7 +29,7 @@ __all__ = ["fingerprint", "save_index", "take_saved"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
-_MAGIC = b"Pegboard index 3\n"
+_MAGIC = b"Pegboard index 4\n"
 _SUM = 4
 _LENGTH = 4
 _DIGEST = 16
@@ -86,11 +87,15 @@ def take_saved(
     """
     try:
         arrays = _unpacked(path.read_bytes(), _maker(meaning))
-        digests = _digests(arrays)
+        same = _all_of(arrays, tools)
+        digests = {} if same else _digests(arrays)
         postings, vectors = _postings(arrays), _vectors(arrays, space)
     except (OSError, ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
         logger.debug("index_not_read", extra={"path": str(path), "reason": str(error)})
         return None, list(tools)
+    if same:
+        table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
+        return build_segment(same, postings, vectors, table=table), []
     found = [digests.get(it, -1) for it in _fingerprints(tools)]
     rows = np.array(found, np.int64)
     rest = [tool for tool, row in zip(tools, found, strict=True) if row < 0]
@@ -99,20 +104,37 @@ def take_saved(
     if not len(order):
         return None, rest
     taken = [tools[place] for place in as_ints(order)]
-    if len(taken) == len(digests):
-        table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
-        return build_segment(taken, postings, vectors, table=table), rest
     postings = postings.of_rows(rows[order])
     vectors = None if vectors is None else vectors.of_rows(rows[order])
     return build_segment(taken, postings, vectors), rest
 
 
-def _fingerprints(tools: Sequence[Tool]) -> list[bytes]:
+def _all_of(arrays: Arrays, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools in the order of a file, if they are just those that are in it."""
+    by_name = sorted(tools, key=attrgetter("name"))
+    whole = _whole(by_name)
+    if not whole or whole != arrays["whole"].tobytes():
+        return []
+    return [by_name[place] for place in as_ints(arrays["places"])]
+
+
+def _whole(tools: Sequence[Tool]) -> bytes:
+    """Return one fingerprint of many tools, in half the time; nothing when there is none."""
+    lines = _lines(tools)
+    return hashlib.sha256(lines).digest() if lines else b""
+
+
+def _lines(tools: Sequence[Tool]) -> bytes:
+    """Return tools as JSON, one a line; nothing when that is not possible."""
     try:
-        # All at once takes a fraction of the time.
-        lines = msgspec.json.Encoder().encode_lines(tools).splitlines()
+        return msgspec.json.Encoder().encode_lines(tools)
     except (TypeError, ValueError, RecursionError):
-        lines = []
+        return b""
+
+
+def _fingerprints(tools: Sequence[Tool]) -> list[bytes]:
+    # All at once takes a fraction of the time.
+    lines = _lines(tools).splitlines()
     if len(lines) != len(tools):
         lines = [_encoded(tool) for tool in tools]
     return [hashlib.blake2b(line, digest_size=_DIGEST).digest() for line in lines]
@@ -144,7 +166,7 @@ def _maker(meaning: str) -> str:
             list(fields.FIELDS.items()),
             HIGHEST_IMPACT,
             meaning,
-            version("PyStemmer"),
+            str(Stemmer.version()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
             unicodedata.unidata_version,
             sys.byteorder,
         )
@@ -154,9 +176,13 @@ def _maker(meaning: str) -> str:
 def _arrays_of(segment: Segment, space: Space | None) -> Arrays:
     postings, table, meaning = segment.postings, segment.table, segment.meaning
     terms = "\n".join(postings.vocabulary).encode("utf-8", "surrogatepass")
-    digests = b"".join(_fingerprints(segment.tools))
+    tools = segment.tools
+    digests = b"".join(_fingerprints(tools))
+    by_name = sorted(range(len(tools)), key=lambda row: tools[row].name)
     arrays: Arrays = {
         "digests": np.frombuffer(digests, np.uint8),
+        "whole": np.frombuffer(_whole([tools[row] for row in by_name]), np.uint8),
+        "places": np.argsort(np.array(by_name)),
         "vocabulary": np.frombuffer(terms, np.uint8),
         "starts": postings.starts,
         "terms": postings.terms,

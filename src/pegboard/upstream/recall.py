@@ -127,6 +127,9 @@ class _Remembered(msgspec.Struct):
     names: dict[str, Any] = {}
 
 
+_NULL = msgspec.Raw(b"null")
+
+
 class _Definition(msgspec.Struct, rename="camel"):
     """What of a definition is needed at once; its schemas stay as they were written."""
 
@@ -134,8 +137,8 @@ class _Definition(msgspec.Struct, rename="camel"):
     description: str | None = None
     title: Any = None
     annotations: Any = None
-    input_schema: msgspec.Raw = msgspec.Raw(b"null")
-    output_schema: msgspec.Raw = msgspec.Raw(b"null")
+    input_schema: msgspec.Raw = _NULL
+    output_schema: msgspec.Raw = _NULL
 
 
 _NO_HINTS = Annotations()
@@ -161,7 +164,8 @@ def _tools_of(
         if it.name in seen or not permits(it.name):
             continue
         seen.add(it.name)
-        name = names.assign(config.name, it.name, wanted=_wanted(given, it.name, config, names))
+        wanted = _wanted(given, it.name, config, names) if given else None
+        name = names.assign(config.name, it.name, wanted=wanted)
         if name is not None:
             hints = {"title": it.title, "annotations": it.annotations}
             tool = _lazy_tool(
@@ -186,6 +190,8 @@ def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:
         if msgspec.json.decode(schema):
             raise msgspec.ValidationError("It is no schema.")
         schema = _NO_SCHEMA
+    if output is _NULL:
+        return schema, None
     if not _is_object(output) and msgspec.json.decode(output) is not None:
         raise msgspec.ValidationError("It is no schema.")
     return schema, output if _is_object(output) else None

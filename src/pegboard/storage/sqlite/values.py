@@ -14,6 +14,9 @@ __all__ = ["SqliteValues"]
 
 _GET = """SELECT value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
+# As bytes: a text of a megabyte would be turned into characters, and back.
+_TEXT = """SELECT CAST(value AS BLOB) FROM entries
+    WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
 _ITEMS = """SELECT key, value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND value IS NOT NULL ORDER BY key"""
 _KEYS = """SELECT key FROM entries
@@ -34,13 +37,13 @@ class SqliteValues:
 
     def get(self, key: str) -> StoredValue | None:
         """Return a value, or ``None`` when there is none."""
-        found = self._row(key)
+        found = self._row(_GET, key)
         return None if found is None else self._stored(key, *found)
 
     def text(self, key: str) -> bytes | None:
         """Return a value as JSON, or ``None`` when there is none."""
-        found = self._row(key)
-        return None if found is None else found[0].encode()
+        found = self._row(_TEXT, key)
+        return None if found is None else found[0]
 
     def items(self) -> Mapping[str, StoredValue]:
         """Return everything, in the order of the keys."""
@@ -83,10 +86,10 @@ class SqliteValues:
                 _DELETE, [(revision, now, *self._place, key) for key in wanted]
             ).rowcount
 
-    def _row(self, key: str) -> tuple[str, int] | None:
+    def _row(self, query: str, key: str) -> Any:
         place = (*self._place, check_key("key", key))
         with self._database.reading as connection:
-            return connection.execute(_GET, place).fetchone()
+            return connection.execute(query, place).fetchone()
 
     def _stored(self, key: str, value: str, revision: int) -> StoredValue:
         try:
