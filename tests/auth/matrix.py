@@ -15,7 +15,7 @@ SERVER = "vault"
 TOOL = "mcp_vault_open"
 
 Verdict = Literal["yes", "denied", "absent"]
-"""Done; told that it may not; told what is told of a thing that does not exist."""
+"""Done; told that it may not, whether the thing exists or not; told that there is no such thing."""
 
 
 def _somebody(name: str, *scopes: Scope, **more: object) -> Principal:
@@ -56,7 +56,7 @@ PATHS: dict[str, str] = {
     "others": "read_result of somebody else's result",
     "resources": "the resource is in resources/list",
     "read": "resources/read",
-    "watch": "resources/subscribe",
+    "watch": "resources/subscribe, or in the modern era subscriptions/listen",
     "prompts": "the prompt is in prompts/list",
     "prompt": "prompts/get",
     "complete": "completion/complete of an argument of the prompt",
@@ -71,22 +71,22 @@ PATHS: dict[str, str] = {
 # y: yes, d: denied, -: absent.
 _TABLE = """
                             list search describe category call call_tool result others resources read watch prompts prompt complete register replace remove steal own stats
-nobody                      -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     -   -
-reader                      y    y      y        y        d    -         -      -      y         d    d     y       d      d        -        -       -      -     y   y
-caller                      y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -     y   y
-registrar                   -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        d       y      d     y   -
-reading_registrar           y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d     y   y
+nobody                      d    d      d        d        d    d         d      d      d         d    d     d       d      d        d        d       d      d     d   d
+reader                      y    y      y        y        d    d         d      d      y         d    d     y       d      d        d        d       d      d     y   y
+caller                      y    y      y        y        y    y         y      -      y         y    y     y       y      y        d        d       d      d     y   y
+registrar                   -    d      d        d        d    d         d      d      d         d    d     d       d      d        y        d       y      d     y   d
+reading_registrar           y    y      y        y        d    d         d      d      y         d    d     y       d      d        y        d       y      d     y   y
 admin                       y    y      y        y        y    y         y      -      y         y    y     y       y      y        y        d       y      d     y   y
-admin_of_yesterday          -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     -   -
-caller_of_this_server       y    y      y        y        y    y         y      -      y         y    y     y       y      y        -        -       -      -     y   y
-caller_of_this_tool         y    y      y        y        y    y         y      -      -         -    -     -       -      -        -        -       -      -     y   y
-reader_of_this_tool         y    y      y        y        d    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
-caller_of_another_server    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
-caller_of_other_tools       -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+admin_of_yesterday          d    d      d        d        d    d         d      d      d         d    d     d       d      d        d        d       d      d     d   d
+caller_of_this_server       y    y      y        y        y    y         y      -      y         y    y     y       y      y        d        d       d      d     y   y
+caller_of_this_tool         y    y      y        y        y    y         y      -      -         -    -     -       -      -        d        d       d      d     y   y
+reader_of_this_tool         y    y      y        y        d    d         d      d      -         d    d     -       d      d        d        d       d      d     y   y
+caller_of_another_server    -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       d      d     y   y
+caller_of_other_tools       -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       d      d     y   y
 admin_of_another_server     -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -     y   y
-registrar_of_this_server    y    y      y        y        d    -         -      -      y         d    d     y       d      d        y        d       y      d     y   y
-registrar_of_another_server -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       -      -     y   y
-caller_of_another_tenant    -    -      -        -        -    -         -      -      -         -    -     -       -      -        -        -       -      -     y   y
+registrar_of_this_server    y    y      y        y        d    d         d      d      y         d    d     y       d      d        y        d       y      d     y   y
+registrar_of_another_server -    -      -        -        d    d         d      d      -         d    d     -       d      d        d        d       -      -     y   y
+caller_of_another_tenant    -    -      -        -        -    -         -      -      -         -    -     -       -      -        d        d       d      d     y   y
 admin_of_another_tenant     -    -      -        -        -    -         -      -      -         -    -     -       -      -        y        y       -      y     y   y
 """  # noqa: E501 - one row is one principal
 _VERDICTS: dict[str, Verdict] = {"y": "yes", "d": "denied", "-": "absent"}

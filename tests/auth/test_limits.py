@@ -56,6 +56,19 @@ def test_a_minutes_worth_at_once_and_then_evenly(clock: Clock) -> None:
     assert made(counting, somebody, 100) == 60
 
 
+def test_what_counts_as_several_calls_is_admitted_as_a_whole_or_not_at_all(clock: Clock) -> None:
+    counting, somebody = CallLimits(clock=clock), caller(calls_per_minute=60)
+    counting.admit(somebody, uses=50)
+    with pytest.raises(RateLimitedError) as refused:
+        counting.admit(somebody, uses=20)
+    assert refused.value.retry_after == pytest.approx(10.0)
+    assert made(counting, somebody, 100) == 10
+    clock.now += 3_600
+    with pytest.raises(RateLimitedError, match="this counts as 61"):
+        counting.admit(somebody, uses=61)
+    assert made(counting, somebody, 100) == 60
+
+
 def test_so_many_calls_may_be_under_way(clock: Clock) -> None:
     counting, somebody = CallLimits(clock=clock), caller(concurrent_calls=2)
     with counting.admit(somebody), pytest.raises(ZeroDivisionError), counting.admit(somebody):

@@ -196,9 +196,11 @@ async def test_a_tool_that_may_only_be_looked_at_is_refused_by_name_of_the_scope
     reader = Principal(subject="r", scopes=frozenset({"read"}))
     made = strict_bench()
     async with hub(memory("calc", made)) as it, Gateway(it) as gateway:
-        result = await Caller(gateway, face=FULL, principal=reader).call("mcp_calc_echo", text="x")
-        assert result["isError"]
-        assert "`call`" in text_of(result)
+        caller = Caller(gateway, face=FULL, principal=reader)
+        for name in ("mcp_calc_echo", "nothing"):
+            with pytest.raises(RpcError) as caught:
+                await caller.call(name, text="x")
+            assert caught.value.data == {"code": "access_denied", "scope": "call"}
         assert made.calls == []
 
 

@@ -1,12 +1,15 @@
+import json
+
 import msgspec
 import pytest
 
 from pegboard import Registry
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
+from pegboard.gateway.register_tool import REGISTER
 from pegboard.model import Tool
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.upstream import Era
-from tests.gateway.clients import FULL, Caller
+from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import bench, hub
 from tests.upstream.board_servers import Bench, memory, until
 
@@ -39,9 +42,10 @@ async def test_what_a_credential_may_not_use_is_not_listed_for_it() -> None:
         assert await reader.names() == SIX[:3]
         with pytest.raises(RpcError) as caught:
             await reader.call("register_tool", name="x", description="x")
-        assert caught.value.code == -32602
-        nobody = Caller(gateway, principal=Principal(subject="n"))
-        assert await nobody.names() == []
+        assert caught.value.data == {"code": "access_denied", "scope": "register"}
+        with pytest.raises(RpcError) as caught:
+            await Caller(gateway, principal=Principal(subject="n")).names()
+        assert caught.value.data == {"code": "access_denied", "scope": "read"}
 
 
 async def test_the_full_surface_has_every_tool_in_pages_in_the_order_of_names() -> None:
@@ -87,6 +91,54 @@ async def test_pinned_tools_are_listed_beside_those_that_search() -> None:
         caller = Caller(gateway)
         assert await caller.names() == [*SIX, "mcp_calc_echo"]
         assert (await caller.call("mcp_calc_echo", a=1))["content"][0]["text"] == "{'a': 1}"
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_name_of_the_gateways_own_tools_means_the_same_for_everybody(era: Era) -> None:
+    """Of a server's tool of that name, search and call_tool tell; the full surface has it."""
+    made = Bench(register_tool=lambda _: "of a server")
+    somebody = Principal(subject="c", scopes=frozenset({"call"}))
+    options = GatewayOptions(pinned=("*",))
+    async with hub(memory("bare", made, prefix="")) as it, Gateway(it, options) as gateway:
+        search, full = (
+            Caller(gateway, era, principal=somebody, face=face) for face in (Face(), FULL)
+        )
+        assert "register_tool" not in await search.names()
+        with pytest.raises(RpcError) as caught:
+            await search.call("register_tool", name="x", description="x")
+        assert caught.value.data == {"code": "access_denied", "scope": "register"}
+        found = await search.call("search_tools", query="register tool")
+        assert [tool["name"] for tool in found["structuredContent"]["tools"]] == ["register_tool"]
+        shown = await search.call("get_tool_definition", tool_name="register_tool")
+        assert json.loads(text_of(shown))["server"] == "bare"
+        assert gateway.input_schema(search.client, "register_tool") == REGISTER.input_schema
+        assert gateway.input_schema(full.client, "register_tool") == {"type": "object"}
+        for result in (
+            await search.call("call_tool", name="register_tool", arguments={}),
+            await full.call("register_tool"),
+        ):
+            assert text_of(result) == "of a server"
+        assert await full.names() == ["register_tool"]
+        local = Caller(gateway, era)
+        assert (await local.names()).count("register_tool") == 1
+        result = await local.call("register_tool", name="sow_seeds", description="Sow seeds.")
+        assert result["structuredContent"] == {"name": "sow_seeds"}
+
+
+async def test_on_the_full_surface_read_result_is_listed_once() -> None:
+    made = Bench(read_result=lambda _: "of a server", other=lambda _: "x" * 100)
+    options = GatewayOptions(shelves_on_full=True)
+    config = memory("bare", made, prefix="", max_result_chars=10)
+    reader = Principal(subject="r", scopes=frozenset({"read"}))
+    async with hub(config) as it, Gateway(it, options) as gateway:
+        caller = Caller(gateway, face=FULL)
+        assert await caller.names() == ["read_result", "other"]
+        assert (await caller.call("read_result", handle="none"))["isError"]
+        assert made.calls == []
+        assert await Caller(gateway, face=FULL, principal=reader).names() == ["other"]
+        with pytest.raises(RpcError) as caught:
+            await Caller(gateway, face=FULL, principal=reader).call("read_result", handle="none")
+        assert caught.value.data == {"code": "access_denied", "scope": "call"}
 
 
 async def test_an_address_narrows_everything_to_a_server_a_tag_or_a_profile() -> None:

@@ -7,6 +7,9 @@ import anyio
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
+from pegboard.gateway.options import GatewayOptions
+from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
+from pegboard.model.principal import Scope
 
 
 class FakeGateway:
@@ -31,7 +34,16 @@ class FakeGateway:
     def capabilities(self, client_version: str) -> dict[str, Any]:
         return {"tools": {"listChanged": True}, "logging": {}}
 
+    def own_tool(self, exchange: Exchange) -> str:
+        return own_tool_in(exchange, GatewayOptions())
+
+    def missing_scope(self, exchange: Exchange) -> Scope | None:
+        return missing_scope(exchange, GatewayOptions())
+
     async def answer(self, exchange: Exchange) -> dict[str, Any]:
+        scope = self.missing_scope(exchange)
+        if scope is not None:
+            raise MissingScopeError(scope)
         self.heard.append(exchange)
         match exchange.method:
             case "ping" if exchange.client.era == "legacy":

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from pegboard.gateway import Gateway, RpcError
+from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.model.principal import LOCAL, Principal, Scope
 from pegboard.observe import Audit
 from pegboard.observe.usage_report import usage_report
@@ -21,6 +22,7 @@ from tests.gateway.servers import Stall, hub
 from tests.server.asgi import ask
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request
+from tests.upstream.board_servers import Bench, memory
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 READER = Principal(tenant="default", subject="ann", scopes=frozenset({"read"}))
@@ -123,16 +125,125 @@ async def test_what_is_used_and_registered_is_in_the_audit_once(era: Era) -> Non
         assert all(it.duration is not None for it in records)
 
 
-async def test_a_resource_that_is_watched_is_in_the_audit() -> None:
+async def watch(here: Audited, caller: Caller, *uris: str) -> str:
+    """Watch resources, as a client of its era does; return the code of what went wrong."""
+    failure = ""
+    if caller.client.era == "legacy":
+        for uri in uris:
+            try:
+                await here.desk.answer(caller.exchange("resources/subscribe", uri=uri))
+            except RpcError as error:
+                failure = str(error.code)
+        return failure
+    wanted = {"resourceSubscriptions": list(uris)}
+    exchange = caller.exchange("subscriptions/listen", notifications=wanted)
+
+    async def listen(scope: anyio.CancelScope) -> None:
+        nonlocal failure
+        try:
+            await here.desk.answer(exchange)
+        except RpcError as error:
+            failure = str(error.code)
+            scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen, group.cancel_scope)
+        await caller.wire.next("notifications/subscriptions/acknowledged")
+        group.cancel_scope.cancel()
+    return failure
+
+
+@ERAS
+async def test_each_resource_that_is_watched_is_in_the_audit(era: Era) -> None:
+    missing = "shop+note://absent"
+    nobody = Principal(subject="n", scopes=frozenset({"call"}), servers=("other",))
     async with audited() as here:
-        await here.send(Caller(here.gateway, "legacy"), "resources/subscribe", uri=URI)
-        await here.send(
-            Caller(here.gateway, "legacy", principal=READER), "resources/subscribe", uri=URI
-        )
+        await watch(here, Caller(here.gateway, era), URI, "shop+note://two", "registry://stats")
+        await watch(here, Caller(here.gateway, era, principal=READER), URI, missing)
+        await watch(here, Caller(here.gateway, era, principal=nobody), URI)
+        not_found = "-32602" if era == "modern" else "-32002"
         assert await here.acts() == {
             ("resources/subscribe", "done", "", URI): 1,
+            ("resources/subscribe", "done", "", "shop+note://two"): 1,
+            ("resources/subscribe", "done", "", "registry://stats"): 1,
             ("resources/subscribe", "refused", "access_denied", URI): 1,
+            ("resources/subscribe", "refused", "access_denied", missing): 1,
+            ("resources/subscribe", "failed", not_found, URI): 1,
         }
+
+
+@ERAS
+async def test_each_resource_that_is_watched_counts_as_a_call(era: Era) -> None:
+    hasty = Principal(subject="ann", scopes=frozenset({"call"}), calls_per_minute=2)
+    two = "shop+note://two"
+    async with audited() as here:
+        caller = Caller(here.gateway, era, principal=hasty)
+        assert await watch(here, caller, URI, two) == ""
+        assert await watch(here, caller, URI) == "-32011"
+        await here.call(caller, "answer")
+        assert await here.acts() == {
+            ("resources/subscribe", "done", "", URI): 1,
+            ("resources/subscribe", "done", "", two): 1,
+            ("resources/subscribe", "refused", "rate_limited", URI): 1,
+            ("tools/call", "refused", "rate_limited", "answer"): 1,
+        }
+
+
+async def test_whoever_listens_for_lists_only_or_goes_on_listening_uses_no_call() -> None:
+    busy = Principal(
+        subject="ann", scopes=frozenset({"call"}), calls_per_minute=1, concurrent_calls=1
+    )
+    async with audited() as here:
+        caller = Caller(here.gateway, principal=busy)
+        for _ in range(3):
+            assert await watch(here, caller) == ""
+        wanted = {"resourceSubscriptions": [URI]}
+        exchange = caller.exchange("subscriptions/listen", notifications=wanted)
+        async with anyio.create_task_group() as group:
+            group.start_soon(here.desk.answer, exchange)
+            await caller.wire.next("notifications/subscriptions/acknowledged")
+            other = Principal(subject="ann", scopes=busy.scopes, concurrent_calls=1)
+            await here.call(Caller(here.gateway, principal=other), "answer")
+            group.cancel_scope.cancel()
+        assert await here.acts() == {
+            ("resources/subscribe", "done", "", URI): 1,
+            ("tools/call", "done", "", "answer"): 1,
+        }
+
+
+@ERAS
+async def test_a_refusal_for_lack_of_a_scope_uses_no_call(era: Era) -> None:
+    hasty = Principal(subject="ann", scopes=frozenset({"read"}), calls_per_minute=1)
+    async with audited() as here:
+        caller = Caller(here.gateway, era, principal=hasty)
+        for _ in range(3):
+            await here.call(caller, "answer")
+        await watch(here, caller, URI, "shop+note://two")
+        search = caller.exchange("tools/call", name="search_tools", arguments={"query": "answer"})
+        assert not (await here.desk.answer(search)).get("isError")
+
+
+@ERAS
+async def test_the_tool_of_a_server_is_no_act_of_the_gateway_whatever_it_is_called(
+    era: Era,
+) -> None:
+    caller_only = Principal(subject="ann", scopes=frozenset({"call"}))
+    bare = Bench(register_tool=lambda _: "of a server")
+    with Memory().open() as store:
+        audit = Audit(store)
+        async with hub(memory("bare", bare, prefix="")) as board, Gateway(board) as gateway:
+            board.registry.observe(audit)
+            here = Audited(gateway, audit)
+            for face in (FULL, Face()):
+                caller = Caller(gateway, era, principal=caller_only, face=face)
+                await here.call(caller, "register_tool", **NEW)
+            await here.call(caller, "call_tool", name="register_tool", arguments=NEW)
+            assert await here.acts() == {
+                ("tools/call", "done", "", "register_tool"): 2,
+                ("register_tool", "refused", "access_denied", "sow_seeds"): 1,
+            }
+        await run_sync(audit.close)
+    assert bare.calls == ["register_tool"] * 2
 
 
 @ERAS
@@ -140,7 +251,7 @@ async def test_what_does_not_work_is_in_the_audit_with_a_reason(era: Era) -> Non
     async with audited() as here:
         caller = Caller(here.gateway, era)
         await here.send(caller, "resources/read", uri="shop+note://nothing")
-        await here.send(caller, "prompts/get", name=5)
+        await here.send(caller, "prompts/get", name=5, uri=URI)
         await here.call(caller, "unregister_tool", tool_name="nothing")
         assert await here.acts() == {
             ("resources/read", "failed", "protocol", "shop+note://nothing"): 1,

@@ -210,7 +210,8 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.error[1]["code"] == -32011
         assert len(gateway.heard) == 1
-        watching = modern_request("resources/subscribe", {"uri": "file:///a"})
+        wanted = {"resourceSubscriptions": ["file:///a"]}
+        watching = modern_request("subscriptions/listen", {"notifications": wanted})
         assert (await send(app, watching, header)).status == 429
         # Another caller has a measure of their own, and lists are not counted.
         assert (await send(app, CALL, ("x-api-key", "bob"))).status == 200

@@ -41,6 +41,14 @@ async def test_a_quick_answer_is_plain_json_with_everything_a_result_needs() -> 
         }
 
 
+@pytest.mark.parametrize("request_id", [None, True, 1.5, [1], {}])
+async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> None:
+    async with served_fake() as (gateway, url):
+        answer = await post(f"{url}/mcp", {**modern_request("tools/list"), "id": request_id})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+        assert not gateway.heard
+
+
 async def test_the_gateway_hears_everything_that_was_sent_and_who_sent_it() -> None:
     async with served_fake() as (gateway, url):
         body = modern_request("tools/call", {"name": "echo", "unknown": [1]}, traceparent="00-x")

@@ -40,13 +40,16 @@ class CallLimits:
         self._clock = clock
         self._callers: OrderedDict[tuple[str, str], _Caller] = OrderedDict()
 
-    def admit(self, principal: Principal, *, tool: str = "", parked: int = 0) -> "Admission":
+    def admit(
+        self, principal: Principal, *, tool: str = "", parked: int = 0, uses: int = 1
+    ) -> "Admission":
         """Return what surrounds one call: ``with limits.admit(principal): ...``.
 
         Args:
             principal: who calls.
             tool: what is called, for the error.
             parked: how many calls of theirs are under way that nobody waits for just now.
+            uses: as how many calls of a minute it counts; all of them are admitted, or none.
 
         Raises:
             RateLimitedError: when the caller has to wait; ``retry_after`` says how long.
@@ -64,7 +67,7 @@ class CallLimits:
                 retry_after=SOON,
             )
         if per_minute is not None:
-            caller.take(per_minute, self._clock(), tool)
+            caller.take(uses, per_minute, now=self._clock(), tool=tool)
         return Admission(caller)
 
     def _caller(self, key: tuple[str, str]) -> "_Caller":
@@ -110,17 +113,18 @@ class _Caller:
         self.paid_until: float = 0.0
         """The moment at which all calls so far would have been evenly spread."""
 
-    def take(self, per_minute: int, now: float, tool: str) -> None:
+    def take(self, uses: int, per_minute: int, *, now: float, tool: str) -> None:
         each = 60.0 / per_minute
-        paid_until = max(self.paid_until, now) + each
+        paid_until = max(self.paid_until, now) + uses * each
         wait = paid_until - now - 60.0
         # Not quite zero: sixty times a sixtieth of a minute is more than a minute, in floats.
         if wait > each * 1e-6:
-            raise RateLimitedError(
-                f"You may make {per_minute} calls a minute. Try again in {max(1, round(wait))} s.",
-                tool=tool,
-                retry_after=wait,
-            )
+            words = f"You may make {per_minute} calls a minute"
+            if uses > per_minute:
+                words += f", and this counts as {uses}: ask for less at once."
+            else:
+                words += f". Try again in {max(1, round(wait))} s."
+            raise RateLimitedError(words, tool=tool, retry_after=wait)
         self.paid_until = paid_until
 
 

@@ -5,7 +5,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVarTuple, cast
+from typing import Any, TypeVarTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,7 +22,7 @@ from pegboard.gateway.resources import Resources
 from pegboard.gateway.sessions import Session
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.surfaces import Surfaces
-from pegboard.gateway.watches import Watches
+from pegboard.gateway.watches import Watches, watched_in
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
 from pegboard.upstream import (
@@ -150,7 +150,7 @@ class Changes:
         self._listeners.add(listener)
         self._requests[owner] += 1
         try:
-            uris = _texts_in(wanted.get("resourceSubscriptions"))
+            uris = watched_in(exchange.params)
             await self.watches.add_all(listener, uris, resources, visit)
             await listener.acknowledge()
             while not listener.is_over:
@@ -247,8 +247,3 @@ class Changes:
             return self._sight(client)
         except RpcError:
             return None
-
-
-def _texts_in(uris: object) -> list[str]:
-    asked = cast("list[object]", uris) if isinstance(uris, list) else []
-    return [uri for uri in asked if isinstance(uri, str)]

@@ -1,6 +1,6 @@
 """Exchange: one request of a client, and the ways back to it, whatever wire it came by."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -8,7 +8,10 @@ import msgspec
 from pegboard.model.principal import Principal, Surface
 from pegboard.upstream import Era
 
-__all__ = ["Channel", "Client", "Exchange", "Face", "RpcError", "Surface"]
+__all__ = ["Channel", "Client", "Exchange", "Face", "OnWatched", "RpcError", "Surface"]
+
+OnWatched = Callable[[str, BaseException | None], None]
+"""Told the address of a resource that was to be watched, and what went wrong with that."""
 
 
 class Face(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     channel: Channel
     id: int | str | None = None
     """Of the JSON-RPC request; `subscriptions/listen` sends it with every notification."""
+    on_watched: OnWatched | None = None
+    """Told of each resource that `subscriptions/listen` is to watch."""
 
 
 class RpcError(Exception):

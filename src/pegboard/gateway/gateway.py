@@ -19,10 +19,12 @@ from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
 from pegboard.gateway.methods import Answer, Methods
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.parked import Parking
+from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import Session, Sessions
 from pegboard.gateway.tenant import Tenant
 from pegboard.gateway.tenants import OpenTenant, Tenants
 from pegboard.hub import Hub
+from pegboard.model.principal import Scope
 
 __all__ = ["Gateway"]
 
@@ -156,6 +158,14 @@ class Gateway(AsyncContextManagerMixin):
         """Return the hub of a tenant besides the first, if it is open or just being opened."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
+    def own_tool(self, exchange: Exchange) -> str:
+        """Return the name of the gateway's own tool that a request calls, if it calls one."""
+        return own_tool_in(exchange, self.options)
+
+    def missing_scope(self, exchange: Exchange) -> Scope | None:
+        """Return the scope for lack of which a request is refused."""
+        return missing_scope(exchange, self.options)
+
     def parked(self, exchange: Exchange) -> int:
         """Return how many calls of a caller wait for answers, besides the one it now answers.
 
@@ -219,7 +229,11 @@ class Gateway(AsyncContextManagerMixin):
         tenant = tenants.known(name) or await self._found(name, tenants)
         tenant.busy += 1
         try:
-            return await answer(tenant, tenant.visit(exchange))
+            visit = tenant.visit(exchange)
+            scope = self.missing_scope(exchange)
+            if scope is not None:
+                raise MissingScopeError(scope)
+            return await answer(tenant, visit)
         finally:
             tenant.busy -= 1
 

@@ -14,9 +14,11 @@ from pegboard.gateway.offers import Items, Kind, Offers
 from pegboard.gateway.own_resources import OwnResources
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.pages import page_of
+from pegboard.gateway.scopes import MissingScopeError
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
+from pegboard.policies.access import METHODS, holds
 
 __all__ = ["Resources"]
 
@@ -99,11 +101,15 @@ class Resources:
         """Return where a resource is that may be watched; ``None`` for one of the gateway itself.
 
         Raises:
-            RpcError: when it is nobody's, as far as this client may know.
+            RpcError: when this client may watch nothing, or it is nobody's, as far as it may know.
             AccessDeniedError: when it may only be looked at.
         """
         if visit.sight.reads and self._own.has(uri):
             return None
+        scope = METHODS["resources/subscribe"]
+        if not holds(visit.client.principal, scope):
+            # Before it is looked for: who may watch nothing is not told what there is.
+            raise MissingScopeError(scope)
         return await self._used(uri, visit)
 
     async def origin(self, uri: str, visit: Visit) -> tuple[str, str]:

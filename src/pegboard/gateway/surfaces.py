@@ -8,6 +8,7 @@ from mcp_types import INVALID_PARAMS
 from pegboard.gateway.exchange import Client, RpcError
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.own_tool import OwnTool, Visit
+from pegboard.gateway.scopes import own_names
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_list import NO_CURSOR, ToolList, definition_of
 from pegboard.model import Tool
@@ -16,8 +17,6 @@ from pegboard.policies import holds
 from pegboard.policies.access import METHODS
 
 __all__ = ["Surfaces"]
-
-_ON_FULL = "read_result"
 
 
 class Surfaces:
@@ -43,14 +42,20 @@ class Surfaces:
             RpcError: when the cursor is none of ours.
         """
         client = visit.client
-        own = [self._definitions[name] for name in self._own if self._offers(name, client)]
+        taken = own_names(client.face, self._options)
+        own = [
+            self._definitions[name]
+            for name in self._own
+            if name in taken and holds(client.principal, METHODS[name])
+        ]
         if client.face.surface == "search":
             if cursor not in (None, ""):
                 # All of it is on one page, so no cursor was given to anybody.
                 raise RpcError(INVALID_PARAMS, NO_CURSOR)
             page, more = [*own, *self._pinned(visit)], None
         else:
-            page, more = self._tools.page(visit.sight, cursor, self._options.page_size)
+            size = self._options.page_size
+            page, more = self._tools.page(visit.sight, cursor, size, hidden=taken)
             if cursor is None:
                 page = [*own, *page]
         listed: dict[str, Any] = {"tools": page}
@@ -63,28 +68,25 @@ class Surfaces:
         return client.face.surface == "search" and self._is_pinned is None
 
     def own(self, name: object, client: Client) -> OwnTool | None:
-        """Return a tool of the gateway itself, if this client has it."""
-        tool = self._own.get(name) if isinstance(name, str) else None
-        return tool if tool is not None and self._offers(tool.definition.name, client) else None
+        """Return the tool of the gateway itself that a name means on the face of a client."""
+        if isinstance(name, str) and name in own_names(client.face, self._options):
+            return self._own[name]
+        return None
 
     def lists_any(self, tools: Iterable[Tool], client: Client, sight: Sight) -> bool:
         """Tell whether one of these tools is listed on the face of a client."""
-        pinned = self._is_pinned
-        if client.face.surface == "full":
-            return any(sight.sees(tool) for tool in tools)
-        if pinned is None:
+        if self.is_fixed(client):
             return False
-        return any(pinned(tool.name) and sight.sees(tool) for tool in tools)
+        pinned = self._is_pinned if client.face.surface == "search" else None
+        taken = own_names(client.face, self._options)
+        return any(
+            tool.name not in taken and (pinned is None or pinned(tool.name)) and sight.sees(tool)
+            for tool in tools
+        )
 
     def relays(self, client: Client) -> bool:
         """Tell whether results are sent whole on the face of a client, however large."""
         return client.face.surface == "full" and not self._options.shelves_on_full
-
-    def _offers(self, name: str, client: Client) -> bool:
-        on_full = self._options.shelves_on_full and name == _ON_FULL
-        if client.face.surface == "full" and not on_full:
-            return False
-        return holds(client.principal, METHODS[name])
 
     def _pinned(self, visit: Visit) -> list[dict[str, Any]]:
         pinned = self._is_pinned

@@ -3,7 +3,7 @@
 import base64
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from mcp_types import INVALID_PARAMS
@@ -80,8 +80,10 @@ class ToolList:
         every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
         return every if sight.visible is None else filter(sight.visible, every)
 
-    def page(self, sight: Sight, cursor: object, size: int) -> tuple[list[Definition], str | None]:
-        """Return the definitions of one page, and the cursor of the next.
+    def page(
+        self, sight: Sight, cursor: object, size: int, *, hidden: Container[str] = ()
+    ) -> tuple[list[Definition], str | None]:
+        """Return the definitions of one page, without the hidden ones, and the cursor of the next.
 
         Raises:
             RpcError: when it is no cursor of ours.
@@ -92,7 +94,7 @@ class ToolList:
         last = ""
         for index in range(bisect_right(names, after) if after else 0, len(names)):
             tool = tools.get(names[index])
-            if tool is None or not sight.sees(tool):
+            if tool is None or tool.name in hidden or not sight.sees(tool):
                 continue
             if len(page) == size:
                 return page, cursor_after(last)

@@ -1,7 +1,8 @@
 """Watches: the resources that clients want to hear of, and the servers that tell of them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import anyio
 from mcp_types import INVALID_PARAMS
@@ -9,11 +10,12 @@ from mcp_types import INVALID_PARAMS
 from pegboard.errors import PegboardError
 from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.listener import Listener
+from pegboard.gateway.objects import object_in
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.resources import Resources
 from pegboard.hub import Hub
 
-__all__ = ["Watches"]
+__all__ = ["Watches", "watched_in"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -55,6 +57,7 @@ class Watches:
         self, listener: Listener, uris: Iterable[str], resources: Resources, visit: Visit
     ) -> None:
         """Have a listener told of those that exist for it, and whose servers agree in time."""
+        tell = visit.exchange.on_watched or _tell_nobody
 
         async def add(uri: str) -> None:
             try:
@@ -64,10 +67,16 @@ class Watches:
             except (RpcError, PegboardError) as error:
                 # What is not acknowledged is not promised.
                 logger.debug("not_watched: %s: %s", uri, error)
+                tell(uri, error)
+            except BaseException as error:
+                tell(uri, error)
+                raise
+            else:
+                tell(uri, None)
 
         with anyio.move_on_after(self._seconds):
             async with anyio.create_task_group() as group:
-                for uri in list(dict.fromkeys(uris))[:MOST]:
+                for uri in uris:
                     group.start_soon(add, uri)
 
     async def remove(self, listener: Listener, uris: Iterable[str]) -> None:
@@ -80,3 +89,14 @@ class Watches:
                 await self._hub.server(origin[0]).unsubscribe(origin[1])
             except PegboardError as error:
                 logger.debug("not_unsubscribed: %s: %s", uri, error)
+
+
+def watched_in(params: Mapping[str, Any]) -> list[str]:
+    """Return the resources that a request to listen asks to watch: each once, and not too many."""
+    asked: object = object_in(params.get("notifications")).get("resourceSubscriptions")
+    uris = cast("list[object]", asked) if isinstance(asked, list) else []
+    return list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))[:MOST]
+
+
+def _tell_nobody(_: str, __: BaseException | None) -> None:
+    pass

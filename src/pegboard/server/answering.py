@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pegboard.gateway.exchange import Channel, Client, Exchange, Face
+from pegboard.model.principal import Scope
 
 __all__ = ["Answering"]
 
@@ -43,6 +44,14 @@ class Answering(Protocol):
         Raises:
             RpcError: what is answered instead.
         """
+        ...
+
+    def own_tool(self, exchange: Exchange) -> str:
+        """Return the name of the gateway's own tool that a request calls, if it calls one."""
+        ...
+
+    def missing_scope(self, exchange: Exchange) -> Scope | None:
+        """Return the scope for lack of which a request is refused."""
         ...
 
     def parked(self, exchange: Exchange) -> int:

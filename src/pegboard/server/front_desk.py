@@ -1,13 +1,16 @@
 """FrontDesk: what happens around every request, whatever wire it came by."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
 from pegboard.gateway.exchange import Client, Exchange, RpcError
+from pegboard.gateway.watches import watched_in
 from pegboard.observe import Audit
 from pegboard.server.acts import Acts, code_of
 from pegboard.server.answering import Answering
@@ -22,15 +25,8 @@ RATE_LIMITED = -32011
 
 _AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
 """What can be answered while the servers are still starting."""
-_LIMITED = frozenset(
-    {
-        "tools/call",
-        "resources/read",
-        "resources/subscribe",
-        "prompts/get",
-        "completion/complete",
-    }
-)
+_LISTEN, _WATCH = "subscriptions/listen", "resources/subscribe"
+_LIMITED = frozenset({"tools/call", "resources/read", _WATCH, "prompts/get", "completion/complete"})
 
 
 class FrontDesk:
@@ -50,7 +46,7 @@ class FrontDesk:
         self._limits = CallLimits() if limits is None else limits
         self.metrics: Metrics = Metrics() if metrics is None else metrics
         self._opening = opening
-        self.acts: Acts = Acts(audit)
+        self.acts: Acts = Acts(audit, gateway)
         """Writes down what was asked for, besides calls of tools."""
         self.running: int = 0
         """How many requests are being answered."""
@@ -78,6 +74,7 @@ class FrontDesk:
             RpcError: what is answered instead.
         """
         outcome = failure = "error"
+        exchange = self._noting_watches(exchange)
         result: dict[str, Any] = {}
         started = time.perf_counter()
         self.running += 1
@@ -103,17 +100,44 @@ class FrontDesk:
     async def _answer(self, exchange: Exchange) -> dict[str, Any]:
         if self._opening is not None and exchange.method not in _AT_ONCE:
             await self._opening.wait()
-        if exchange.method in _LIMITED:
-            try:
-                parked = self.gateway.parked(exchange)
-                admission = self._limits.admit(exchange.client.principal, parked=parked)
-            except RateLimitedError as error:
-                self.acts.refused(exchange, error.code)
-                data = {"retryAfter": error.retry_after}
-                raise RpcError(RATE_LIMITED, str(error), data) from error
-            with admission:
+        uses = self._uses(exchange)
+        if not uses:
+            return await self._traced(exchange)
+        try:
+            parked = self.gateway.parked(exchange)
+            principal = exchange.client.principal
+            admission = self._limits.admit(principal, parked=parked, uses=len(uses))
+        except RateLimitedError as error:
+            for use in uses:
+                self.acts.refused(use, error.code)
+            data = {"retryAfter": error.retry_after}
+            raise RpcError(RATE_LIMITED, str(error), data) from error
+        with admission:
+            if exchange.method != _LISTEN:
                 return await self._traced(exchange)
+        # Whoever listens does so for hours, and has no call under way meanwhile.
         return await self._traced(exchange)
+
+    def _uses(self, exchange: Exchange) -> Sequence[Exchange]:
+        """Return what counts of a request, each as a request of its own; a refusal does not."""
+        if exchange.method == _LISTEN:
+            uses = [_watching(exchange, uri) for uri in watched_in(exchange.params)]
+        else:
+            uses = [exchange] if exchange.method in _LIMITED else []
+        return [use for use in uses if self.gateway.missing_scope(use) is None]
+
+    def _noting_watches(self, exchange: Exchange) -> Exchange:
+        """Return a request to listen so that what it watches is written down."""
+        if exchange.method != _LISTEN:
+            return exchange
+        started = time.perf_counter()
+
+        def note(uri: str, error: BaseException | None) -> None:
+            failure = "" if error is None else code_of(error)
+            seconds = time.perf_counter() - started
+            self.acts.answered(_watching(exchange, uri), {}, failure=failure, seconds=seconds)
+
+        return replace(exchange, on_watched=note)
 
     async def _traced(self, exchange: Exchange) -> dict[str, Any]:
         carrier = trace_in(exchange.params)
@@ -121,3 +145,8 @@ class FrontDesk:
             return await self.gateway.answer(exchange)
         with continued(carrier, exchange.method):
             return await self.gateway.answer(exchange)
+
+
+def _watching(exchange: Exchange, uri: str) -> Exchange:
+    """Return a part of a request to listen as the handshake era would ask for it."""
+    return replace(exchange, method=_WATCH, params={"uri": uri})

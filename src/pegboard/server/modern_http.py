@@ -1,6 +1,7 @@
 """The modern era over HTTP: one POST, one request, one answer."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mcp.shared.inbound import (
@@ -14,7 +15,7 @@ from mcp.shared.inbound import (
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
 from pegboard.gateway.exchange import Exchange, RpcError
-from pegboard.server.acts import missing_scope
+from pegboard.gateway.scopes import MissingScopeError
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception
 from pegboard.server.front_desk import RATE_LIMITED, FrontDesk
@@ -88,14 +89,7 @@ class ModernHttp:
         except RpcError as error:
             await request.refuse(_status(error), error, request_id=request_id)
             return
-        scope = missing_scope(exchange)
-        if scope is None:
-            await self._run(request, stream, exchange)
-            return
-        self._desk.acts.refused(exchange)
-        said = RpcError(INVALID_REQUEST, f"This needs the scope {scope!r}, which you do not have.")
-        headers = self._reception.wants_scope(scope)
-        await request.refuse(403, said, request_id=request_id, headers=headers)
+        await self._run(request, stream, exchange)
 
     async def _take_note(self, request: HttpRequest) -> None:
         # No notification of this era says anything to a server; clients send them all the same.
@@ -134,7 +128,7 @@ class ModernHttp:
 
     async def _run(self, request: HttpRequest, stream: ResponseStream, exchange: Exchange) -> None:
         status, answer = 503, b""
-        headers: tuple[Header, ...] = ()
+        headers: Sequence[Header] = ()
         self._attendance.begin(stream, request)
         try:
             with stream.scope:
@@ -145,7 +139,7 @@ class ModernHttp:
                     # Whoever stands before us may send it elsewhere while we are ending.
                     status = _status(error) if self._desk.gateway.is_ready else 503
                     answer = error_message(exchange.id, error)
-                    headers = _headers(error)
+                    headers = self._headers(error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
@@ -154,14 +148,15 @@ class ModernHttp:
         finally:
             self._attendance.end(stream)
 
+    def _headers(self, error: RpcError) -> Sequence[Header]:
+        if isinstance(error, MissingScopeError):
+            return self._reception.wants_scope(error.scope)
+        match error.data:
+            case {"retryAfter": float() as seconds} if error.code == RATE_LIMITED:
+                return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
+            case _:
+                return ()
+
 
 def _status(error: RpcError) -> int:
-    return _STATUSES.get(error.code, 200)
-
-
-def _headers(error: RpcError) -> tuple[Header, ...]:
-    match error.data:
-        case {"retryAfter": float() as seconds} if error.code == RATE_LIMITED:
-            return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
-        case _:
-            return ()
+    return 403 if isinstance(error, MissingScopeError) else _STATUSES.get(error.code, 200)
