@@ -22,6 +22,9 @@ SUITES = {
 
 def main() -> None:
     """Run every suite, or those that are named."""
+    unknown = [name for name in sys.argv[1:] if name not in SUITES]
+    if unknown:
+        raise SystemExit(f"usage: python -m bench.run [{' | '.join(SUITES)}] …")
     for name in sys.argv[1:] or SUITES:
         rows, versions = SUITES[name]()
         path = write_result(name, versions, rows=[dataclasses.asdict(row) for row in rows])

@@ -55,4 +55,4 @@ def test_counting_needs_a_tokenizer(home: Home, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "bpe_openai", None)
     ran = home.main("cost", "--count")
     assert ran.returncode == 1
-    assert "pegboard[tokens]" in ran.stderr
+    assert "[tokens]" in ran.stderr

@@ -143,6 +143,13 @@ def test_secrets_can_be_left_where_they_are(run: Run, file: Path) -> None:
     assert "plain text" in row["problem"]
 
 
+def test_a_program_that_is_not_there_is_added_and_told_of(run: Run, home: Path) -> None:
+    said = run("add", "a", "--", "no-such-program")
+    assert said.code == 0
+    assert "There is no program 'no-such-program' on this machine yet" in said.err
+    assert "There is no program" not in run("add", "b", "--", "sh").err
+
+
 def test_a_server_is_replaced_only_if_somebody_says_so(run: Run, file: Path) -> None:
     said = run("add", "time", "--", "other")
     assert said.code == 1
@@ -170,6 +177,9 @@ def test_a_person_is_asked_before_a_server_is_replaced(answer: str, code: int, f
         ["add", "a", "https://x.test", "more"],
         # Without `--`, this option would not reach the program.
         ["add", "a", "npx", "-y", "@scope/server"],
+        ["add", "a", "docs.example.com/mcp"],
+        ["add", "a", "localhost:8080"],
+        ["add", "a", "htp://docs.example.com"],
         ["add", "a", "--env", "1=canary ", "--env", "no name canary", "--", "x"],
         ["add", "a", "--header", "canary", "https://x.test"],
         ["add", "a", "--header", "=canary", "https://x.test"],
@@ -228,6 +238,31 @@ def test_servers_are_listed_without_values_of_variables(
     said = run("list", "--config", str(path))
     assert said.out.splitlines()[0].split() == ["SERVER", "STATE", "TYPE", "WHERE"]
     assert "c: Server 'c' has a bad `command`" in said.err
+
+
+def test_the_list_names_the_variables_that_are_not_set(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SET", "canary-1234")
+    monkeypatch.delenv("UNSET", raising=False)
+    monkeypatch.delenv("ALSO_UNSET", raising=False)
+    headers = {"A": "Bearer ${UNSET}", "B": "${ALSO_UNSET}"}
+    content = {
+        "a": {"url": "https://a.test/mcp", "headers": headers},
+        "b": {"command": "b", "args": ["${SET}", "${UNSET:-x}", "${input:i}", "${keyring:k}"]},
+        "c": {"command": "c", "env": {"MINE": "1"}, "args": ["${MINE}", "$UNSET"]},
+    }
+    path = tmp_path / "x.json"
+    inputs = [{"id": "i", "default": "1"}]
+    path.write_text(json.dumps({"mcpServers": content, "inputs": inputs}), "utf-8")
+    a, b, c = json.loads(run("list", "--json", "--config", str(path)).out)
+    assert "variable UNSET is not set" in a["problem"]
+    assert "variable ALSO_UNSET is not set" in a["problem"]
+    assert (a["state"], a["type"], b["problem"]) == ("enabled", "streamable_http", None)
+    assert "looks like a variable" in c["problem"]
+    said = run("list", "--config", str(path))
+    assert "variable UNSET is not set" in said.err
+    assert "a: Server 'a'" in said.err
 
 
 def test_where_there_is_nothing_the_next_step_is_named(run: Run) -> None:

@@ -129,6 +129,8 @@ async def test_a_process_that_closes_its_pipes_and_lives_on_is_told() -> None:
 
 async def test_a_process_that_is_killed_is_told_with_the_signal() -> None:
     finding = await diagnosis(shell("kill -9 $$"), "exited")
+    # A line that no shell takes as it stands is not offered to be typed.
+    assert finding.remedy == "Start its `command` with its `args` by hand to see more."
     assert "SIGKILL" in finding.what
 
 

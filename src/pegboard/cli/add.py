@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from shutil import which
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,8 @@ from pegboard.errors import ConfigError
 __all__ = ["add_to", "say_where_secrets_are"]
 
 _ADDRESS = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
+_OTHER_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
+_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+(?:/.*)?|/.*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -88,6 +91,7 @@ def add(
         file.put(name, entry)
         file.save()
     say(f"Added {name!r} to {file.path}{' (a new file)' if is_new else ''}.")
+    _say_if_missing(entry.get("command", ""))
     say_where_secrets_are(name, kept, left)
     say_that_it_counts()
 
@@ -112,10 +116,30 @@ def _entry(
             raise typer.BadParameter("Behind an address nothing more is expected.")
         entry: dict[str, Any] = {"url": target[0]}
     else:
+        _check_program(target[0])
         is_relative = any(it in target[0] for it in "/\\") and not target[0].startswith(("~", "$"))
         program = os.path.abspath(target[0]) if is_relative else target[0]  # noqa: PTH100 - it also takes `..` out
         entry = {"command": program, **({"args": target[1:]} if len(target) > 1 else {})}
     return entry | {field: pairs for field, pairs in given.items() if pairs}
+
+
+def _check_program(word: str) -> None:
+    """Refuse what is an address rather than a program.
+
+    Raises:
+        typer.BadParameter: when it cannot be a program.
+    """
+    if _OTHER_ADDRESS.match(word):
+        raise typer.BadParameter(f"An address begins with http, https, ws or wss, not as {word!r}.")
+    if _HOST.fullmatch(word) and not Path(word).exists():
+        raise typer.BadParameter(
+            f"There is no program {word!r} here; if it is an address, write https:// before it."
+        )
+
+
+def _say_if_missing(program: str) -> None:
+    if program and not program.startswith(("~", "$")) and which(program) is None:
+        warn(f"There is no program {program!r} on this machine yet; `pegboard doctor` says more.")
 
 
 def _folder(entry: dict[str, Any], cwd: str | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,11 +38,13 @@ def in_turn() -> Generator[None]:
 
 def _opened() -> int | None:
     whose = os.getuid() if hasattr(os, "getuid") else ""
-    # Not in the user's folders: a command that changes nothing leaves nothing there.
-    path = Path(tempfile.gettempdir()) / f"pegboard-{whose}.lock"
     try:
+        # Who has another home has other files.
+        home = zlib.crc32(os.fsencode(Path.home()))
+        # Not in the user's folders: a command that changes nothing leaves nothing there.
+        path = Path(tempfile.gettempdir()) / f"pegboard-{whose}-{home:08x}.lock"
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except OSError:
+    except (OSError, RuntimeError):
         return None
     if whose != "" and os.fstat(handle).st_uid != whose:
         os.close(handle)
@@ -69,6 +72,6 @@ def _wait(handle: int) -> None:
         else:
             return
         if not is_told:
-            warn("Another `pegboard` command changes your files; waiting for it.")
+            warn("Another `pegboard` command changes your files; waiting for it, a minute at most.")
             is_told = True
         time.sleep(_PAUSE)

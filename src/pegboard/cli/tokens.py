@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_extra
 from pegboard.search.budget import tokens_of
 
 __all__ = ["Cost", "counting", "estimated"]
@@ -36,7 +37,7 @@ def counting() -> Cost:
             encoding: Any = import_module("bpe_openai").get_encoding(_ENCODING)
     except ImportError as error:
         raise ConfigError(
-            "Counting needs a tokenizer: `pip install 'pegboard[tokens]'`. Without `--count`, "
+            f"Counting needs a tokenizer: `{install_extra('tokens')}`. Without `--count`, "
             "tokens are estimated."
         ) from error
     return lambda definition: len(encoding.encode_ordinary(_written(definition)))

@@ -1,7 +1,9 @@
 """Processes that failed: what is to be learned from how they ended."""
 
 import re
+import shlex
 
+from pegboard.config import ServerConfig
 from pegboard.doctor.finding import Finding, found, shown
 from pegboard.doctor.last_words import meaning_of
 from pegboard.doctor.programs import why_not_started
@@ -125,6 +127,12 @@ def _exited(visit: Visit) -> Finding:
     return found(
         "exited",
         f"Server {name!r} {how} before it answered{said}.",
-        f"Start it by hand to see more: `{visit.config.target}`.",
+        f"{_by_hand(visit.config)} by hand to see more.",
         server=name,
     )
+
+
+def _by_hand(config: ServerConfig) -> str:
+    """Return what to start, as a command if it can be typed as it is shown."""
+    line = shlex.join((config.command or "", *config.args))
+    return f"Start `{line}`" if line == config.target else "Start its `command` with its `args`"

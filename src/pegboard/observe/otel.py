@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from pegboard.errors.extras import install_extra
 from pegboard.model import CallRecord, ToolCall
 
 __all__ = ["CallSpans"]
@@ -22,7 +23,7 @@ class CallSpans:
             from opentelemetry import trace  # noqa: PLC0415
         except ImportError as error:
             raise ImportError(
-                "Spans need OpenTelemetry: install it with `pip install 'pegboard[otel]'`."
+                f"Spans need OpenTelemetry: install it with `{install_extra('otel')}`."
             ) from error
         self._trace = trace
         self._tracer = trace.get_tracer("pegboard", tracer_provider=tracer_provider)

@@ -9,6 +9,7 @@ from typing import cast
 import platformdirs
 
 from pegboard.errors import StorageError
+from pegboard.errors.extras import install_extra
 from pegboard.storage.encoding import check_tenant
 from pegboard.storage.store import Store
 from pegboard.storage.urls import SCHEME, without_password
@@ -85,7 +86,7 @@ def _built_in(home: str, scheme: str, url: str) -> Opener:
             raise
         raise StorageError(
             f"Stores of the kind `{scheme}` need {error.name!r}: "
-            "`pip install 'pegboard[postgres]'`.",
+            f"`{install_extra('postgres')}`.",
             url=without_password(url),
         ) from error
 

@@ -16,6 +16,7 @@ from mcp.shared.message import SessionMessage
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_extra
 from pegboard.upstream.failures import Failure, failure_of_answer
 from pegboard.upstream.http.connections import is_loopback
 from pegboard.upstream.http.headers import configured_headers
@@ -103,7 +104,7 @@ def _library() -> tuple[Any, Any]:
     except ImportError:
         raise ConfigError(
             "Servers behind a WebSocket need the extra `pegboard[websocket]`: "
-            'run `pip install "pegboard[websocket]"`.'
+            f"run `{install_extra('websocket')}`."
         ) from None
 
     class ConnectHere(connect):

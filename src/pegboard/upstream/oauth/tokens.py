@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_extra
 
 __all__ = [
     "FileTokenStorage",
@@ -191,7 +192,7 @@ class KeyringTokenStorage(LoginStorage):
         except ImportError:
             raise ConfigError(
                 "Tokens can only be kept in the keyring with the extra `pegboard[keyring]`: "
-                'run `pip install "pegboard[keyring]"`, or set `storage` to "file".'
+                f'run `{install_extra("keyring")}`, or set `storage` to "file".'
             ) from None
         self._keyring: Any = keyring
         self._key = key
