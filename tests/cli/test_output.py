@@ -105,6 +105,9 @@ def test_a_table_fits_and_its_first_column_is_whole(rows: list[list[str]], room:
     assert sum(widths) + 2 * (len(widths) - 1) <= room or len(widths) == 1
     assert all(one <= other for one, other in zip(widths, whole, strict=False))
     assert all(one >= min(other, 4) for one, other in zip(widths, whole, strict=False))
+    # What stands above a column is whole, or the column is not there.
+    headings = fitting_widths(rows[:1], 10_000)
+    assert all(one >= other for one, other in zip(widths, headings, strict=False))
 
 
 @pytest.mark.parametrize("name", ["w8i33e547iq2", "a_name_that_is_wider_than_a_terminal_of_forty"])

@@ -54,14 +54,16 @@ def fitting_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """Return how wide each column may be: the widest give way, and the first one never does.
 
     Where that is not enough, there are fewer than there are columns: the last ones have no room.
+    What stands above a column, the first of the rows, is not cut.
     """
     widths = _widths(rows)
     gaps = len(_GAP) * (len(widths) - 1)
+    least = [max(_LEAST, _width(heading)) for heading in rows[0]]
     while len(widths) > 1 and sum(widths) + gaps > room:
-        widest = max(range(1, len(widths)), key=widths.__getitem__)
-        if widths[widest] <= _LEAST:
+        yielding = [it for it in range(1, len(widths)) if widths[it] > least[it]]
+        if not yielding:
             return fitting_widths([row[:-1] for row in rows], room)
-        widths[widest] -= 1
+        widths[max(yielding, key=widths.__getitem__)] -= 1
     return widths
 
 
