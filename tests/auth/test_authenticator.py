@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio.to_thread import run_sync
 
@@ -16,6 +17,7 @@ from pegboard.auth import (
     credential_in,
     open_authenticator,
 )
+from pegboard.auth.fetch import SECONDS
 from pegboard.errors import AuthenticationFailedError, ConfigError
 from pegboard.model import Principal
 from pegboard.model.principal import LOCAL, OPERATOR
@@ -147,6 +149,35 @@ async def test_keys_tokens_and_plugins_open_the_same_door(
             assert (await authenticator.authenticate("open please")).subject == "friend"
             with pytest.raises(AuthenticationFailedError):
                 await authenticator.authenticate(None)
+
+
+async def test_while_an_issuer_is_away_tokens_with_known_keys_are_let_in_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.auth.signing_keys.FRESH", -1.0)
+    monkeypatch.setattr("pegboard.auth.signing_keys.PAUSE", 0.0)
+    with token_server() as running:
+        issuers = (TokenIssuer(issuer=running.issuer),)
+        settings = AuthSettings(issuers=issuers, resource=RESOURCE)
+        async with open_authenticator(settings) as authenticator:
+            await authenticator.authenticate(running.sign())
+            running.is_open.clear()
+            try:
+                # A fetch that nobody answers takes longer.
+                with anyio.fail_after(SECONDS / 2):
+                    for subject in "abc":
+                        await authenticator.authenticate(running.sign(sub=subject))
+            finally:
+                running.is_open.set()
+
+
+async def test_what_goes_wrong_while_the_door_is_open_is_raised_as_it_is() -> None:
+    settings = AuthSettings(
+        issuers=(TokenIssuer(issuer="https://login.example.com"),), resource=RESOURCE
+    )
+    with pytest.raises(KeyError, match="mine"):
+        async with open_authenticator(settings):
+            raise KeyError("mine")
 
 
 async def test_a_plugin_that_nobody_offers_keeps_the_door_shut() -> None:

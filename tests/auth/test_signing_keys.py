@@ -14,6 +14,7 @@ from pegboard.auth import TokenIssuer, fetch
 from pegboard.auth.fetch import MOST_BYTES, fetch_document
 from pegboard.auth.signing_keys import (
     FRESH,
+    LATE,
     MOST_KEYS,
     PAUSE,
     PAUSE_AFTER_FAILURE,
@@ -157,6 +158,83 @@ async def test_who_has_a_key_does_not_wait_for_newer_ones(issuer: Issuer) -> Non
                 await checkpoint()
             await keys.find(issuer.keys[0].kid, "ES256")
             issuer.gate.set()
+
+
+async def test_old_keys_are_renewed_while_nobody_waits(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    kid = issuer.keys[0].kid
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.keep_fresh)
+        await keys.find(kid, "ES256")
+        generation = keys.generation
+        issuer.now += FRESH + 1
+        issuer.gate = anyio.Event()
+        with anyio.fail_after(5):
+            for _ in range(10):
+                await keys.find(kid, "ES256")
+            await anyio.wait_all_tasks_blocked()
+            assert issuer.fetches.total() == 2
+            await keys.find(kid, "ES256")
+            issuer.gate.set()
+            while keys.generation == generation:
+                await checkpoint()
+        assert issuer.fetches.total() == 2
+        tasks.cancel_scope.cancel()
+
+
+async def test_nobody_with_a_known_key_waits_for_an_issuer_that_is_away(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    kid = issuer.keys[0].kid
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.keep_fresh)
+        await keys.find(kid, "ES256")
+        issuer.now += FRESH + 1
+        issuer.failing = OSError("no route to it")
+        for _ in range(40):
+            with anyio.fail_after(5):
+                await keys.find(kid, "ES256")
+                await anyio.wait_all_tasks_blocked()
+            # From now on it does not even answer.
+            issuer.gate = issuer.gate or anyio.Event()
+            issuer.now += 60
+        assert issuer.fetches.total() == 3
+        issuer.now += USABLE
+        with anyio.move_on_after(0.01) as waiting:
+            await keys.find(kid, "ES256")
+        assert waiting.cancelled_caught
+        tasks.cancel_scope.cancel()
+
+
+async def test_whoever_asks_for_the_first_time_in_long_gets_no_key_that_was_withdrawn(
+    issuer: Issuer,
+) -> None:
+    keys = issuer.signing_keys()
+    kid = issuer.keys[0].kid
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.keep_fresh)
+        await keys.find(kid, "ES256")
+        issuer.now += LATE + 1
+        issuer.keys = [new_key("EC")]
+        assert await reason_of(keys, kid) == "invalid"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_mistake_while_keys_are_renewed_is_no_end_of_it(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = issuer.signing_keys()
+    kid = issuer.keys[0].kid
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.keep_fresh)
+        await keys.find(kid, "ES256")
+        for failing in (RuntimeError("a mistake of somebody's"), None):
+            issuer.failing = failing
+            issuer.now += FRESH + 1
+            await keys.find(kid, "ES256")
+            await anyio.wait_all_tasks_blocked()
+        assert issuer.fetches.total() == 3
+        tasks.cancel_scope.cancel()
+    assert "a mistake of somebody's" in caplog.text
 
 
 async def test_callers_that_go_away_do_not_make_the_next_ones_fetch(issuer: Issuer) -> None:

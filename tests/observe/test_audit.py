@@ -106,6 +106,57 @@ def test_nobody_fills_the_audit_by_being_refused_ever_new_things(
     }
 
 
+@pytest.mark.parametrize("name", ["audit.json", "audit.db"])
+def test_no_number_of_refusals_pushes_out_what_was_done(tmp_path: Path, name: str) -> None:
+    with open_store(tmp_path / name, tenant="pegboard") as store:
+        noting = Audit(store, keep=10)
+        for number in range(8):
+            noting.note("keys.revoke", "done", target=str(number))
+        for number in range(100):
+            noting.note("tools/call", "refused", principal=ME, target=f"tool{number}")
+            noting.flush()
+        kept = noting.records(1_000)
+        noting.close()
+    done = [it.target for it in kept if it.outcome == "done"]
+    assert sorted(done) == [str(number) for number in range(8)]
+    refused = [it.target for it in kept if it.outcome == "refused"]
+    assert refused[:5] == [f"tool{number}" for number in range(99, 94, -1)]
+    assert len(refused) <= 7
+
+
+def test_however_much_is_refused_at_once_there_is_room_for_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MOST_PENDING", 4)
+    path = tmp_path / "audit.jsonl"
+    noting = Audit(path=path)
+    for number in range(10):
+        noting.note("authenticate", "refused", reason="unknown", source=f"10.0.0.{number}")
+    noting.note("keys.revoke", "done", target="a")
+    noting.close()
+    found = lines_of(path)
+    assert [it["outcome"] for it in found] == ["refused", "refused", "done", "failed"]
+    assert (found[-1]["reason"], found[-1]["count"]) == ("lost", 8)
+
+
+def test_while_nothing_can_be_written_refusals_are_dropped_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MOST_PENDING", 2)
+    path = tmp_path / "later" / "audit.jsonl"
+    noting = Audit(path=path)
+    noting.note("keys.revoke", "done", target="a")
+    with pytest.raises(OSError, match="later"):
+        noting.flush()
+    for number in range(10):
+        noting.note("tools/call", "refused", principal=ME, target=str(number))
+        with pytest.raises(OSError, match="later"):
+            noting.flush()
+    path.parent.mkdir()
+    noting.close()
+    assert [it["target"] for it in lines_of(path)] == ["a", "7", "8", "9"]
+
+
 def test_more_than_can_be_kept_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MOST_PENDING", 3)
     path = tmp_path / "audit.jsonl"
@@ -130,6 +181,21 @@ def test_no_secret_is_ever_written(tmp_path: Path, secret: str) -> None:
         written = path.read_text("utf-8") + str(store.namespace("audit").items())
     assert secret not in written
     assert secret[-20:] not in written
+
+
+@pytest.mark.parametrize("secret", [TOKEN, f"eyJ{'a1' * 1_000}", "ghp_" + "a1" * 18])
+@pytest.mark.parametrize("room", [5, 10, 20, 40])
+def test_no_secret_is_seen_in_part_where_a_text_is_cut(
+    tmp_path: Path, secret: str, room: int
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    noting = Audit(path=path)
+    begin = "word " * 60
+    noting.note("tools/call", "refused", target=f"{begin[: 299 - room]} {secret} and more")
+    noting.close()
+    (line,) = lines_of(path)
+    assert secret[:4] not in line["target"]
+    assert 200 < len(line["target"]) <= 301
 
 
 def test_of_a_key_the_id_is_kept(tmp_path: Path) -> None:

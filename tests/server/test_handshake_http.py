@@ -27,6 +27,7 @@ INITIALIZE: dict[str, Any] = {
     },
 }
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+NO_IDS = [None, True, 1.5, [1], {}]
 
 
 async def open_session(client: httpx2.AsyncClient, url: str, **headers: str) -> str:
@@ -259,13 +260,30 @@ async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions(
             assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("request_id", NO_IDS)
+async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        body = {**PING, "id": request_id}
+        answer = await client.post(f"{url}/mcp", json=body, headers=_of(session))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+        assert answer.json()["id"] is None
+        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert answer.status_code == 200
+
+
 class Fickle:
-    """Lets everybody in as one person, until it is told otherwise; a new key is always good."""
+    """Lets everybody in as one person, until it is told otherwise; a new key is always good.
+
+    Of a slow one it never says anything, then.
+    """
 
     def __init__(self) -> None:
         self.error: Exception | None = None
 
     async def authenticate(self, credential: str | None) -> Principal:
+        if self.error is not None and credential == "slow":
+            await anyio.sleep_forever()
         if self.error is not None and credential != "new":
             raise self.error
         return Principal(subject="ann", scopes=LOCAL.scopes)
@@ -289,6 +307,25 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
                 assert not [line async for line in stream.aiter_lines() if "data" in line]
         answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
         assert answer.status_code == 401
+
+
+async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    guard = Fickle()
+    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        slow = await open_session(client, f"{url}/mcp")
+        headers = {**_of(slow), "x-api-key": "slow"}
+        async with client.stream("GET", f"{url}/mcp", headers=headers):
+            session = await open_session(client, f"{url}/mcp")
+            async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
+                # The next look is the last one, and nobody is given up meanwhile.
+                monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 3600)
+                guard.error = REVOKED
+                with anyio.fail_after(5):
+                    assert not [line async for line in stream.aiter_lines() if "data" in line]
 
 
 async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(

@@ -1,6 +1,7 @@
 """Hub, gateway and audit put together, as one process serves them."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ async def test_an_audit_file_that_cannot_be_written_is_named_at_the_start(
     with pytest.raises(ConfigError, match="`--audit`"):
         async with open_serving(options):
             pass
+
+
+async def test_the_audit_goes_to_no_pipe_nor_device(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for name in (str(path), os.devnull):
+        options = ServeOptions(config={"mcpServers": {}}, audit_file=name)
+        with anyio.fail_after(5), pytest.raises(ConfigError, match="no ordinary file"):
+            async with open_serving(options):
+                pass
 
 
 async def test_calls_are_counted_by_servers_that_there_are() -> None:

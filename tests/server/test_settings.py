@@ -50,6 +50,18 @@ def test_a_misspelt_word_in_a_profile_does_not_open_it_to_everything(tmp_path: P
     assert (caught.value.path, caught.value.line, caught.value.column) == (str(path), 2, 3)
 
 
+@pytest.mark.parametrize("name", ["", "/", "a/b", "a/", "/a", ".", "..", "a" * 200])
+def test_a_profile_that_no_address_leads_to_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"`gateway\.profiles`.*/mcp/<profile>"):
+        load_gateway_settings({"gateway": {"profiles": {name: {}}}})
+
+
+@pytest.mark.parametrize("name", ["readers", "a b", "größe", "a.b", "50%"])
+def test_any_other_name_of_a_profile_is_taken(name: str) -> None:
+    settings = load_gateway_settings({"gateway": {"profiles": {name: {}}}})
+    assert list(settings.options.profiles) == [name]
+
+
 @pytest.mark.parametrize("name", ["default", "pegboard", ""])
 def test_a_tenant_that_would_never_be_served_from_its_file_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"gateway\.tenants"):

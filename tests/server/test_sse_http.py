@@ -12,7 +12,7 @@ from mcp_types import ElicitResult
 from pegboard.server import App, FrontDesk, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_handshake_http import PING, REVOKED, ByName, Fickle
+from tests.server.test_handshake_http import NO_IDS, PING, REVOKED, ByName, Fickle
 
 
 async def test_a_client_of_the_sdk_lists_calls_and_is_asked() -> None:
@@ -82,6 +82,23 @@ async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
                 guard.error = REVOKED
                 assert [line async for line in lines]
                 tasks.cancel_scope.cancel()
+
+
+async def test_a_request_with_an_impossible_id_is_refused() -> None:
+    async with (
+        served_fake() as (_, url),
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{url}/sse") as stream,
+    ):
+        lines = stream.aiter_lines()
+        while not (line := await anext(lines)).startswith("data: "):
+            pass
+        address = url + line.removeprefix("data: ")
+        for request_id in NO_IDS:
+            body = {**PING, "id": request_id}
+            answer = await client.post(address, json=body, headers=TAKES_BOTH)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+        assert (await client.post(address, json=PING, headers=TAKES_BOTH)).status_code == 202
 
 
 async def test_messages_without_a_stream_go_nowhere() -> None:

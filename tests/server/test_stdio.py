@@ -181,6 +181,7 @@ async def test_a_line_that_is_no_json_is_an_error_and_no_end(line: bytes) -> Non
         ({"jsonrpc": "1.0", "id": 5, "method": "ping"}, 5),
         ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
         ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
         ({"jsonrpc": "2.0", "id": [5], "method": "ping"}, None),
         # This id would be one of ours, and is not to be taken for one of the client's.
         ({"jsonrpc": "2.0", "id": 5, "result": 5}, None),

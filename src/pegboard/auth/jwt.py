@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
+import anyio
 import jwt
 
 from pegboard.auth.fetch import Fetch, fetch_document
@@ -68,6 +69,15 @@ class IssuedTokens:
         principal = _principal(claims, issuer)
         self._remember(fingerprint, _Checked(principal, now, keys, keys.generation))
         return principal
+
+    async def keep_fresh(self) -> None:
+        """Fetch the issuers' keys again when they are old, so that nobody waits; until cancelled.
+
+        An issuer that does not answer holds up no other one.
+        """
+        async with anyio.create_task_group() as tasks:
+            for keys in self._keys.values():
+                tasks.start_soon(keys.keep_fresh)
 
     def close(self) -> None:
         """Forget the tokens."""

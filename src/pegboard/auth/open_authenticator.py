@@ -1,6 +1,6 @@
 """Open what says who asks: API keys, tokens, and what other packages offer."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -25,6 +25,9 @@ ENTRY_POINTS = "pegboard.authenticators"
 Plugin = Callable[[Mapping[str, Any]], KindOfCredential]
 """Takes its options from the settings."""
 
+Background = Callable[[], Coroutine[Any, Any, None]]
+"""What a kind of credential does while nobody asks; until it is cancelled."""
+
 
 @asynccontextmanager
 async def open_authenticator(
@@ -44,19 +47,36 @@ async def open_authenticator(
         yield OpenDoor()
         return
     with ExitStack() as stack:
-        kinds = await anyio.to_thread.run_sync(partial(_open, settings, storage, stack))
+        kinds, background = await anyio.to_thread.run_sync(partial(_open, settings, storage, stack))
         closing = stack.pop_all()
     try:
-        yield Door(kinds)
+        async with _working(background):
+            yield Door(kinds)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(closing.close)
 
 
+@asynccontextmanager
+async def _working(background: Sequence[Background]) -> AsyncGenerator[None]:
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        for it in background:
+            tasks.start_soon(it)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised below, as it is and not in a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
 def _open(
     settings: AuthSettings, storage: str | Path | None, stack: ExitStack
-) -> list[KindOfCredential]:
+) -> tuple[list[KindOfCredential], list[Background]]:
     kinds: list[KindOfCredential] = []
+    background: list[Background] = []
     if settings.keys:
         store = stack.enter_context(open_store(storage, tenant=OPERATOR))
         kinds.append(ApiKeys(store))
@@ -67,9 +87,11 @@ def _open(
     if settings.issuers:
         # Only here: who has no tokens need not load what checks signatures.
         tokens = import_module("pegboard.auth.jwt")
-        kinds.append(cast("KindOfCredential", tokens.IssuedTokens(settings)))
+        issued = tokens.IssuedTokens(settings)
+        kinds.append(cast("KindOfCredential", issued))
+        background.append(cast("Background", issued.keep_fresh))
         stack.callback(kinds[-1].close)
-    return kinds
+    return kinds, background
 
 
 def _plugin(name: str) -> Plugin:

@@ -20,7 +20,9 @@ __all__ = ["SigningKeys"]
 logger: logging.Logger = logging.getLogger("pegboard.auth")
 
 FRESH = 600.0
-"""Seconds after which keys are fetched again."""
+"""Seconds after which keys are fetched again, while those that are known still count."""
+LATE = 1200.0
+"""Seconds after which newer ones are waited for, unless the issuer was away when last asked."""
 USABLE = 3600.0
 """Seconds for which they are used when they cannot be fetched again."""
 PAUSE = 30.0
@@ -50,6 +52,25 @@ class SigningKeys:
         self._fetched_at = -USABLE
         self._next_fetch = -USABLE
         self._fetching: anyio.Lock | None = None
+        self._wanted: anyio.Event | None = None
+        self._is_away = False
+
+    async def keep_fresh(self) -> None:
+        """Fetch keys again as soon as somebody finds old ones, who need not wait; until cancelled.
+
+        Whoever finds old ones while this does not run waits for newer ones.
+        """
+        try:
+            while True:
+                self._wanted = anyio.Event()
+                await self._wanted.wait()
+                try:
+                    await self._renew()
+                except Exception:
+                    # What is known still counts, and nobody else would ever fetch again.
+                    logger.exception("jwks_not_fetched issuer=%s", self._issuer.issuer)
+        finally:
+            self._wanted = None
 
     async def find(self, key_id: str | None, algorithm: str) -> PyJWK:
         """Return the key that a token names, for an algorithm.
@@ -58,11 +79,8 @@ class SigningKeys:
             AuthenticationFailedError: when the issuer has no such key, or cannot be asked.
         """
         found = self._pick(key_id, algorithm)
-        lock = self._fetching = self._fetching or anyio.Lock()
-        # Whoever has a key need not wait while somebody else looks for newer ones.
-        if found is None or (self._age() > FRESH and not lock.locked()):
-            async with lock:
-                await self._fetch_if_due()
+        if found is None or (self._age() > FRESH and not self._is_looked_after()):
+            await self._renew()
             found = self._pick(key_id, algorithm)
         if found is not None:
             return found
@@ -74,6 +92,14 @@ class SigningKeys:
         raise AuthenticationFailedError(
             "The token is signed with a key that its issuer does not have.", reason="invalid"
         )
+
+    def _is_looked_after(self) -> bool:
+        """Ask for newer keys, and tell whether known ones are good enough until they come."""
+        if self._wanted is not None:
+            self._wanted.set()
+            if self._is_away or self._age() <= LATE:
+                return True
+        return self._fetching is not None and self._fetching.locked()
 
     def _age(self) -> float:
         return self._clock() - self._fetched_at
@@ -102,6 +128,12 @@ class SigningKeys:
             self._built[number, algorithm] = built
         return built
 
+    async def _renew(self) -> None:
+        # One at a time: whoever waits finds what the one before them has fetched.
+        lock = self._fetching = self._fetching or anyio.Lock()
+        async with lock:
+            await self._fetch_if_due()
+
     async def _fetch_if_due(self) -> None:
         if self._clock() < self._next_fetch:
             return
@@ -109,11 +141,13 @@ class SigningKeys:
             keys = await self._fetch_keys()
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             logger.warning("jwks_not_fetched issuer=%s: %s", self._issuer.issuer, error)
+            self._is_away = True
             return
         finally:
             # From its end, which may be long after its beginning: whoever waited meanwhile must not
             # begin again at once, nor when the caller it was for has gone away.
             self._next_fetch = self._clock() + PAUSE_AFTER_FAILURE
+        self._is_away = False
         self._keys, self._built = keys, {}
         self.generation += 1
         self._fetched_at = self._clock()

@@ -17,7 +17,7 @@ import msgspec
 from pegboard.errors import StorageError
 from pegboard.model import CallRecord, Principal
 from pegboard.model.forks import start_anew_in_children
-from pegboard.observe.appending import append_lines, open_to_append
+from pegboard.observe.appending import append_lines, open_file_to_append
 from pegboard.observe.audit_record import (
     AuditOutcome,
     AuditRecord,
@@ -40,6 +40,8 @@ MOST_TARGETS = 10
 
 Whoever is refused chooses what to ask for, and must not fill the audit with it.
 """
+REFUSED = "-refused"
+"""How the key of a refusal ends: they are counted without being read."""
 
 
 class Audit:
@@ -52,7 +54,8 @@ class Audit:
         store: where the last records are kept, of all processes that use it; the operator's.
         path: a file to which every record is appended as a line of JSON, for its owner to read. It
             is opened for each write, so that it can be moved away at any time.
-        keep: how many records the store keeps.
+        keep: how many records the store keeps of what was done or failed. Of refusals it keeps
+            half as many besides, so that no number of them pushes out what was done.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Audit:
             if same is not None:
                 more = same.count + record.count
                 self._pending[key] = msgspec.structs.replace(same, count=more)
-            elif len(self._pending) < MOST_PENDING:
+            elif len(self._pending) < _room_for(record):
                 self._pending[key] = record
             else:
                 self._lost += 1
@@ -182,8 +185,12 @@ class Audit:
                     at=time.time(), action="audit", outcome="failed", reason="lost", count=lost
                 )
             )
+        return {self._key(it): it for it in records}
+
+    def _key(self, record: AuditRecord) -> str:
         # By time, and different for acts of the same moment in different processes.
-        return {f"{it.at:017.6f}-{self._source}-{next(self._numbers):09d}": it for it in records}
+        key = f"{record.at:017.6f}-{self._source}-{next(self._numbers):09d}"
+        return f"{key}{REFUSED}" if record.outcome == "refused" else key
 
 
 class _Writer(Protocol):
@@ -205,7 +212,8 @@ class _Backlog:
     def write(self, records: Mapping[str, AuditRecord]) -> None:
         self._waiting.update(records)
         # Bounded: a disk that is full for hours must not fill the memory as well.
-        self._drop(list(self._waiting)[: -2 * MOST_PENDING])
+        refusals_first = sorted(self._waiting, key=lambda it: not it.endswith(REFUSED))
+        self._drop(refusals_first[: -2 * MOST_PENDING])
         if self._waiting:
             self._writer.write(self._waiting)
             self._waiting.clear()
@@ -230,7 +238,7 @@ class _InFile:
 
     def write(self, records: Mapping[str, AuditRecord]) -> None:
         lines = [msgspec.json.encode(without_secrets(it)) + b"\n" for it in records.values()]
-        file = open_to_append(self._path)
+        file = open_file_to_append(self._path)
         try:
             append_lines(file, b"".join(lines))
         finally:
@@ -264,7 +272,10 @@ class _InStore:
     def _prune(self) -> None:
         with self._store.elected("prune-audit") as mine:
             if mine:
-                old = self._values.keys()[: -self._keep]
+                keys = self._values.keys()
+                refused = [it for it in keys if it.endswith(REFUSED)]
+                others = [it for it in keys if not it.endswith(REFUSED)]
+                old = [*refused[: -max(1, self._keep // 2)], *others[: -self._keep]]
                 if old:
                     self._values.delete(old)
         self._since_pruned = 0
@@ -279,3 +290,8 @@ def _alike(record: AuditRecord) -> tuple[object, ...]:
         record.target,
         record.source,
     )
+
+
+def _room_for(record: AuditRecord) -> int:
+    # However many are refused at once, there is room for what is done meanwhile.
+    return MOST_PENDING // 2 if record.outcome == "refused" else MOST_PENDING

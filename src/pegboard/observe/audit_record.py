@@ -15,6 +15,8 @@ AuditOutcome = Literal["done", "refused", "failed"]
 """It was done; it was not allowed; it was tried and did not work."""
 
 LONGEST_TEXT = 300
+LOOKED_AT = 1_000
+"""So much of a text is looked through for secrets before it is cut: one may be where it is cut."""
 _OWN_KEY = re.compile(r"\b(pb_[a-z0-9]{1,12})_[0-9A-Za-z]+")
 _NAMES = ("tenant", "subject")
 _TEXTS = (*_NAMES, "action", "reason", "target", "source")
@@ -45,10 +47,10 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            # Whoever chooses a text must not choose how much is kept of it.
+            # Whoever chooses a text must not choose how much is kept of it, in memory either.
             text = getattr(self, name)
-            if len(text) > LONGEST_TEXT:
-                msgspec.structs.force_setattr(self, name, f"{text[:LONGEST_TEXT]}…")
+            if len(text) > LOOKED_AT:
+                msgspec.structs.force_setattr(self, name, text[:LOOKED_AT])
 
 
 def record_of_call(record: CallRecord) -> AuditRecord:
@@ -71,10 +73,11 @@ _OUTCOMES: dict[str, AuditOutcome] = {"ok": "done", "refused": "refused"}
 
 
 def without_secrets(record: AuditRecord) -> dict[str, Any]:
-    """Return a record as JSON, with nothing in it that looks like a secret."""
+    """Return a record as JSON, with nothing in it that looks like a secret, and no long text."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     for name in found.keys() & set(_TEXTS):
-        found[name] = _redacted(found[name], is_name=name in _NAMES)
+        text = _redacted(found[name], is_name=name in _NAMES)
+        found[name] = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     return found
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 from uuid import uuid4
@@ -20,7 +20,7 @@ from pegboard.server.conversation import Conversation
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.http_request import HttpRequest
 from pegboard.server.limits import Limits
-from pegboard.server.messages import is_request, read_json
+from pegboard.server.messages import has_false_id, is_request, not_a_request, read_json
 from pegboard.server.plain_calls import PlainCalls
 
 __all__ = ["HandshakeHttp"]
@@ -29,6 +29,9 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 15.0
 """Seconds after which somebody looks whether clients with open streams may still have them."""
+
+LOOKED_AT_ONCE = 10
+"""How many of them are asked for at the same time."""
 
 Account = tuple[str, str, str]
 
@@ -142,6 +145,8 @@ class HandshakeHttp:
         """Take the body within our limits before the SDK sees it."""
         body = await request.body(at_most=self._limits.body)
         message = read_json(body)
+        if has_false_id(message):
+            raise not_a_request()
         request.replay(body)
         return message
 
@@ -196,7 +201,15 @@ class HandshakeHttp:
     async def _let_go(self) -> None:
         while True:
             await anyio.sleep(LOOK_EVERY)
-            for scope, request in list(self._running.items()):
+            # Several at a time: whoever knows one of them may be slow to say so.
+            running = iter(list(self._running.items()))
+            async with anyio.create_task_group() as tasks:
+                for _ in range(LOOKED_AT_ONCE):
+                    tasks.start_soon(self._look_at, running)
+
+    async def _look_at(self, running: Iterator[tuple[anyio.CancelScope, HttpRequest]]) -> None:
+        for scope, request in running:
+            with anyio.move_on_after(LOOK_EVERY):
                 if not await self._reception.still_admits(request):
                     scope.cancel()
 

@@ -20,6 +20,7 @@ __all__ = [
     "closing_error",
     "encode",
     "error_message",
+    "has_false_id",
     "internal_error",
     "is_request",
     "is_request_id",
@@ -86,6 +87,18 @@ def is_request(message: object) -> TypeGuard[dict[str, Any]]:
         and ("id" not in it or is_request_id(it["id"]))
         and isinstance(it.get("params"), dict | None)
     )
+
+
+def has_false_id(message: Any) -> bool:
+    """Tell whether a message is meant to be a request, with something as its id that can be none.
+
+    The SDK takes it for a notification; whoever sent it waits for an answer.
+    """
+    match message:
+        case {"method": _, "id": request_id}:
+            return not is_request_id(request_id)
+        case _:
+            return False
 
 
 def not_a_request() -> RpcError:

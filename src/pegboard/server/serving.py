@@ -16,7 +16,7 @@ from pegboard.hub import Hub
 from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
-from pegboard.observe.appending import open_to_append
+from pegboard.observe.appending import open_file_to_append
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.limits import Limits
 from pegboard.server.metrics import Metrics
@@ -138,7 +138,7 @@ async def _open_audit(options: ServeOptions) -> AsyncGenerator[Audit]:
 
 def _try_file(path: str) -> None:
     try:
-        os.close(open_to_append(path))
+        os.close(open_file_to_append(path))
     except OSError as error:
         words = f"The file of `--audit` cannot be written: {path!r}: {error.strerror}."
         raise ConfigError(words) from error

@@ -13,6 +13,7 @@ from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
 from pegboard.model.names import nearest_names
 from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.server.places import place_of
 
 __all__ = ["GatewaySettings", "load_gateway_settings"]
 
@@ -56,6 +57,7 @@ def load_gateway_settings(
     except msgspec.ValidationError as error:
         problem = str(error).replace("`$.options", "`gateway").replace("`$", "`gateway")
         raise ConfigError(f"`gateway` cannot be used: {problem}.", path=path) from error
+    _check_profiles(settings, path)
     _check_tenants(settings, path)
     return _beside(settings, path)
 
@@ -110,6 +112,15 @@ def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> 
     if document is None or section is None:
         return None
     return next((document.place(it.start) for it in section.members if it.key == name), None)
+
+
+def _check_profiles(settings: GatewaySettings, path: str | None) -> None:
+    for name in settings.options.profiles:
+        place = place_of(f"/mcp-search/{name}", "search")
+        # Clients take a path with dots for another one.
+        if place is None or place.face.group != name or name in (".", ".."):
+            words = "it is reached at `/mcp/<profile>`: give it a short name without `/`."
+            raise ConfigError(f"`gateway.profiles` has {name[:64]!r}: {words}", path=path)
 
 
 def _check_tenants(settings: GatewaySettings, path: str | None) -> None:

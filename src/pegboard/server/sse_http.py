@@ -19,7 +19,14 @@ from pegboard.server.conversation import Conversation
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.http_request import EVENT_STREAM, HttpRequest
 from pegboard.server.limits import Limits
-from pegboard.server.messages import PING, as_event, encode, not_a_request, read_json
+from pegboard.server.messages import (
+    PING,
+    as_event,
+    encode,
+    has_false_id,
+    not_a_request,
+    read_json,
+)
 
 __all__ = ["MESSAGES", "SseHttp"]
 
@@ -116,7 +123,10 @@ class SseHttp:
             return
         body = await request.body(at_most=self._limits.body)
         try:
-            message = jsonrpc_message_adapter.validate_python(read_json(body), by_name=False)
+            value = read_json(body)
+            if has_false_id(value):
+                raise not_a_request()
+            message = jsonrpc_message_adapter.validate_python(value, by_name=False)
         except ValidationError:
             await request.refuse(400, not_a_request())
             return

@@ -34,6 +34,7 @@ from pegboard.server.messages import (
     RequestId,
     encode,
     error_message,
+    has_false_id,
     is_request_id,
     read_json,
 )
@@ -210,8 +211,7 @@ def _message(value: Any) -> JSONRPCMessage:
         message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
         raise RpcError(INVALID_REQUEST, words) from None
-    if isinstance(message, JSONRPCNotification) and "id" in value:
-        # That the id is null makes it no notification: whoever sent it waits for an answer.
+    if has_false_id(value):
         raise RpcError(INVALID_REQUEST, words)
     return message
 
