@@ -60,9 +60,10 @@ Exit codes:
 | 3 | there is no such tool, server, key or file, or no configuration, or the search found nothing |
 | 130 | somebody pressed Ctrl-C; of `serve`, which ends in good order then, 0 |
 
-Completion of commands, options and choices with the Tab key: `pegboard --install-completion` writes it for your shell (or
-name one: `bash`, `zsh`, `fish`, `powershell`, `pwsh`), and `pegboard --show-completion` prints it, to be put where you like.
-`pegboard --version` prints the version.
+The Tab key completes commands, options and choices, and the names of your servers, keys and tools, as far as these are
+remembered: `pegboard --install-completion` writes what that takes for your shell (or name one: `bash`, `zsh`, `fish`,
+`powershell`, `pwsh`), and `pegboard --show-completion` prints it, to be put where you like. `pegboard --version` prints the
+version.
 """
 
 

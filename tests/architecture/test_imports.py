@@ -29,3 +29,9 @@ def test_using_the_registry_needs_neither_the_mcp_sdk_nor_a_web_framework_nor_nu
     loaded = modules_after(statement)
     assert "jsonschema_rs" in loaded
     assert loaded.isdisjoint(set(HEAVY) - {"pydantic"})
+
+
+def test_a_command_that_calls_a_tool_imports_nothing_of_its_own_that_it_does_not_need() -> None:
+    loaded = modules_after("import pegboard.cli.calling")
+    needless = {"rich", "docstring_parser", "opentelemetry", "cryptography", "sse_starlette"}
+    assert loaded.isdisjoint({*HEAVY, *needless} - {"typer", "pydantic"})

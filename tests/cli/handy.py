@@ -98,15 +98,17 @@ class Home:
 class Terminal:
     """A command at a pseudo-terminal: what it shows, and what is typed."""
 
-    def __init__(self, home: Home, words: Sequence[str]) -> None:
+    def __init__(
+        self, home: Home, words: Sequence[str], *, entry: Sequence[str] = ENTRY, **environ: str
+    ) -> None:
         own, theirs = pty.openpty()
         self._terminal = own
         self.process = subprocess.Popen(
-            [*ENTRY, *words],
+            [*entry, *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={**home.environ, "TERM": "xterm"},
+            env={**home.environ, "TERM": "xterm", **environ},
             cwd=home.folder,
             start_new_session=True,
             close_fds=True,

@@ -211,7 +211,8 @@ def test_a_timeout_covers_the_start_of_the_server(tmp_path: Path) -> None:
     mute.touch()
     ran = home.main(*words)
     assert ran.returncode == 1
-    assert "0.5 s" in ran.stderr
+    assert "did not finish within 0.5 s" in ran.stderr
+    assert "give `--timeout` more" in ran.stderr
 
 
 def test_names_that_a_tool_does_not_know_are_told_beside_those_it_misses(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Completion, as shells ask for it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from pegboard.auth import ApiKeys, KeyGrant
 from pegboard.cli.commands import COMMANDS
 from pegboard.cli.main import main
+from pegboard.config import load_servers
+from pegboard.model import Tool
+from pegboard.model.principal import OPERATOR
+from pegboard.storage import open_store
+from pegboard.upstream.memory_key import SERVERS, memory_key
+from tests.config.own_folders import use_own_folders
 
 Captured = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -54,6 +62,100 @@ def test_zsh_and_fish_are_told_with_words(capsys: Captured, monkeypatch: Patch) 
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     assert main([]) == 0
     assert capsys.readouterr().out == "revoke\tAccept keys no more.\n"
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """A home where two servers are configured, one of them is remembered, and nothing can start."""
+    use_own_folders(tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    entries = {"mail": {"command": "no-such-program"}, "notes": {"command": "no-such-program"}}
+    odd = {"$(touch pwned)": entries["mail"], "a b": entries["mail"]}
+    Path("mcp.json").write_text(json.dumps({"mcpServers": {**entries, **odd}}), "utf-8")
+    monkeypatch.setenv("PEGBOARD_STORE", "it.db")
+    with open_store() as store:
+        store.save(Tool(name="own_definition"))
+        [mail, *_] = load_servers("mcp.json").servers
+        tools = [{"name": "send", "inputSchema": {}}, {"name": "sort", "inputSchema": {}}]
+        store.namespace(SERVERS).put(memory_key(mail), {"negotiated": {}, "tools": tools})
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pegboard show ", ["mcp_mail_send", "mcp_mail_sort", "own_definition"]),
+        ("pegboard call mcp_mail_se", ["mcp_mail_send"]),
+        ("pegboard show --config other.json mcp_", []),  # nothing is remembered of it
+        ("pegboard call --store other.db ", []),
+        ("pegboard doctor ", ["mail", "notes"]),
+        ("pegboard doctor mail n", ["notes"]),
+        ("pegboard remove m", ["mail"]),
+        ("pegboard enable ", ["mail", "notes"]),
+        ("pegboard disable --config other.json ", ["other"]),
+        ("pegboard tools --server ", ["mail", "notes"]),
+        ("pegboard search --server no", ["notes"]),
+    ],
+)
+def test_names_are_those_of_the_file_and_the_store(
+    line: str, expected: list[str], known: Path, capsys: Captured, monkeypatch: Patch
+) -> None:
+    other = {"mcpServers": {"other": {"command": "x"}}}
+    (known / "other.json").write_text(json.dumps(other), encoding="utf-8")
+    assert by_bash(line, capsys, monkeypatch) == expected
+    assert not (known / "other.db").exists()
+
+
+def test_keys_that_are_accepted_are_completed(
+    known: Path, capsys: Captured, monkeypatch: Patch
+) -> None:
+    with open_store(tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        valid, revoked = (keys.create(KeyGrant(scopes=("call",))).key.id for _ in range(2))
+        keys.revoke(revoked)
+    for verb in ("revoke", "rotate"):
+        assert by_bash(f"pegboard keys {verb} ", capsys, monkeypatch) == [valid]
+
+
+def test_zsh_and_fish_complete_names_too(known: Path, capsys: Captured, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "pegboard call mcp_")
+    monkeypatch.setenv("_PEGBOARD_COMPLETE", "complete_zsh")
+    assert main([]) == 0
+    offered = capsys.readouterr().out
+    assert '"mcp_mail_send"' in offered
+    assert '"mcp_mail_sort"' in offered
+    monkeypatch.setenv("_PEGBOARD_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    assert main([]) == 0
+    assert capsys.readouterr().out.split() == ["mcp_mail_send", "mcp_mail_sort"]
+
+
+@pytest.mark.parametrize("line", ["pegboard show m", "pegboard doctor m", "pegboard keys revoke "])
+@pytest.mark.parametrize("broken", ["mcp.json", "it.db"])
+def test_nothing_lands_in_the_line_when_something_is_broken(
+    line: str, broken: str, known: Path, capsys: Captured, monkeypatch: Patch
+) -> None:
+    (known / broken).write_text("{", encoding="utf-8")
+    monkeypatch.setenv("_PEGBOARD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "\n".join(line.split(" ")))
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    main([])
+    said = capsys.readouterr()
+    assert (said.out.strip() in ("", "mail"), said.err) == (True, "")
+
+
+def test_no_server_is_spoken_to_for_a_name(known: Path) -> None:
+    code = "import sys; from pegboard.cli.main import main; main([]); print(*sys.modules)"
+    environ = {"_PEGBOARD_COMPLETE": "complete_bash", "COMP_WORDS": "pegboard\nshow\nmcp_"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **environ, "COMP_CWORD": "2"},
+        check=True,
+    )
+    names, modules = ran.stdout.split()[:2], set(ran.stdout.split()[2:])
+    assert names == ["mcp_mail_send", "mcp_mail_sort"]
+    assert modules.isdisjoint({"mcp", "httpx2", "asyncio", "anyio", "numpy"})
 
 
 @pytest.mark.parametrize(

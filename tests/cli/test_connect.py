@@ -1,6 +1,7 @@
 """`pegboard connect` and `pegboard disconnect`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -244,6 +245,79 @@ def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
     (path.parent / "theirs.json").write_text("{}", "utf-8")
     run("disconnect", "windsurf")
     assert [it.name for it in path.parent.iterdir()] == ["theirs.json"]
+
+
+def test_very_many_servers_are_taken_over_taken_out_and_put_back(run: Run) -> None:
+    path = installed("cursor")
+    servers = {f"s{it}": {"command": "x", "args": [str(it)]} for it in range(1500)}
+    path.write_text(json.dumps({"mcpServers": servers}, indent=2), "utf-8")
+    before = path.read_bytes()
+    assert run("import", "cursor", "--yes").code == 0
+    assert run("connect", "cursor", "--only").code == 0
+    left = parse_jsonc(path.read_bytes()).root.value
+    assert list(left["mcpServers"]) == ["pegboard"]
+    changed = path.read_text("utf-8").replace("{", '{\n  "theirs": 1,', 1)
+    path.write_text(changed, "utf-8")
+    assert run("disconnect", "cursor").code == 0
+    back = parse_jsonc(path.read_bytes()).root.value
+    assert back == {"theirs": 1, **json.loads(before)}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_key_in_a_file_that_others_can_read_is_told_with_the_remedy(run: Run) -> None:
+    words = ("--url", "http://127.0.0.1:9/mcp", "--header", "Authorization=Bearer canary-1")
+    path = installed("cursor")
+    path.chmod(0o644)
+    assert f"`chmod 600 {path}`" in run("connect", "cursor", *words).err
+    assert path.stat().st_mode & 0o777 == 0o644
+    path.chmod(0o600)
+    assert "chmod" not in run("connect", "cursor", *words).err
+    assert "chmod" not in run("connect", "windsurf", *words).err
+    assert CLIENTS["windsurf"].file(Machine.here()).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_cannot_be_forgotten_is_named_and_the_file_is_as_it_was(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = installed("cursor")
+    run("connect", "cursor")
+    remove = Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        if "clients" in self.parts:
+            raise PermissionError(13, "Permission denied")
+        remove(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        said = run("disconnect", "cursor")
+        assert path.read_bytes() == golden("cursor")
+        assert said.code == 0
+        assert said.err.count("could not be removed") == 2
+        assert "Traceback" not in said.err
+        assert run("disconnect", "cursor").code == 3
+    run("connect", "cursor")
+    assert run("disconnect", "cursor").code == 0
+    assert path.read_bytes() == golden("cursor")
+
+
+def test_a_file_that_cannot_be_removed_stays_connected(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("connect", "windsurf")
+    path = CLIENTS["windsurf"].file(Machine.here())
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        said = run("disconnect", "windsurf")
+    assert said.code == 1
+    assert "The file cannot be removed: Permission denied." in said.err
+    assert "pegboard" in path.read_text("utf-8")
+    assert run("disconnect", "windsurf").code == 0
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pegboard.cli.main import main
+from tests.cli.handy import Home
 from tests.doctor.patients import TOOL, python, speaking
 
 Run = Callable[..., tuple[int, str, str]]
@@ -75,6 +76,25 @@ def test_json_is_one_object_and_the_same_code(run: Run) -> None:
     [finding] = report["findings"]
     assert list(finding) == ["code", "severity", "what", "remedy", "server", "tool", "place"]
     assert (finding["code"], finding["server"], finding["tool"]) == ("missing_module", "it", None)
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["doctor", "handy"], ["status", "--start"]])
+def test_no_command_starts_a_server_again_that_was_well(tmp_path: Path, words: list[str]) -> None:
+    home = Home(tmp_path)
+    assert home.main(*words).returncode == 0
+    listed = home.main("tools", "--json")
+    assert (listed.returncode, home.starts()) == (0, 1)
+    # And they are those that a start of its own would have found.
+    assert listed.stdout == home.main("tools", "--json", "--store", "other.db").stdout
+    assert home.starts() == 2
+
+
+def test_a_server_that_is_ill_is_not_remembered(tmp_path: Path) -> None:
+    broken = {**TOOL, "inputSchema": {"type": "nonesuch"}}
+    home = Home(tmp_path, entries={"ill": speaking(broken), "none": {"command": "nonesuch-x"}})
+    assert home.main("doctor").returncode == 1
+    said = json.loads(home.main("status", "--json").stdout)
+    assert [(it["server"], it["tools"]) for it in said] == [("ill", None), ("none", None)]
 
 
 def test_only_the_named_servers_are_looked_at(run: Run) -> None:

@@ -48,6 +48,14 @@ def test_several_sets_and_methods_give_a_row_each(
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
+def test_a_folder_needs_no_option(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "search", str(folder), "--method", "regex", "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["data"] == folder.name
+    assert main(["eval", "search", "--method", "regex"]) == 2
+    assert "`pegboard eval search DIR`" in capsys.readouterr().err
+
+
 def test_a_damaged_line_is_an_error_that_names_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """`pegboard import`."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -110,6 +111,20 @@ def test_a_name_that_is_taken_is_dealt_with_as_told(
     assert servers[0].command == command
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+@pytest.mark.parametrize("command", [["import", "--dry-run"], ["doctor", "--config", "own.json"]])
+def test_secrets_in_a_file_of_a_client_that_others_can_read_are_told(
+    command: list[str], run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "own.json").write_text('{"mcpServers": {}}', "utf-8")
+    install("claude-desktop")
+    path = CLIENTS["claude-desktop"].file(Machine.here())
+    path.chmod(0o644)
+    assert run(*command).err.count(f"`chmod 600 {path}`") == 1
+    path.chmod(0o600)
+    assert "chmod 600" not in run(*command).err
+
+
 def test_files_of_the_project_are_found_and_keep_their_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     entry = {"command": "${workspaceFolder}/run", "args": ["$${workspaceFolder}"]}
@@ -190,6 +205,26 @@ def test_a_person_sees_the_plan_and_answers_what_the_editor_would_ask() -> None:
     assert tracker.url == "https://tracker.example.com/us/mcp"
     assert tracker.headers == {"X-Api-Key": "canary-typed-0008"}
     assert "canary" not in user_config_file().read_text("utf-8")
+
+
+def test_what_nobody_answered_is_named_and_asked_for_by_the_next_import(run: Run) -> None:
+    install("vscode")
+    run("import", "--yes")
+    own = user_config_file()
+    text = own.read_text("utf-8").replace('"url"', '// mine\n      "url"')
+    own.write_text(text, "utf-8")
+    said = run("import", "--yes")
+    assert "needs the environment variable" in said.err
+    assert "run `pegboard import` at a terminal" in said.err
+    assert own.read_text("utf-8") == text
+    typed = at_a_terminal("import", answers=[("asks for Key of the tracker:", "canary-typed-0009")])
+    assert typed.code == 0
+    assert "canary" not in typed.out
+    assert "canary" not in own.read_text("utf-8")
+    assert "// mine" in own.read_text("utf-8")
+    [tracker, _] = load_servers(own, strict=True).servers
+    assert tracker.headers == {"X-Api-Key": "canary-typed-0009"}
+    assert "environment variable" not in run("import", "--yes").err
 
 
 def test_a_person_who_says_no_has_nothing_changed(tmp_path: Path) -> None:

@@ -153,6 +153,54 @@ def test_a_key_that_there_is_not_is_said_plainly(run: Run, verb: str) -> None:
     assert "No API key has the id 'nobody'" in told
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_of_several_keys_those_that_there_are_are_revoked_and_the_rest_is_named(
+    run: Run, form: list[str], order: int
+) -> None:
+    good = run("create")[1].split("_")[1]
+    code, out, told = run("revoke", *[good, "nope"][::order], *form)
+    assert (code, "'nope'" in told, good in told) == (3, True, False)
+    assert [it["id"] for it in json.loads(out)] == [good] if form else out == f"Revoked: {good}\n"
+    [listed] = json.loads(run("list", "--json")[1])
+    assert listed["revoked"] is not None
+
+
+def test_a_key_that_was_revoked_gets_no_new_secret_and_it_is_said_what_to_do(run: Run) -> None:
+    key = run("create")[1].split("_")[1]
+    run("revoke", key)
+    code, out, told = run("rotate", key)
+    assert (code, out) == (1, "")
+    assert f"{key!r} is not valid any more" in told
+    assert "`pegboard keys create`" in told
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="redirections and /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "--json >/dev/full", "--json >&-"])
+async def test_a_secret_that_nobody_could_see_opens_nothing(
+    store: str, run: Run, redirection: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+
+    def lose(words: str) -> str:
+        entry = f"{sys.executable} -m pegboard.cli.main keys {words} --store {store}"
+        shell = ["bash", "-c", f"{entry} {redirection}"]
+        ended = subprocess.run(shell, stderr=subprocess.PIPE, encoding="utf-8", check=False)
+        assert ended.returncode == 1
+        return ended.stderr.splitlines()[-1]
+
+    assert lose("create").startswith("error: The secret cannot be written: ")
+    assert run("list", "--json")[1] == "[]\n"
+    secret = run("create")[1].strip()
+    assert lose(f"rotate {secret.split('_')[1]}").endswith("All keys are as they were before.")
+    with open_store(store, tenant=OPERATOR) as opened, ApiKeys(opened) as keys:
+        assert (await keys.authenticate(secret)).tenant == "default"
+        assert len(opened.namespace("api_keys").items()) == 1
+        acts = [it.action for it in Audit(opened).records()]
+    assert acts == ["keys.create"]
+
+
 @pytest.mark.parametrize(
     "words",
     [

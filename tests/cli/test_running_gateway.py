@@ -193,6 +193,18 @@ def test_a_second_one_at_the_same_place_is_told_of_the_first(tmp_path: Path) -> 
     assert f"{address}/mcp" in ran.stderr
 
 
+def test_only_knows_the_gateway_by_any_spelling_of_its_address(home: Home, address: str) -> None:
+    port = address.rpartition(":")[2]
+    for url in (f"http://localhost:{port}/mcp/", f"http://LOCALHOST:{port}/mcp-full", address):
+        given = url if url != address else f"{address}/sse/"
+        ran = home.main("connect", "cursor", "--only", "--yes", "--url", given)
+        assert ran.returncode == 0, ran.stderr
+    for url in (f"http://localhost:{port}/mcp/handy", f"http://elsewhere:{port}/mcp", address):
+        ran = home.main("connect", "cursor", "--only", "--yes", "--url", url)
+        assert "not known here" in ran.stderr
+    assert home.main("disconnect", "cursor").returncode == 0
+
+
 def test_a_gateway_that_hangs_is_told_and_done_without(tmp_path: Path) -> None:
     home = Home(tmp_path)
     machine, started = identity_of(os.getpid())

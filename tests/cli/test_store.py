@@ -1,6 +1,7 @@
 """`pegboard store`."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -226,3 +227,41 @@ def test_a_sound_store_is_left_alone(url: str, run: Run) -> None:
     code, out, _ = run("recover", "--store", url)
     assert (code, "Nothing is damaged" in out) == (0, True)
     assert Path(url).read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("suffix", [".db", ".json"])
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("loop", "links lead back to themselves"),
+        ("folder", "is a folder"),
+        ("pipe", "a pipe or a device"),
+        ("file/within", "a file, not a folder"),
+        ("x" * 300, "too long"),
+    ],
+)
+def test_where_no_store_can_be_every_command_says_so_and_changes_nothing(
+    place: str, reason: str, suffix: str, tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / f"loop{suffix}").symlink_to(tmp_path / f"back{suffix}")
+    (tmp_path / f"back{suffix}").symlink_to(tmp_path / f"loop{suffix}")
+    (tmp_path / f"folder{suffix}").mkdir()
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    (tmp_path / "file").write_text("a neighbour", encoding="utf-8")
+    before = {it.name: it.lstat().st_mode for it in tmp_path.iterdir()}
+    store = str(tmp_path / f"{place}{suffix}")
+    for words in (["info"], ["check"], ["recover"], ["export", "-"]):
+        code, out, told = run(*words, "--store", store)
+        assert (code, out, reason in told, told.count("\n")) == (1, "", True, 1)
+    code = main(["keys", "create", "--store", store])
+    assert code == 1
+    assert {it.name: it.lstat().st_mode for it in tmp_path.iterdir()} == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_an_export_replaces_nothing_but_a_file(url: str, tmp_path: Path, run: Run) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    code, _, told = run("export", str(pipe), "--force", "--store", url)
+    assert (code, "is no file" in told, pipe.is_fifo()) == (2, True, True)

@@ -29,8 +29,10 @@ def run(words: str, redirection: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "redirection", [">&-", "2>&-", "<&-", "2>/dev/full", "2>&- >&-", "<&- >&- 2>&-"]
 )
-@pytest.mark.parametrize(("words", "code"), [("list", 3), ("--help", 0), ("keys list", 0)])
-def test_a_closed_stream_changes_nothing(words: str, code: int, redirection: str) -> None:
+@pytest.mark.parametrize(("words", "code"), [("list", 3), ("enable x", 3), ("keys list", 0)])
+def test_a_closed_stream_that_is_not_needed_changes_nothing(
+    words: str, code: int, redirection: str
+) -> None:
     ended = run(words, redirection)
     assert ended.returncode == code
     assert "Traceback" not in ended.stderr
@@ -39,19 +41,26 @@ def test_a_closed_stream_changes_nothing(words: str, code: int, redirection: str
 
 def test_a_command_that_writes_files_writes_none_of_its_words_into_them(home: Path) -> None:
     ended = run("keys create --store it.db", "<&- >&- 2>&-")
-    assert ended.returncode == 0
+    assert ended.returncode == 1
+    assert run("keys create --store it.db --json", "<&- 2>&-").returncode == 0
     assert run("keys list --store it.db", "").stdout.count("valid") == 1
     assert (home.parent / "it.db").read_bytes().startswith(b"SQLite format 3")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", ["--version", "list --json", "add --help"])
-def test_a_full_disk_is_told(words: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["--version", "list --json", "add --help", "config schema"])
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")],
+)
+def test_a_result_that_cannot_be_written_is_told(
+    words: str, redirection: str, reason: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     run("add a", "-- x")
-    ended = run(words, ">/dev/full")
+    ended = run(words, redirection)
     assert ended.returncode == 1
-    assert ended.stderr == "error: the output cannot be written: No space left on device.\n"
+    assert ended.stderr == f"error: the output cannot be written: {reason}.\n"
 
 
 def test_whoever_reads_no_more_hears_nothing() -> None:

@@ -14,6 +14,7 @@ from pegboard.clients import (
     CLIENTS,
     OUR_NAME,
     ClientFile,
+    FoundServer,
     Machine,
     connect,
     disconnect,
@@ -349,6 +350,65 @@ def test_what_is_replaced_can_come_back_under_another_name(machine: Machines) ->
     present = load_servers({"mcpServers": {"a": {"command": "x"}}})
     plan = plan_import(servers_in(file), present, on_conflict="replace")
     assert [(it.status, it.writes_as) for it in plan] == [("conflict", "a"), ("new", "b")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "clients", "plan"),
+    [
+        # What is replaced stays under the name that the client has for it, too.
+        ("a=x", ["b=x a=y"], "b:new:b a:conflict:a"),
+        ("a=x b=y", ["a=y b=z"], "a:conflict:a b:conflict:b"),
+        ("a=x b=y", ["a=y b=x"], "a:conflict:a b:conflict:b"),
+        # One server under two names is written once.
+        ("a=x", ["c=y a=y"], "c:same:- a:conflict:a"),
+        ("a=x b=y", ["a=z b=z"], "a:conflict:a b:same:-"),
+        ("a=x b=y", ["a=y"], "a:same:-"),
+        ("a=x b=y c=z", ["a=y b=z"], "a:same:- b:same:-"),
+        # One name in two clients: the first of them counts.
+        ("", ["a=x", "a=y"], "a:new:a a:conflict:-"),
+        ("a=w", ["a=x", "a=y"], "a:conflict:a a:conflict:-"),
+        ("a=w", ["a=x", "a=x"], "a:conflict:a a:same:-"),
+        # It is there already as another client has it, so it stays: the next import would
+        # bring it back.
+        ("a=y", ["a=x", "a=y"], "a:conflict:- a:same:-"),
+        ("a=x b=w", ["a=z", "a=x b=z"], "a:same:- a:same:- b:conflict:b"),
+    ],
+)
+def test_replacing_writes_no_name_and_no_server_twice(
+    ours: str, clients: list[str], plan: str, machine: Machines
+) -> None:
+    def entries(text: str) -> dict[str, Any]:
+        pairs = [it.split("=") for it in text.split()]
+        return {"mcpServers": {name: {"command": command} for name, command in pairs}}
+
+    here = machine("linux")
+    found: list[FoundServer] = []
+    for name, servers in zip(("cursor", "windsurf"), clients, strict=False):
+        path = put_in_place(name, here, msgspec.json.encode(entries(servers)))
+        found += servers_in(ClientFile(path=path, client=name))
+    present = load_servers(entries(ours))
+    planned = plan_import(found, present, on_conflict="replace")
+    shown = [f"{it.name}:{it.status}:{it.writes_as or '-'}" for it in planned]
+    assert " ".join(shown) == plan
+
+
+def test_a_server_with_a_question_is_found_among_many(machine: Machines) -> None:
+    content = {
+        "servers": {
+            f"s{it}": {"command": "npx", "args": [f"p{it}"], "env": {"K": "${input:k}"}}
+            for it in range(50)
+        }
+    }
+    here = machine("linux")
+    path = put_in_place("vscode", here, msgspec.json.encode(content))
+    found = servers_in(ClientFile(path=path, client="vscode"))
+    answered = {
+        name: {**entry, "env": {"K": "answer"}} for name, entry in content["servers"].items()
+    }
+    plan = plan_import(found, load_servers({"mcpServers": answered}))
+    assert [(it.status, it.same_as) for it in plan] == [("same", it.name) for it in plan]
+    plan = plan_import(found, LoadedConfig())
+    assert {it.status for it in plan} == {"new"}
 
 
 @pytest.mark.parametrize(

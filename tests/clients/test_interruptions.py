@@ -12,7 +12,7 @@ import pytest
 import pegboard.clients.connection
 import pegboard.clients.records
 from pegboard.clients import CLIENTS, OUR_NAME, Machine, connect, disconnect, has_other_entry
-from pegboard.clients.client_file import with_entry, without_entry
+from pegboard.clients.client_file import with_entries, without_entries
 from pegboard.config.write_file import write_file
 from pegboard.errors import ConfigError
 from tests.clients.conftest import golden, put_in_place
@@ -112,7 +112,7 @@ def test_servers_come_back_though_somebody_removed_our_entry(here: Machine) -> N
     path = put_in_place("cursor", here)
     connect(CURSOR, here, ENTRY, take_out=["docs"])
     path.write_bytes(
-        without_entry(path, path.read_text("utf-8"), ("mcpServers", OUR_NAME)).encode()
+        without_entries(path, path.read_text("utf-8"), ("mcpServers",), [OUR_NAME]).encode()
     )
     undone = disconnect(CURSOR, here)
     assert undone is not None
@@ -219,10 +219,10 @@ def test_toml_of_any_shape_is_changed_rightly_or_not_at_all(content: str, here: 
 def test_taking_out_of_toml_takes_out_nothing_else() -> None:
     path = Path("config.toml")
     try:
-        text = without_entry(path, DOTTED, ("mcp_servers", "a"))
+        text = without_entries(path, DOTTED, ("mcp_servers",), ["a"])
     except ConfigError:
         return
     assert tomllib.loads(text).get("mcp_servers", {}) == {}
     assert tomllib.loads(text)["profiles"] == {"deep": {"model": "o4"}}
-    again = with_entry(path, text, ("mcp_servers", "a"), {"command": "x"})
+    again = with_entries(path, text, ("mcp_servers",), {"a": {"command": "x"}})
     assert tomllib.loads(again)["mcp_servers"]["a"] == {"command": "x"}

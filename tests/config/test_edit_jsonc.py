@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pegboard.config import parse_jsonc
-from pegboard.config.edit_jsonc import remove_member, set_member
+from pegboard.config.edit_jsonc import remove_member, remove_members, set_member, set_members
 from pegboard.config.jsonc import Node
 from pegboard.errors import ConfigError
 
@@ -114,6 +114,37 @@ def test_what_is_removed_takes_no_comment_and_no_other_member_along(
     assert parse_jsonc(left).root.value == wanted
     outside = document.text[: node.start] + document.text[node.end :]
     assert left.count("comment]") >= outside.count("comment]")
+
+
+@given(texts(), st.data(), st.dictionaries(KEYS, VALUES, max_size=5))
+def test_many_that_are_put_in_at_once_look_as_one_after_the_other(
+    text: str, data: st.DataObject, members: dict[str, Any]
+) -> None:
+    around = data.draw(st.sampled_from(objects(parse_jsonc(text).root)))
+    node = parse_jsonc(text).root.find(around)
+    assert node is not None
+    one_by_one = text
+    for key, value in members.items():
+        one_by_one = set_member(one_by_one, (*around, key), value)
+    at_once = set_members(text, around, members)
+    assert parse_jsonc(at_once).root.value == parse_jsonc(one_by_one).root.value
+    # What is replaced may be what an odd file is indented by.
+    assert at_once == one_by_one or members.keys() & node.value.keys()
+
+
+@given(texts(), st.data(), st.sets(KEYS))
+def test_many_that_are_taken_out_at_once_leave_what_one_after_the_other_does(
+    text: str, data: st.DataObject, keys: set[str]
+) -> None:
+    around = data.draw(st.sampled_from(objects(parse_jsonc(text).root)))
+    node = parse_jsonc(text).root.find(around)
+    assert node is not None
+    there = [it.key for it in node.members]
+    assume(len(there) == len(set(there)))
+    one_by_one = text
+    for key in there:
+        one_by_one = remove_member(one_by_one, (*around, key)) if key in keys else one_by_one
+    assert remove_members(text, around, keys) == one_by_one
 
 
 FILE = """{

@@ -1,5 +1,6 @@
 """Secrets that stand outside of the file."""
 
+import os
 import stat
 import sys
 from pathlib import Path
@@ -133,6 +134,17 @@ def test_what_is_kept_is_taken_back_if_the_rest_fails(home: Path) -> None:
     assert kept[0] == before.reference
     files = [it for it in home.rglob("*") if it.is_file()]
     assert [it.read_text("utf-8") for it in files] == ["canary-1\n"]
+
+
+def test_what_a_killed_command_left_of_a_secret_is_removed(home: Path) -> None:
+    keep_secret("a.TOKEN", "canary-1")
+    (kept,) = (it for it in home.rglob("*") if it.is_file())
+    left = kept.with_name(".a.TOKEN.2.ab12_xyz.tmp")
+    left.write_bytes(b"canary-2")
+    os.utime(left, (0, 0))
+    with KeptTogether(Path("mcp.json")) as keep:
+        keep("b.TOKEN", "canary-3")
+    assert sorted(it.name for it in kept.parent.iterdir()) == ["a.TOKEN", "b.TOKEN"]
 
 
 def test_the_keyring_gives_it_back_too(monkeypatch: pytest.MonkeyPatch) -> None:

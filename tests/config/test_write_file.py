@@ -25,6 +25,15 @@ def test_a_new_file_is_for_its_owner_and_so_are_its_folders(tmp_path: Path) -> N
     assert [it.name for it in path.parent.iterdir()] == ["mcp.json"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="no file"):
+        write_file(path, b"{}", instead_of=b"")
+    assert [(it.name, it.is_fifo()) for it in tmp_path.iterdir()] == [("mcp.json", True)]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
 def test_mode_and_links_stay(tmp_path: Path) -> None:
     target, link = tmp_path / "dotfiles" / "real.json", tmp_path / "link.json"
@@ -56,3 +65,36 @@ def test_what_cannot_be_read_or_written_is_said_in_words(tmp_path: Path) -> None
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ConfigError, match="cannot be written"):
         write_file(tmp_path / "file" / "mcp.json", b"", instead_of=None)
+
+
+def test_what_a_killed_command_left_goes_with_the_next_write_of_that_file(tmp_path: Path) -> None:
+    left = tmp_path / ".mcp.json.ab12_xyz.tmp"
+    others = [
+        ".mcp.json.ab12_xy.tmp",
+        ".mcp.json.AB12_XYZ.tmp",
+        ".mcp.json.bak.ab12_xyz.tmp",
+        ".other.json.ab12_xyz.tmp",
+        "mcp.json.ab12_xyz.tmp",
+    ]
+    for path in (left, *(tmp_path / it for it in others)):
+        path.write_bytes(b"canary")
+        os.utime(path, (0, 0))
+    (tmp_path / ".mcp.json.written_.tmp").write_bytes(b"somebody writes this just now")
+    (tmp_path / ".mcp.json.a_folder.tmp").mkdir()
+    os.utime(tmp_path / ".mcp.json.a_folder.tmp", (0, 0))
+    stays = {it.name for it in tmp_path.iterdir()} - {left.name}
+    write_file(tmp_path / "mcp.json", b"{}", instead_of=None)
+    assert {it.name for it in tmp_path.iterdir()} == stays | {"mcp.json"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_a_link_that_looks_like_a_leftover_stays_and_so_does_what_it_leads_to(
+    tmp_path: Path,
+) -> None:
+    target, link = tmp_path / "mine", tmp_path / ".mcp.json.ab12_xyz.tmp"
+    target.write_bytes(b"mine")
+    link.symlink_to(target)
+    os.utime(link, (0, 0), follow_symlinks=False)
+    write_file(tmp_path / "mcp.json", b"{}", instead_of=None)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"mine"

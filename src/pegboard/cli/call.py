@@ -110,7 +110,7 @@ def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, A
         problem = error.message if isinstance(error, typer.BadParameter) else str(error)
         names = dict.fromkeys(re.split("[:.=]", it, maxsplit=1)[0] for it in words if "=" in it)
         unknown = _unknown(tool, (it for it in names if f"`{it}`" not in problem))
-        problem += f"; {unknown}" if unknown else ""
+        problem = f"{problem.rstrip('.')}; {unknown}." if unknown else problem
         raise typer.BadParameter(f"{problem}\nIt is called like this: {signature(tool)}") from error
     unknown = _unknown(tool, given)
     if unknown and _TAKES_MORE.isdisjoint(tool.input_schema):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import msgspec
 import typer
 
 from pegboard.cli.typed_values import NotOfTypeError, json_form, part_of, typed
+from pegboard.config.named_file import read_named_file
 from pegboard.model.objects import object_in
 
 __all__ = ["arguments_of", "missing_in"]
@@ -131,7 +133,8 @@ def _decoded(text: str, where: str) -> Any:
 
 def _content(name: str, key: str) -> str:
     try:
-        return Path(name).expanduser().read_text("utf-8")
+        text = read_named_file(Path(name).expanduser()).decode("utf-8")
+        return StringIO(text, newline=None).read()
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise typer.BadParameter(

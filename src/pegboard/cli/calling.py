@@ -50,7 +50,7 @@ async def call_tool(
     """
     # What goes wrong is said once, by the command.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
-    line = ProgressLine()
+    line = ProgressLine(f"Calling {name}")
     person = AtTheTerminal(line.clear)
     options: HubOptions = {
         "naming": lambda server, tool: name if tool == origin.name else mcp(server, tool),
@@ -70,10 +70,12 @@ async def call_tool(
             left = None if timeout is None else began + timeout - anyio.current_time()
             with anyio.fail_after(left):
                 return await hub.call(name, arguments, on_progress=line.tell)
-    except TimeoutError as error:
-        if isinstance(error, PegboardError) or timeout is None:
+    except (PegboardError, TimeoutError) as error:
+        is_over = timeout is not None and anyio.current_time() >= began + timeout
+        if timeout is None or isinstance(error, ToolTimeoutError) or not is_over:
             raise
-        raise ToolTimeoutError(name, seconds=timeout, remedy="give `--timeout` more") from None
+        # Whatever it says, such as that the server is not there: it had no more time.
+        raise ToolTimeoutError(name, seconds=timeout, remedy="give `--timeout` more") from error
     finally:
         line.clear()
 

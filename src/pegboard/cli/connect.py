@@ -4,14 +4,17 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.exposed_keys import warn_of_exposed
 from pegboard.cli.output import ask, complain, say, warn
 from pegboard.cli.own_file import ConfigOption, YesOption
 from pegboard.cli.pairs import HeaderOption, headers_in
 from pegboard.cli.running_gateway import find_gateway
+from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import counted
 from pegboard.clients import (
     CLIENTS,
@@ -21,6 +24,7 @@ from pegboard.clients import (
     client_named,
     connect,
     has_other_entry,
+    is_exposed,
     served_by_us,
     taken_out_of,
 )
@@ -38,6 +42,7 @@ ClientNames = Annotated[
         autocompletion=lambda: list(CLIENTS),
     ),
 ]
+_PORTS = {"http": 80, "https": 443}
 EveryClient = Annotated[bool, typer.Option("--all", help="Every client that is found here.")]
 
 
@@ -92,6 +97,7 @@ def connect_clients(
         try:
             entry = _program(client, source) if url is None else client.address_entry(url, headers)
             _one(client, machine, entry, servers, only=only, asks=not yes)
+            warn_of_exposed(it for it in [client.file(machine)] if headers and is_exposed(it))
         except ConfigError as error:
             complain(str(error))
             failed = True
@@ -128,13 +134,16 @@ def _one(
         warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
     if asks and has_other_entry(client, machine):
         _agree_to_replace(client, machine)
-    out, superfluous = taken_out_of(client, machine), served_by_us(client, machine, servers)
-    there = [it for it in superfluous if it not in out]
+    with waiting(f"Reading the file of {client.title}"):
+        out, superfluous = taken_out_of(client, machine), served_by_us(client, machine, servers)
+    there = [it for it in superfluous if it not in set(out)]
     if there and not only and asks:
         names = ", ".join(there)
         only = ask(f"{client.title} has what Pegboard serves now: {names}. Take that out there?")
     kept = () if only else there
-    done = connect(client, machine, entry, take_out=[it for it in superfluous if it not in kept])
+    unwanted = [it for it in superfluous if it not in set(kept)]
+    with waiting(f"Writing the file of {client.title}"):
+        done = connect(client, machine, entry, take_out=unwanted)
     say(f"{client.title}: Pegboard is in {done.path} now.")
     if done.taken_out:
         say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
@@ -195,7 +204,22 @@ def _is_served_from(source: Path | None, url: str) -> bool:
     """Tell whether an address is that of a gateway that runs, and serves all of this file."""
     gateway = find_gateway(source, None)
     faces = ("/mcp", "/mcp-search", "/mcp-full", "/sse")
-    return gateway is not None and url in [f"{gateway.address}{it}" for it in faces]
+    return gateway is not None and any(
+        _is_same_address(url, f"{gateway.address}{it}") for it in faces
+    )
+
+
+def _is_same_address(one: str, other: str) -> bool:
+    """Tell whether two addresses lead to one place, however this machine is called in them."""
+    first, second = urlsplit(one), urlsplit(other)
+    hosts = {first.hostname, second.hostname}
+    # Each of these is what somebody means by the other.
+    is_here = len(hosts) == 1 or hosts in ({"localhost", "127.0.0.1"}, {"localhost", "::1"})
+    places = [
+        (it.scheme, it.port or _PORTS.get(it.scheme), it.path.rstrip("/"), it.query)
+        for it in (first, second)
+    ]
+    return is_here and places[0] == places[1]
 
 
 def _program(client: Client, source: Path | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pegboard.cli import tool_options as option
 from pegboard.cli.catalogue import Catalogue, Places, open_catalogue, tell_failures
 from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.tokens import Cost, counting, estimated
+from pegboard.cli.waiting import waiting
 from pegboard.model.names import name_matcher
 
 __all__ = ["add_to"]
@@ -55,9 +56,10 @@ def cost(
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
         tell_failures(catalogue)
-        cost_of = counting() if count else estimated
-        tools = list(_tools(catalogue, cost_of))
-        surfaces = list(_surfaces(config, tools, cost_of))
+        with waiting("Counting tokens"):
+            cost_of = counting() if count else estimated
+            tools = list(_tools(catalogue, cost_of))
+            surfaces = list(_surfaces(config, tools, cost_of))
     if json:
         write_json(cost_as_json(tools, surfaces, counted=count))
         return

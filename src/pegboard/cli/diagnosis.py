@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
+import msgspec
 
 from pegboard.cli.exit_codes import INTERRUPTED
 from pegboard.cli.live_checkups import watching
@@ -15,9 +16,10 @@ from pegboard.cli.output import warn
 from pegboard.config import load_servers
 from pegboard.doctor import Limits, Report, diagnose
 from pegboard.errors import PegboardError
-from pegboard.storage import default_url
-from pegboard.storage.upkeep import open_existing
+from pegboard.storage import default_url, open_store
+from pegboard.upstream import StoreMemory
 from pegboard.upstream.failed_starts import FailedStarts
+from pegboard.upstream.memory_key import memory_key
 from pegboard.upstream.oauth.provider import open_in_browser
 
 __all__ = ["diagnosed"]
@@ -57,22 +59,23 @@ def diagnosed(
     except KeyboardInterrupt:
         _leave_at_once()
         raise
-    _forget_failures(report, store or default_url())
+    _remember(report, store or default_url())
     return report
 
 
-def _forget_failures(report: Report, url: str) -> None:
-    """Let commands try a server again that is well now."""
-    well = {it.server for it in report.servers if it.stage == "well"}
-    if not well or report.config is None:
+def _remember(report: Report, url: str) -> None:
+    """Keep what servers offered that are well now, so that no command has to start them again."""
+    if not report.learned or report.config is None:
         return
     # What is wrong with the store, or with the file, the report has said.
-    with suppress(PegboardError, ValueError):
-        opened = open_existing(url)
-        if opened is not None:
-            with opened:
-                servers = [it for it in load_servers(report.config).servers if it.name in well]
-                FailedStarts(opened).note(servers, {})
+    with suppress(PegboardError, ValueError), open_store(url) as store:
+        memory = StoreMemory(lambda: store)
+        before = memory.load(report.learned)
+        for key, it in report.learned.items():
+            names = before[key].names if key in before else it.names
+            memory.save(key, msgspec.structs.replace(it, names=names))
+        servers = load_servers(report.config).servers
+        FailedStarts(store).note([it for it in servers if memory_key(it) in report.learned], {})
 
 
 def _show_login(server: str, url: str) -> None:

@@ -5,6 +5,7 @@ import typer
 from pegboard.cli.connect import ClientNames, EveryClient, chosen
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import complain, say, warn
+from pegboard.cli.waiting import waiting
 from pegboard.clients import Disconnected, Machine, disconnect
 from pegboard.errors import ConfigError
 
@@ -22,7 +23,8 @@ def disconnect_clients(clients: ClientNames = None, *, every: EveryClient = Fals
     failed = done = False
     for client in chosen(clients, machine, every=every):
         try:
-            undone = disconnect(client, machine)
+            with waiting(f"Bringing back the file of {client.title}"):
+                undone = disconnect(client, machine)
         except ConfigError as error:
             complain(str(error))
             failed = True
@@ -41,6 +43,12 @@ def disconnect_clients(clients: ClientNames = None, *, every: EveryClient = Fals
 
 
 def _tell(title: str, undone: Disconnected) -> None:
+    _tell_result(title, undone)
+    for path in undone.left:
+        warn(f"{path} could not be removed; nothing needs it any more: remove it by hand.")
+
+
+def _tell_result(title: str, undone: Disconnected) -> None:
     if undone.is_identical:
         state = "as it was" if undone.path.exists() else "gone again: there was none before"
         say(f"{title}: {undone.path} is {state}.")

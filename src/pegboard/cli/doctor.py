@@ -7,10 +7,12 @@ import typer
 
 from pegboard.cli import tool_options as option
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.exposed_keys import warn_of_exposed
 from pegboard.cli.output import result_console, say, show_table, warn, write_json
 from pegboard.cli.plain_text import printable
 from pegboard.cli.running_gateway import find_gateway
 from pegboard.cli.wording import counted
+from pegboard.clients import Machine, exposed_files, files_of_clients
 
 if TYPE_CHECKING:
     from pegboard.doctor import Finding, Report
@@ -45,6 +47,7 @@ def doctor(
 ) -> None:
     """Start every server once, and say what is wrong and the remedy.
 
+    What those offer that are well is remembered, so that no other command has to start them for it.
     Ends with 1 if something is wrong, and with 3 if nothing is configured; advice alone is no
     reason.
     """
@@ -58,6 +61,7 @@ def doctor(
         write_json(report_as_json(report))
     else:
         _show(report)
+    warn_of_exposed(exposed_files(files_of_clients(Machine.here())))
     if any(it.code == "no_configuration" for it in report.findings):
         raise typer.Exit(NOT_FOUND)
     if not report.is_well:

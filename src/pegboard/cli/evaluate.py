@@ -30,9 +30,11 @@ def _only_a_group() -> None:
 @_eval.command()
 def search(
     *,
-    data: Annotated[list[str], typer.Option(metavar="DIR", help="What to ask.")],
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="DIR", help="More of the same.")
+    folders: Annotated[
+        list[str] | None, typer.Argument(metavar="DIR", help="What to ask; at least one.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="DIR", help="The same; may be given several times.")
     ] = None,
     method: Annotated[
         list[str] | None,
@@ -50,7 +52,10 @@ def search(
     with an empty `relevant` asks for what is not there: `refused` is the share of those that got
     an empty answer.
     """
-    sets = [read_evaluation_set(folder) for folder in (*data, *(more or ()))]
+    asked_for = [*(data or ()), *(folders or ())]
+    if not asked_for:
+        raise typer.BadParameter("Name a folder: `pegboard eval search DIR`.")
+    sets = [read_evaluation_set(folder) for folder in asked_for]
     methods = method or METHODS
     found: list[Evaluation] = []
     with progress() as bar:

@@ -1,7 +1,9 @@
 """`pegboard import`: take over the servers of MCP clients."""
 
 import sys
+from collections.abc import Callable
 from getpass import getpass
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ import typer
 
 from pegboard.cli.add import say_where_secrets_are
 from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.exposed_keys import warn_of_exposed
 from pegboard.cli.output import complain, say, show_table, warn, write_json
 from pegboard.cli.own_file import (
     ConfigOption,
@@ -20,6 +23,7 @@ from pegboard.cli.own_file import (
     say_that_it_counts,
 )
 from pegboard.cli.plain_text import printable
+from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import counted
 from pegboard.clients import (
     CLIENTS,
@@ -30,14 +34,17 @@ from pegboard.clients import (
     OnConflict,
     PlannedServer,
     TakenOver,
+    answer_questions,
     client_named,
     files_of_clients,
+    is_exposed,
+    open_questions,
     plan_import,
     servers_in,
     take_over,
 )
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.config.kept_secrets import KeptTogether
+from pegboard.config.kept_secrets import Keep, KeptSecret, KeptTogether
 from pegboard.config.servers_file import ServersFile
 from pegboard.config.variables import input_variable
 from pegboard.errors import ConfigError
@@ -74,23 +81,70 @@ def import_servers(
     files = _files(sources or [])
     found = [server for it in files for server in _servers_in(it, is_named=bool(sources))]
     file = open_file(config)
-    plan = plan_import(found, _present(file), on_conflict=on_conflict)
+    with waiting(f"Comparing {counted(len(found), 'server')}"):
+        plan = plan_import(found, _present(file), on_conflict=on_conflict)
     if json:
         write_json([plan_as_json(it) for it in plan])
     else:
         _show(plan, files)
+    warn_of_exposed(it.path for it in plan if it.secrets and is_exposed(it.path))
     written = [it for it in plan if it.writes_as is not None]
     if not files:
         raise typer.Exit(NOT_FOUND)
-    if dry_run or not written:
+    asks = not yes and not dry_run and sys.stdin.isatty()
+    unanswered = open_questions(file, plan)
+    if not asks:
+        _name_questions(unanswered)
+    if dry_run or not (written or (asks and unanswered)):
         warn("Nothing was written." if dry_run else "There is nothing to write.")
         return
-    agree(f"Write {counted(len(written), 'server')} to {file.path}?", yes=yes)
-    answers = _answers(written) if not yes and sys.stdin.isatty() else {}
-    with KeptTogether(file.path) as keep:
-        done = take_over(file, plan, keep=None if keep_secrets else keep, answers=answers)
+    if written:
+        agree(f"Write {counted(len(written), 'server')} to {file.path}?", yes=yes)
+    _write(
+        file, written, unanswered if asks else [], moves=not keep_secrets, asks=asks, is_quiet=json
+    )
+
+
+def _write(
+    file: ServersFile,
+    written: list[PlannedServer],
+    open_: list[PlannedServer],
+    *,
+    moves: bool,
+    asks: bool,
+    is_quiet: bool,
+) -> None:
+    """Ask what is to be asked, write the file, and say what was done."""
+    answers = _answers([*written, *open_]) if asks else {}
+    secrets = sum(len(it.secrets) + len(it.inputs) for it in written)
+    with KeptTogether(file.path) as keep, waiting("Moving secrets") as tell:
+        place = _counting(keep, lambda done: tell(done, secrets)) if moves else None
+        done = take_over(file, written, keep=place, answers=answers)
+        done += answer_questions(file, open_, keep=place, answers=answers)
         file.save()
-    _report(done, file, is_quiet=json)
+    _report(done, file, is_quiet=is_quiet)
+
+
+def _name_questions(servers: list[PlannedServer]) -> None:
+    """Say which servers wait for an answer, and how to give it."""
+    for server in servers:
+        for asked in server.inputs:
+            warn(
+                f"{server.same_as!r} needs the environment variable {input_variable(asked.id)} "
+                f"(`${{input:{asked.id}}}`); or run `pegboard import` at a terminal, which asks."
+            )
+
+
+def _counting(keep: Keep, tell: Callable[[int], None]) -> Keep:
+    """Return what keeps a secret, and says how many it has kept."""
+    numbers = count(1)
+
+    def kept(name: str, value: str) -> KeptSecret:
+        place = keep(name, value)
+        tell(next(numbers))
+        return place
+
+    return kept
 
 
 def _files(sources: list[str]) -> list[ClientFile]:
@@ -127,7 +181,7 @@ def _is_path(source: str) -> bool:
 def _servers_in(file: ClientFile, *, is_named: bool) -> list[FoundServer]:
     if file.path.is_dir():
         raise ConfigError("That is a folder; name the file in it.", path=str(file.path))
-    if not file.path.is_file():
+    if not file.path.exists():
         raise ConfigError("The file does not exist.", path=str(file.path), is_missing=True)
     try:
         return servers_in(file)
@@ -223,6 +277,9 @@ def _answer(words: str, *, is_secret: bool) -> str:
 
 def _report(done: list[TakenOver], file: ServersFile, *, is_quiet: bool) -> None:
     tell = warn if is_quiet else say
+    if not done:
+        warn("Nothing was written.")
+        return
     tell(f"Wrote {counted(len(done), 'server')} to {file.path}.")
     for server in done:
         say_where_secrets_are(server.name, server.kept, server.left)

@@ -3,25 +3,30 @@
 import getpass
 import glob
 import logging
+import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 import typer
 
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant, load_auth_settings
-from pegboard.cli.exit_codes import FAILED
+from pegboard.auth.api_keys import KEYS
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import duration, moment, shown
 from pegboard.cli.output import complain, say, show_table, warn, write_json
-from pegboard.errors import ConfigError
+from pegboard.cli.streams import lost_output
+from pegboard.cli.waiting import waiting
+from pegboard.errors import ApiKeyNotFoundError, ConfigError, PegboardError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import scheme_of
+from pegboard.storage.store import KeyValues, StoredValue
 from pegboard.storage.urls import path_of
 
 __all__ = ["add_to"]
@@ -96,10 +101,11 @@ def create(
             calls_per_minute=calls_per_minute,
             concurrent_calls=concurrent_calls,
         )
-        with _opened(store) as (keys, audit):
-            issued = keys.create(grant)
-            audit.note("keys.create", "done", target=issued.key.id, source=_person())
-    _show_secret(issued, json=json)
+        with _opened(store) as kept:
+            issued = kept.keys.create(grant)
+            with _undone_if_unseen(lambda: kept.values.delete([issued.key.id])):
+                _show_secret(issued, json=json)
+            kept.audit.note("keys.create", "done", target=issued.key.id, source=_person())
     if not json:
         _say_how_to_ask_for_keys()
 
@@ -116,8 +122,8 @@ def list_keys(
     found: list[ApiKey] = []
     damaged: tuple[str, ...] = ()
     if missing is None:
-        with values_checked(), _opened(store) as (keys, _):
-            found, damaged = list(keys.list(tenant=tenant)), keys.damaged
+        with values_checked(), _opened(store) as kept:
+            found, damaged = list(kept.keys.list(tenant=tenant)), kept.keys.damaged
     if json:
         write_json([key_as_json(it) for it in found])
     elif found:
@@ -144,14 +150,23 @@ def revoke(
     """Accept keys no more."""
     _check_store(store, ids[0])
     revoked: list[ApiKey] = []
-    with values_checked(), _opened(store) as (keys, audit):
-        for key in ids:
-            revoked.append(keys.revoke(key))
-            audit.note("keys.revoke", "done", target=key, source=_person())
-            if not json:
-                say(f"Revoked: {key}")
-    if json:
-        write_json([key_as_json(it) for it in revoked])
+    unknown: list[ApiKeyNotFoundError] = []
+    try:
+        with values_checked(), _opened(store) as kept:
+            for key in dict.fromkeys(ids):
+                try:
+                    revoked.append(kept.keys.revoke(key))
+                except ApiKeyNotFoundError as error:
+                    unknown.append(error)
+                else:
+                    kept.audit.note("keys.revoke", "done", target=key, source=_person())
+    finally:
+        # Also of a command that came only half way.
+        _show_revoked(revoked, json=json)
+    for error in unknown:
+        complain(str(error))
+    if unknown:
+        raise typer.Exit(NOT_FOUND)
 
 
 @_keys.command()
@@ -171,10 +186,12 @@ def rotate(
     """Give a key a new secret, which is shown once."""
     seconds = duration(overlap, option="--overlap")
     _check_store(store, key)
-    with values_checked(), _opened(store) as (keys, audit):
-        issued = keys.rotate(key, overlap=seconds)
-        audit.note("keys.rotate", "done", target=key, source=_person())
-    _show_secret(issued, json=json)
+    with values_checked(), _opened(store) as kept:
+        before = kept.values.items().get(key)
+        issued = _rotated(kept.keys, key, overlap=seconds)
+        with _undone_if_unseen(lambda: _put_secrets_back(kept.values, key, before)):
+            _show_secret(issued, json=json)
+        kept.audit.note("keys.rotate", "done", target=key, source=_person())
 
 
 def key_as_json(key: ApiKey) -> dict[str, Any]:
@@ -224,16 +241,70 @@ def _check_store(url: str | None, key: str) -> None:
         )
 
 
+class _Kept(NamedTuple):
+    """The keys, and what is beside them in the operator's store."""
+
+    keys: ApiKeys
+    audit: Audit
+    values: KeyValues
+    """The keys as they are written."""
+
+
 @contextmanager
-def _opened(url: str | None) -> Generator[tuple[ApiKeys, Audit]]:
+def _opened(url: str | None) -> Generator[_Kept]:
     # Damaged keys are told in words, not as a line of a log.
     logging.getLogger("pegboard.auth").addHandler(logging.NullHandler())
-    with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+    with ExitStack() as stack:
+        with waiting("Opening the store"):
+            store = stack.enter_context(open_store(url, tenant=OPERATOR))
+            keys = stack.enter_context(ApiKeys(store))
         audit = Audit(store)
         try:
-            yield keys, audit
+            yield _Kept(keys, audit, store.namespace(KEYS))
         finally:
             audit.close()
+
+
+@contextmanager
+def _undone_if_unseen(undo: Callable[[], object]) -> Generator[None]:
+    """Undo what was done, if the secret that is shown here cannot be written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        undo()
+        lost_output(sys.stdout)
+        complain(
+            f"The secret cannot be written: {error.strerror}. All keys are as they were before."
+        )
+        raise typer.Exit(FAILED) from None
+
+
+def _rotated(keys: ApiKeys, key: str, *, overlap: float) -> IssuedKey:
+    try:
+        return keys.rotate(key, overlap=overlap)
+    except PegboardError:
+        raise
+    except ValueError as error:
+        # It is there, and the command is right, but it cannot be done.
+        complain(f"{error} `pegboard keys create` makes one.")
+        raise typer.Exit(FAILED) from None
+
+
+def _put_secrets_back(values: KeyValues, key: str, before: StoredValue | None) -> None:
+    now = values.get(key)
+    if before is not None and now is not None:
+        # Whatever else somebody changed in the meantime, such as a revocation, stays.
+        whole = {**now.value, "secrets": before.value["secrets"]}
+        values.put(key, whole, expected=now.revision)
+
+
+def _show_revoked(keys: Sequence[ApiKey], *, json: bool) -> None:
+    if json:
+        write_json([key_as_json(it) for it in keys])
+        return
+    for key in keys:
+        say(f"Revoked: {key.id}")
 
 
 def _show_secret(issued: IssuedKey, *, json: bool) -> None:
@@ -263,11 +334,11 @@ def _state(key: ApiKey) -> str:
 _COLUMNS: dict[str, Callable[[ApiKey], str]] = {
     "ID": lambda it: it.id,
     "NAME": lambda it: it.name,
-    "TENANT": lambda it: it.tenant,
+    "STATE": _state,
     "SCOPES": lambda it: " ".join(it.scopes),
+    "TENANT": lambda it: it.tenant,
     "SERVERS": lambda it: " ".join(it.servers),
     "TOOLS": lambda it: " ".join(it.tools),
-    "STATE": _state,
     "EXPIRES": lambda it: shown(it.expires, nothing="never"),
     "LAST USED": lambda it: shown(it.last_used, nothing="never"),
     "USES": lambda it: f"{it.uses:,}",

@@ -1,5 +1,7 @@
 """`pegboard list`: list the servers of the configuration."""
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -8,6 +10,7 @@ from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.own_file import ConfigOption, JsonOption, open_file
 from pegboard.config.interpret import Reading
+from pegboard.config.problems import Problem
 
 __all__ = ["add_to", "server_as_json"]
 
@@ -20,7 +23,11 @@ def add_to(root: typer.Typer) -> None:
 def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> None:
     """List the servers of your configuration, without starting any."""
     file = open_file(config)
-    rows = [server_as_json(name, reading) for name, reading in file.readings().items()]
+    expanded = file.readings(os.environ)
+    rows = [
+        server_as_json(name, reading, _unset(reading, expanded[name]))
+        for name, reading in file.readings().items()
+    ]
     if json:
         write_json(rows)
     elif rows:
@@ -39,21 +46,28 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
         raise typer.Exit(NOT_FOUND)
 
 
-def server_as_json(name: str, reading: Reading) -> dict[str, Any]:
+def server_as_json(name: str, reading: Reading, unset: Sequence[Problem] = ()) -> dict[str, Any]:
     """Return one element of the JSON of `list`, which is an array in the order of the file.
 
     Fields: ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has a fault);
     ``type`` (``stdio``, ``streamable_http``, ``sse``, ``websocket``; null if unusable); ``target``
     (command line or address without secrets, variables as they are written; null if unusable);
-    ``problem`` (the first fault or doubt of its entry, or null).
+    ``problem`` (the first fault of its entry, which variables in it are not set, or the first doubt
+    about it; or null).
     """
     config = reading.config
-    worst = sorted(reading.problems, key=lambda it: it.severity)
+    worst = [it.message for it in sorted(reading.problems, key=lambda it: it.severity)]
+    missing = " ".join(it.message for it in unset) if config is not None else ""
     state = "enabled" if config is not None and config.enabled else "disabled"
     return {
         "name": name,
         "state": "unusable" if config is None else state,
         "type": None if config is None else config.transport,
         "target": None if config is None else config.target,
-        "problem": worst[0].message if worst else None,
+        "problem": missing or next(iter(worst), None),
     }
+
+
+def _unset(written: Reading, expanded: Reading) -> list[Problem]:
+    """Return what is wrong only since variables are looked up."""
+    return [it for it in expanded.problems if it.kind == "variable" and it not in written.problems]

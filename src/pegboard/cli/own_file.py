@@ -21,10 +21,6 @@ __all__ = [
 ]
 
 
-def _names() -> list[str]:
-    return list(open_file(None).entries)
-
-
 ConfigOption = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="The file (mcp.json, looked for).")
 ]
@@ -36,9 +32,7 @@ KeepSecretsOption = Annotated[
         "--keep-secrets", help="Leave secrets in the file instead of moving them out of it."
     ),
 ]
-ServerName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The server.", autocompletion=_names)
-]
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
 
 
 def open_file(config: str | None) -> ServersFile:

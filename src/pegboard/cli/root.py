@@ -1,5 +1,6 @@
 """The command line as one typer application, with the commands that are needed."""
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -40,6 +41,9 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
     # Made for the typer of these days; with any other, commands are only slower.
     with suppress(ImportError, AttributeError):
         import_module("pegboard.cli.plain_values").spare_pydantic()
+    if needed and "_PEGBOARD_COMPLETE" in os.environ:
+        with suppress(ImportError, AttributeError):
+            import_module("pegboard.cli.known_names").offer_names(group)
     for command in written.values():
         _write_usage_plainly(command)
     group.commands = {

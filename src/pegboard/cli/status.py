@@ -13,6 +13,7 @@ from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
 from pegboard.cli.tokens import estimated
+from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import placed
 from pegboard.config import LoadedConfig, load_servers
 from pegboard.doctor.standing import Standing, remembered_standing, unusable_standing
@@ -46,7 +47,9 @@ def status(
     """Show how each server is: in the gateway that runs, or as it is remembered."""
     gateway = None if alone else find_gateway(config, store)
     if gateway is not None:
-        found, source = _in_gateway(gateway, config), f"the gateway at {gateway.address}"
+        with waiting("Asking the gateway"):
+            found = _in_gateway(gateway, config)
+        source = f"the gateway at {gateway.address}"
     elif start:
         found, source = _started(config, store), "started now, and stopped again"
     else:

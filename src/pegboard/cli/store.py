@@ -14,7 +14,9 @@ from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import complain, progress, say, warn, write_json
 from pegboard.cli.plain_text import columns_of
+from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import counted
+from pegboard.config.named_file import read_named_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, default_url, open_store
@@ -64,7 +66,7 @@ def add_to(root: typer.Typer) -> None:
 @_store.command()
 def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json = False) -> None:
     """Say what is in a store."""
-    with _existing(store, tenant) as opened:
+    with _existing(store, tenant) as opened, waiting("Reading the store"):
         found = store_as_json(opened, store or default_url())
     if json:
         write_json(found)
@@ -84,14 +86,16 @@ def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json 
 def check(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT) -> None:
     """Read everything in a store, and say where it is damaged."""
     with _existing(store, tenant) as opened:
-        opened.check()
-        say(f"{opened.url} is sound: {counted(len(opened.load_all()), 'tool')}.")
+        with waiting("Reading the store"):
+            opened.check()
+            tools = counted(len(opened.load_all()), "tool")
+        say(f"{opened.url} is sound: {tools}.")
 
 
 @_store.command()
 def recover(*, store: _Store = None) -> None:
     """Keep what can be read of a damaged file, and set the file itself aside."""
-    with values_checked():
+    with values_checked(), waiting("Reading the store"):
         recovered = recover_store(store or default_url())
     if recovered.saved_as is None:
         say("Nothing is damaged here, and nothing was changed.")
@@ -134,11 +138,14 @@ def export_store(
 ) -> None:
     """Write everything into one JSON file, which only you can read."""
     path = Path(file).expanduser()
+    if file != "-" and path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{file} is no file, but a folder, pipe or device: name a file.")
     if file != "-" and path.exists() and not force:
         problem = f"{file} is there already: name another file, or add `--force`."
         raise typer.BadParameter(problem)
-    archive = archived(_each(store or default_url(), tenant))
-    text = msgspec.json.format(msgspec.json.encode(archive), indent=1) + b"\n"
+    with waiting("Reading the store"):
+        archive = archived(_each(store or default_url(), tenant))
+        text = msgspec.json.format(msgspec.json.encode(archive), indent=1) + b"\n"
     if file == "-":
         sys.stdout.write(text.decode())
         return
@@ -159,12 +166,13 @@ def import_archive(
 ) -> None:
     """Put what `export` wrote into a store; what is there under other names stays."""
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
+        text = sys.stdin.buffer.read() if file == "-" else read_named_file(Path(file).expanduser())
     except OSError as error:
         complain(f"{file} cannot be read: {error.strerror}.")
         raise typer.Exit(NOT_FOUND) from None
-    archive = read_archive(text, name=file)
-    check_archive(archive, name=file)
+    with waiting(f"Reading {file}"):
+        archive = read_archive(text, name=file)
+        check_archive(archive, name=file)
     target = store or default_url()
     for it in archive.tenants:
         with (

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from errno import ENOSPC
+from errno import EBADF, EFBIG, EIO, ENOSPC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,15 +10,21 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_gaps", "lost_output"]
 
+_OUTPUT = 1
+_TAKES_NO_MORE = (EBADF, EFBIG, EIO, ENOSPC)
+
 
 def fill_gaps() -> None:
-    """Let streams that are closed lead nowhere; else the next files that are opened are these."""
+    """Let streams that are closed lead nowhere; else the next files that are opened are these.
+
+    Only a result must not get lost unseen: what is written to a closed output is an error.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             # The lowest number that is free: this one.
-            os.open(os.devnull, os.O_RDWR)
+            os.open(os.devnull, os.O_RDONLY if number == _OUTPUT else os.O_RDWR)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stdout is None:
@@ -49,5 +55,5 @@ def lost_output(stream: "TextIO", error: OSError | None = None) -> OSError | Non
 
 
 def _is_of_a_stream(error: OSError | None) -> bool:
-    # Where nothing waits to be written (`python -u`), only the error itself tells.
-    return error is not None and error.errno == ENOSPC and error.filename is None
+    # Where nothing waits to be written (`python -u`, or much at once), only the error itself tells.
+    return error is not None and error.errno in _TAKES_NO_MORE and error.filename is None

@@ -11,11 +11,18 @@ from pegboard.clients.connection import (
     served_by_us,
     taken_out_of,
 )
+from pegboard.clients.exposed import exposed_files, is_exposed
 from pegboard.clients.found_servers import ClientFile, FoundServer, files_of_clients, servers_in
 from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
 from pegboard.clients.inputs import AskedInput
 from pegboard.clients.machine import Machine
-from pegboard.clients.take_over import Answers, TakenOver, take_over
+from pegboard.clients.take_over import (
+    Answers,
+    TakenOver,
+    answer_questions,
+    open_questions,
+    take_over,
+)
 
 __all__ = [
     "CLIENTS",
@@ -32,11 +39,15 @@ __all__ = [
     "PlannedServer",
     "Status",
     "TakenOver",
+    "answer_questions",
     "client_named",
     "connect",
     "disconnect",
+    "exposed_files",
     "files_of_clients",
     "has_other_entry",
+    "is_exposed",
+    "open_questions",
     "plan_import",
     "served_by_us",
     "servers_in",

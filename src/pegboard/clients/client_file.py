@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
@@ -11,12 +11,12 @@ import tomlkit
 from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
-from pegboard.config.edit_jsonc import remove_member, set_member
+from pegboard.config.edit_jsonc import remove_members, set_members
 from pegboard.config.jsonc import parse_jsonc
 from pegboard.config.paths import value_at
 from pegboard.errors import ConfigError
 
-__all__ = ["content_of", "entries_of", "is_toml", "text_of", "with_entry", "without_entry"]
+__all__ = ["content_of", "entries_of", "is_toml", "text_of", "with_entries", "without_entries"]
 
 _BOM = "\ufeff"
 
@@ -68,50 +68,68 @@ def entries_of(path: Path, text: str, section: Sequence[str]) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else {}
 
 
-def with_entry(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry at this path of keys.
+def with_entries(
+    path: Path, text: str, section: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return the text with these entries in a section.
 
     Raises:
-        ConfigError: when there is no place for it.
+        ConfigError: when there is no place for them.
     """
+    if not entries:
+        return text
     if is_toml(path):
-        written = _with_table(path, text, keys, entry)
+        written = _with_tables(path, text, section, entries)
     else:
-        written = set_member(text, keys, entry, file=str(path))
-    return _checked(path, text, written, keys, entry)
+        written = set_members(text, section, entries, file=str(path))
+    return _checked(path, text, written, section, entries)
 
 
-def without_entry(path: Path, text: str, keys: Sequence[str]) -> str:
-    """Return the text without the entry at this path of keys.
+def without_entries(path: Path, text: str, section: Sequence[str], names: Collection[str]) -> str:
+    """Return the text without the entries of these names in a section.
 
     Raises:
         ConfigError: when the file cannot be read, or nobody but a person could do that.
     """
-    written = _without_table(path, text, keys) if is_toml(path) else remove_member(text, keys)
-    return _checked(path, text, written, keys, None)
+    if not names:
+        return text
+    if is_toml(path):
+        written = _without_tables(path, text, section, names)
+    else:
+        written = remove_members(text, section, names)
+    return _checked(path, text, written, section, dict.fromkeys(names))
 
 
 def _checked(
-    path: Path, text: str, written: str, keys: Sequence[str], entry: Mapping[str, Any] | None
+    path: Path,
+    text: str,
+    written: str,
+    section: Sequence[str],
+    entries: Mapping[str, Mapping[str, Any] | None],
 ) -> str:
-    """Return what is to be written, if it says what the text said but for this entry."""
+    """Return what is to be written, if it says what the text said but for these entries."""
     expected = deepcopy(content_of(path, text))
     inner = expected
-    for key in keys[:-1]:
+    for key in section:
         if not isinstance(inner.get(key), dict):
             inner[key] = {}
         inner = inner[key]
-    inner.pop(keys[-1], None)
-    if entry is not None:
-        inner[keys[-1]] = entry
+    for name, entry in entries.items():
+        inner.pop(name, None)
+        if entry is not None:
+            inner[name] = entry
     try:
-        is_right = _without_empty(_strict(path, written), keys) == _without_empty(expected, keys)
+        is_right = _without_empty(_strict(path, written), section) == _without_empty(
+            expected, section
+        )
     except (ConfigError, ValueError, RecursionError):
         is_right = False
     if not is_right:
-        what = "taken out of" if entry is None else "put into"
+        what = "taken out of" if None in entries.values() else "put into"
+        more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
+        shown = f"`{'.'.join((*section, *list(entries)[:1]))}`{more}"
         raise ConfigError(
-            f"`{'.'.join(keys)}` cannot be {what} this file without changing more of it, so "
+            f"{shown} cannot be {what} this file without changing more of it, so "
             "nothing was changed; do it by hand.",
             path=str(path),
         )
@@ -123,39 +141,46 @@ def _strict(path: Path, text: str) -> dict[str, Any]:
     return tomllib.loads(text.removeprefix(_BOM)) if is_toml(path) else content_of(path, text)
 
 
-def _without_empty(content: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _without_empty(content: dict[str, Any], section: Sequence[str]) -> dict[str, Any]:
     """Return content in which a section without entries is none."""
-    for depth in range(len(keys) - 1, 0, -1):
-        outer = value_at(content, keys[: depth - 1])
-        if isinstance(outer, dict) and not cast("dict[str, Any]", outer).get(keys[depth - 1], 1):
-            del outer[keys[depth - 1]]
+    for depth in range(len(section), 0, -1):
+        outer = value_at(content, section[: depth - 1])
+        key = section[depth - 1]
+        if isinstance(outer, dict) and not cast("dict[str, Any]", outer).get(key, 1):
+            del outer[key]
     return content
 
 
-def _with_table(path: Path, text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
+def _with_tables(
+    path: Path, text: str, section: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
+) -> str:
     bom, text, is_crlf = _plain(text)
     document = _toml(path, text)
     inner: dict[str, Any] = document
-    for key in keys[:-1]:
+    for key in section:
         if key not in inner:
             inner[key] = tomlkit.table(is_super_table=True)
         inner = inner[key]
         if not hasattr(inner, "keys"):
             raise ConfigError(f"`{key}` must be a table.", path=str(path))
-    inner[keys[-1]] = _table(entry, is_inline=isinstance(inner, InlineTable))
+    for name, entry in entries.items():
+        inner[name] = _table(entry, is_inline=isinstance(inner, InlineTable))
     written = tomlkit.dumps(document)
     written = written if text.endswith("\n\n") else re.sub(r"\n\n\Z", "\n", written)
     return _as_before(bom, written, is_crlf=is_crlf)
 
 
-def _without_table(path: Path, text: str, keys: Sequence[str]) -> str:
+def _without_tables(path: Path, text: str, section: Sequence[str], names: Collection[str]) -> str:
     bom, text, is_crlf = _plain(text)
     document = _toml(path, text)
-    inner = value_at(document, keys[:-1])
-    if not isinstance(inner, Mapping) or keys[-1] not in inner:
+    inner = value_at(document, section)
+    if not isinstance(inner, Mapping):
         return _as_before(bom, text, is_crlf=is_crlf)
-    del cast("dict[str, Any]", inner)[keys[-1]]
-    return _as_before(bom, tomlkit.dumps(document), is_crlf=is_crlf)
+    tables = cast("dict[str, Any]", inner)
+    there = [it for it in names if it in tables]
+    for name in there:
+        del tables[name]
+    return _as_before(bom, tomlkit.dumps(document) if there else text, is_crlf=is_crlf)
 
 
 def _toml(path: Path, text: str) -> tomlkit.TOMLDocument:

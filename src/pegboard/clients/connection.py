@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from pegboard.clients.client import Client
-from pegboard.clients.client_file import entries_of, text_of, with_entry, without_entry
+from pegboard.clients.client_file import entries_of, text_of, with_entries, without_entries
 from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
-from pegboard.clients.identity import identity_of, same_among
+from pegboard.clients.identity import Known, identity_of
 from pegboard.clients.import_plan import read_found
 from pegboard.clients.machine import Machine
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.clients.records import Record, Records
+from pegboard.clients.records import Record, Records, remove
 from pegboard.config.servers import ServerConfig
 from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError
@@ -58,6 +58,8 @@ class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that `connect` had taken out, and that are there again."""
     backup: Path | None = None
     """Kept where the file could not be brought back as a whole."""
+    left: tuple[Path, ...] = ()
+    """What could not be removed of what we wrote down; nobody needs it any more."""
 
 
 def served_by_us(
@@ -71,7 +73,7 @@ def served_by_us(
         ConfigError: when the client's file cannot be read.
     """
     path = client.file(machine)
-    ours = {identity_of(it) for it in servers if it.enabled}
+    ours = Known({it.name: identity_of(it) for it in servers if it.enabled})
     text = text_of(path, _undone(client, path, read_file(path), Records(client).read()).content)
     there = entries_of(path, text, client.section)
     configs = {
@@ -84,7 +86,7 @@ def served_by_us(
         for name in there
         if name != OUR_NAME
         and isinstance(config := configs.get(name), ServerConfig)
-        and same_among(identity_of(config), ours) is not None
+        and ours.names_of(identity_of(config))
     )
 
 
@@ -139,9 +141,8 @@ def connect(
     before = now if record is None else _undone(client, path, now, record).content
     taken_out = tuple(take_out)
     text = text_of(path, before)
-    for name in taken_out:
-        text = without_entry(path, text, (*client.section, name))
-    text = with_entry(path, text, (*client.section, OUR_NAME), entry)
+    text = without_entries(path, text, client.section, taken_out)
+    text = with_entries(path, text, client.section, {OUR_NAME: entry})
     written = text.encode()
     # First of all what to go back to: wherever we are interrupted then, nothing is lost.
     kept, new = records.backup(record), None
@@ -159,15 +160,17 @@ def connect(
         records.write(done if record is None else _both(done, record, before, now))
         write_file(path, written, instead_of=now)
     except ConfigError:
-        records.write(record)
-        if new is not None:
-            new.unlink(missing_ok=True)
+        if record is None:
+            records.forget(new)
+        else:
+            records.write(record)
+            remove(new)
         raise
     records.write(done)
     old = records.backup(record)
     if old is not None and done.backup is not None and old.name != done.backup:
         # All of it that still counts is in the new one.
-        old.unlink(missing_ok=True)
+        remove(old)
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 
@@ -175,7 +178,7 @@ def disconnect(client: Client, machine: Machine) -> Disconnected | None:
     """Bring the file of a client back; ``None`` when Pegboard is not in it.
 
     Raises:
-        ConfigError: when the file cannot be read or written.
+        ConfigError: when the file cannot be read or written. Nothing was changed then.
     """
     records = Records(client)
     try:
@@ -197,24 +200,20 @@ def disconnect(client: Client, machine: Machine) -> Disconnected | None:
         )
     is_lost = now is None and backup is not None and not is_identical
     if before == now and not is_identical and not is_lost and not is_damaged:
-        records.write(None)
+        records.forget()
         return None
     if before is None:
-        # Of a link that led nowhere, the link is what was there.
-        Path(os.path.realpath(path)).unlink(missing_ok=True)
+        _remove_file(path)
         _remove_empty(() if record is None else record.folders)
     elif before != now:
         write_file(path, before, instead_of=now)
-    records.write(None)
-    if is_identical and backup is not None:
-        backup.unlink(missing_ok=True)
-        backup = None
     return Disconnected(
         client=client.name,
         path=path,
         is_identical=is_identical,
         put_back=put_back,
-        backup=backup,
+        backup=None if is_identical else backup,
+        left=records.forget(backup if is_identical else None),
     )
 
 
@@ -237,13 +236,12 @@ def _undone(client: Client, path: Path, now: bytes | None, record: Record | None
         return _Undone(backup, record.taken_out, is_identical=True)
     text = text_of(path, now)
     if _is_ours(client, path, text, record):
-        text = without_entry(path, text, (*client.section, OUR_NAME))
+        text = without_entries(path, text, client.section, [OUR_NAME])
     there = entries_of(path, text, client.section)
     old = {} if record is None else entries_of(path, text_of(path, backup), client.section)
     missing = () if record is None else (*record.taken_out, OUR_NAME)
     put_back = tuple(name for name in missing if name in old and name not in there)
-    for name in put_back:
-        text = with_entry(path, text, (*client.section, name), old[name])
+    text = with_entries(path, text, client.section, {name: old[name] for name in put_back})
     return _Undone(text.encode(), put_back)
 
 
@@ -286,6 +284,16 @@ def _found(client: Client, path: Path, text: str) -> Mapping[str, FoundServer]:
 
 def _missing_folders(path: Path) -> tuple[str, ...]:
     return tuple(str(it) for it in Path(os.path.realpath(path)).parents if not it.exists())
+
+
+def _remove_file(path: Path) -> None:
+    try:
+        # Of a link that led nowhere, the link is what was there.
+        Path(os.path.realpath(path)).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"The file cannot be removed: {error.strerror}.", path=str(path)
+        ) from None
 
 
 def _remove_empty(folders: Iterable[str]) -> None:

@@ -1,11 +1,11 @@
 """What makes two entries the same server, whatever they are called."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pegboard.config.servers import ServerConfig
 
-__all__ = ["Identity", "identity_of", "same_among"]
+__all__ = ["Identity", "Known", "identity_of", "is_same"]
 
 Identity = tuple[str, ...]
 """Transport, address or command line, and what it is given."""
@@ -28,18 +28,53 @@ def identity_of(config: ServerConfig) -> Identity:
     return "address", (config.url or "").rstrip("/"), *_pairs(headers)
 
 
-def same_among(identity: Identity, others: Iterable[Identity]) -> Identity | None:
-    """Return the one that is the same; whatever answers a question of VS Code fits it."""
-    others = list(others)
-    if identity in others:
-        return identity
-    if not any(_INPUT.search(it) for it in identity):
-        return None
-    patterns = [_INPUT.split(it) for it in identity]
-    for other in others:
-        if len(other) == len(patterns) and all(map(_fits, patterns, other)):
-            return other
-    return None
+def is_same(identity: Identity, other: Identity) -> bool:
+    """Tell whether two are one server; whatever answers a question of VS Code fits it."""
+    patterns = (_INPUT.split(it) for it in identity)
+    return len(identity) == len(other) and all(map(_fits, patterns, other))
+
+
+class Known:
+    """The names of servers by what they are: found at once, however many there are."""
+
+    def __init__(self, identities: Mapping[str, Identity]) -> None:
+        """Take up servers, by name."""
+        self._names: dict[Identity, list[str]] = {}
+        self._alike: dict[tuple[int, ...], dict[Identity, list[Identity]]] = {}
+        for name, identity in identities.items():
+            self.add(identity, name)
+
+    def add(self, identity: Identity, name: str) -> None:
+        """Take up a server."""
+        is_new = identity not in self._names
+        self._names.setdefault(identity, []).append(name)
+        for shape in self._alike if is_new else ():
+            self._sort_in(shape, identity)
+
+    def names_of(self, identity: Identity) -> list[str]:
+        """Return what the same server is called."""
+        if identity in self._names:
+            return self._names[identity]
+        asked = [index for index, it in enumerate(identity) if _INPUT.search(it)]
+        if not asked:
+            return []
+        shape = (len(identity), *asked)
+        if shape not in self._alike:
+            self._alike[shape] = {}
+            for other in self._names:
+                self._sort_in(shape, other)
+        alike = self._alike[shape].get(_without(identity, asked), ())
+        same = next((it for it in alike if is_same(identity, it)), None)
+        return [] if same is None else self._names[same]
+
+    def _sort_in(self, shape: tuple[int, ...], identity: Identity) -> None:
+        length, *asked = shape
+        if len(identity) == length:
+            self._alike[shape].setdefault(_without(identity, asked), []).append(identity)
+
+
+def _without(identity: Identity, places: list[int]) -> Identity:
+    return tuple(it for index, it in enumerate(identity) if index not in places)
 
 
 def _fits(parts: list[str], text: str) -> bool:

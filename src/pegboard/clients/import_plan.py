@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from pegboard.clients.found_servers import FoundServer
-from pegboard.clients.identity import identity_of, same_among
+from pegboard.clients.identity import Identity, Known, identity_of, is_same
 from pegboard.clients.inputs import AskedInput, inputs_used
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.config.interpret import RawEntry, Surroundings, interpret
@@ -56,13 +56,18 @@ def plan_import(
 ) -> list[PlannedServer]:
     """Decide what becomes of each server, in this order: the first of two that are the same stays.
 
+    No name is written twice, and no server gets two names. Where the clients disagree about a name,
+    the first of them replaces what our file has, unless another one has just that.
+
     Args:
         found: the servers of clients.
         present: what our own file has, read with ``undefined="keep"``.
         on_conflict: what becomes of a server whose name another one has.
     """
-    board = _Board(present)
-    return [board.place(it, on_conflict) for it in found]
+    read = [_read(it) for it in found]
+    replaced = _replaced(read, present) if on_conflict == "replace" else {}
+    board = _Board(present, replaced)
+    return [board.place(it, on_conflict) for it in read]
 
 
 def read_found(server: FoundServer) -> ServerConfig | str:
@@ -79,24 +84,69 @@ def read_found(server: FoundServer) -> ServerConfig | str:
     return reading.config
 
 
+class _Read(NamedTuple):
+    server: FoundServer
+    config: ServerConfig | str | None
+    """Or what is wrong with it; ``None`` for Pegboard itself."""
+    identity: Identity | None
+    """``None`` where there is nothing to take over."""
+
+
+def _read(server: FoundServer) -> _Read:
+    # An address of that name may be this very gateway, which would serve itself.
+    is_address = "command" not in (server.entry or {})
+    if is_pegboard(server.name, server.entry) or (server.name == "pegboard" and is_address):
+        return _Read(server, None, None)
+    config = read_found(server)
+    return _Read(server, config, None if isinstance(config, str) else identity_of(config))
+
+
+def _replaced(found: Iterable[_Read], present: LoadedConfig) -> dict[str, Identity]:
+    """Return which names of our file get another server, and which one."""
+    ours = {it.name: identity_of(it) for it in present.servers}
+    holders, wanted = Known(ours), Known({})
+    taken = _names(present)
+    named = [(it.server.name, it.identity) for it in found if it.identity is not None]
+    settled = {name for name, it in named if name in ours and is_same(it, ours[name])}
+    theirs: dict[str, Identity] = {}
+    for name, identity in named:
+        is_free = name in taken and name not in settled and name not in theirs
+        if is_free and not wanted.names_of(identity):
+            theirs[name] = identity
+            wanted.add(identity, name)
+    # What stays in our file under another name is not written once more; so more names may stay.
+    waiting: dict[str, list[str]] = {}
+    for name, identity in theirs.items():
+        for holder in holders.names_of(identity):
+            waiting.setdefault(holder, []).append(name)
+    stays = [it for it in taken if it not in theirs]
+    while stays:
+        freed = waiting.get(stays.pop(), ())
+        stays += [it for it in freed if theirs.pop(it, None) is not None]
+    return theirs
+
+
+def _names(present: LoadedConfig) -> set[str]:
+    broken = {it.server for it in present.problems if it.server is not None}
+    return {it.name for it in present.servers} | broken
+
+
 class _Board:
     """What our file would hold so far."""
 
-    def __init__(self, present: LoadedConfig) -> None:
-        self.known = {identity_of(it): it.name for it in present.servers}
-        self.names = {it.name for it in present.servers}
-        self.names |= {it.server for it in present.problems if it.server is not None}
+    def __init__(self, present: LoadedConfig, replaced: Mapping[str, Identity]) -> None:
+        kept = {it.name: identity_of(it) for it in present.servers if it.name not in replaced}
+        self.known = Known({**kept, **replaced})
+        self.names = _names(present)
+        self.replaced = dict(replaced)
 
-    def place(self, server: FoundServer, on_conflict: OnConflict) -> PlannedServer:
+    def place(self, read: _Read, on_conflict: OnConflict) -> PlannedServer:
+        server, config, identity = read
         plan = self.planner(server)
-        # An address of that name may be this very gateway, which would serve itself.
-        is_address = "command" not in (server.entry or {})
-        if is_pegboard(server.name, server.entry) or (server.name == "pegboard" and is_address):
+        if config is None:
             return plan(status="pegboard")
-        config = read_found(server)
-        if isinstance(config, str):
+        if isinstance(config, str) or identity is None or server.entry is None:
             return plan(status="unusable", problem=config)
-        assert server.entry is not None
         plan = self.planner(
             server,
             entry=server.entry,
@@ -106,16 +156,16 @@ class _Board:
             secrets=tuple(shown_path(it.path) for it in plain_secrets(server.name, server.entry)),
             inputs=tuple(inputs_used(server.entry, server.inputs)),
         )
-        identity = identity_of(config)
-        same = same_among(identity, self.known)
-        if same is not None:
-            return plan(status="same", same_as=self.known[same])
+        if self.replaced.get(server.name) == identity:
+            del self.replaced[server.name]
+            return plan(status="conflict", writes_as=server.name)
+        same = self.known.names_of(identity)
+        if same:
+            return plan(status="same", same_as=server.name if server.name in same else same[-1])
         taken = server.name in self.names
         name = self.name_for(server, on_conflict) if taken else server.name
         if name is not None:
-            # What stood under that name is there no more.
-            self.known = {key: it for key, it in self.known.items() if it != name}
-            self.known[identity] = name
+            self.known.add(identity, name)
             self.names.add(name)
         return plan(status="conflict" if taken else "new", writes_as=name)
 
@@ -127,10 +177,9 @@ class _Board:
         return plan
 
     def name_for(self, server: FoundServer, on_conflict: OnConflict) -> str | None:
-        if on_conflict == "skip":
+        # What was to be replaced is by now; a name of this very import is not.
+        if on_conflict != "rename":
             return None
-        if on_conflict == "replace":
-            return server.name
         wanted = name = f"{server.name}-{server.client}"
         number = 1
         while name in self.names:

@@ -52,7 +52,7 @@ def inputs_used(entry: Mapping[str, Any], asked: tuple[AskedInput, ...]) -> list
         return text
 
     map_texts(entry, seen)
-    known = {it.id: it for it in asked}
+    known = {it.id: it for it in asked} if used else {}
     return [known.get(it, AskedInput(id=it)) for it in used]
 
 

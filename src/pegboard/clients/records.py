@@ -12,7 +12,17 @@ from pegboard.clients.client import Client
 from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError
 
-__all__ = ["Record", "Records"]
+__all__ = ["Record", "Records", "remove"]
+
+
+def remove(path: Path | None) -> bool:
+    """Remove a file of ours, and tell whether there is none now."""
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,16 +64,18 @@ class Records:
             f"`pegboard disconnect {self._client.name}` first."
         )
 
-    def write(self, record: Record | None) -> None:
-        """Write it down, or forget it.
+    def write(self, record: Record) -> None:
+        """Write it down.
 
         Raises:
             ConfigError: when that is not possible.
         """
-        if record is None:
-            self._file.unlink(missing_ok=True)
-        else:
-            self._write(self._file, msgspec.json.encode(record))
+        self._write(self._file, msgspec.json.encode(record))
+
+    def forget(self, backup: Path | None = None) -> tuple[Path, ...]:
+        """Remove what is written down, and a backup, and return what could not be removed."""
+        # The backup last: without the record, it is what a person needs.
+        return tuple(it for it in (self._file, backup) if it is not None and not remove(it))
 
     def keep(self, content: bytes) -> Path:
         """Write a backup under a name that no other one has, and return it.

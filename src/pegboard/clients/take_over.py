@@ -1,16 +1,20 @@
 """Planned servers written into our own file, their secrets moved out of it."""
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+import msgspec
 
 from pegboard.clients.import_plan import PlannedServer
-from pegboard.clients.inputs import answer_inputs
+from pegboard.clients.inputs import AskedInput, answer_inputs, inputs_used
 from pegboard.config.kept_secrets import Keep, KeptSecret
 from pegboard.config.move_secrets import move_secrets
 from pegboard.config.servers_file import ServersFile
+from pegboard.config.variables import input_variable
 
-__all__ = ["Answers", "TakenOver", "take_over"]
+__all__ = ["Answers", "TakenOver", "answer_questions", "open_questions", "take_over"]
 
 Answers = Mapping[tuple[Path, str], str]
 """What a person answered to the question of a file, by the file and the id."""
@@ -46,19 +50,86 @@ def take_over(
     Raises:
         ConfigError: when a secret cannot be kept.
     """
-    return [
-        _one(file, it, it.writes_as, keep, answers or {}) for it in plan if it.writes_as is not None
-    ]
+    entries: dict[str, Mapping[str, Any]] = {}
+    done: list[TakenOver] = []
+    for server in plan:
+        if server.writes_as is not None:
+            taken, entries[server.writes_as] = _one(server, server.writes_as, keep, answers or {})
+            done.append(taken)
+    file.put_all(entries)
+    return done
 
 
-def _one(
-    file: ServersFile, server: PlannedServer, name: str, keep: Keep | None, answers: Answers
-) -> TakenOver:
+def open_questions(file: ServersFile, plan: Iterable[PlannedServer]) -> list[PlannedServer]:
+    """Return the servers of our file that wait for answers still, with what they ask.
+
+    They were taken over when nobody was there to answer; the environment says nothing, either.
+
+    Args:
+        file: our own.
+        plan: of `plan_import`: it knows which questions the clients have for them.
+    """
+    plan = list(plan)
+    found: dict[str, PlannedServer] = {}
+    replaced = {it.writes_as for it in plan}
+    there = {name: it for name, it in file.entries.items() if name not in replaced}
+    for server in plan:
+        raw = there[server.same_as].value if server.same_as in there else None
+        if server.same_as is None or not server.inputs or not isinstance(raw, Mapping):
+            continue
+        entry = cast("Mapping[str, Any]", raw)
+        asked = [
+            it
+            for it in inputs_used(entry, server.inputs)
+            if it.default is None and input_variable(it.id) not in os.environ
+        ]
+        if asked:
+            still = msgspec.structs.replace(server, entry=entry, inputs=tuple(asked))
+            found.setdefault(server.same_as, still)
+    return list(found.values())
+
+
+def answer_questions(
+    file: ServersFile, waiting: Iterable[PlannedServer], *, keep: Keep | None, answers: Answers
+) -> list[TakenOver]:
+    """Put answers into the servers of our file that wait for them; it is not saved yet.
+
+    Args:
+        file: our own.
+        waiting: of `open_questions`.
+        keep: how secrets are kept; ``None`` writes them into the file.
+        answers: what a person said.
+
+    Raises:
+        ConfigError: when a secret cannot be kept.
+    """
+    done: list[TakenOver] = []
+    for server in waiting:
+        name = server.same_as or server.name
+        answered = _answered(name, server.path, server.inputs, keep, answers)
+        for field, value in answer_inputs(server.entry, answered.written).items():
+            if value != server.entry[field]:
+                file.set_field(name, field, value)
+        if answered.written:
+            done.append(TakenOver(name, answered.kept, (), answered.unanswered))
+    return done
+
+
+class _Answered(NamedTuple):
+    written: dict[str, str]
+    """What to write in the place of each question."""
+    kept: dict[str, KeptSecret]
+    unanswered: tuple[str, ...]
+
+
+def _answered(
+    name: str, path: Path, inputs: Iterable[AskedInput], keep: Keep | None, answers: Answers
+) -> _Answered:
     kept: dict[str, KeptSecret] = {}
     written: dict[str, str] = {}
     unanswered: list[str] = []
-    for asked in server.inputs:
-        answer = answers.get((server.path, asked.id)) or asked.default
+    for asked in inputs:
+        answer = answers.get((path, asked.id)) or asked.default
         if answer is None:
             unanswered.append(asked.id)
         elif keep is not None and asked.is_secret:
@@ -67,10 +138,17 @@ def _one(
             kept[f"input:{asked.id}"] = place
         else:
             written[asked.id] = answer.replace("${", "$${")
-    entry = answer_inputs(server.entry, written)
+    return _Answered(written, kept, tuple(unanswered))
+
+
+def _one(
+    server: PlannedServer, name: str, keep: Keep | None, answers: Answers
+) -> tuple[TakenOver, dict[str, Any]]:
+    answered = _answered(name, server.path, server.inputs, keep, answers)
+    kept = answered.kept
+    entry = answer_inputs(server.entry, answered.written)
     left = server.secrets
     if keep is not None:
         entry, moved, left = move_secrets(name, entry, keep)
         kept |= moved
-    file.put(name, entry)
-    return TakenOver(name, kept, left, tuple(unanswered))
+    return TakenOver(name, kept, left, answered.unanswered), entry

@@ -1,17 +1,17 @@
-"""Change one member of an object in JSON with comments, and leave every other byte as it is."""
+"""Change members of an object in JSON with comments, and leave every other byte as it is."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pegboard.config.jsonc import Document, Member, Node, parse_jsonc
 from pegboard.config.jsonc_style import Style
 from pegboard.errors import ConfigError
 
-__all__ = ["remove_member", "set_member"]
+__all__ = ["remove_member", "remove_members", "set_member", "set_members"]
 
 _BOM = "\ufeff"
-_INDENT_BEFORE = re.compile(r"(?:\r\n|\n|\r)?[ \t]*\Z")
+_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _BLANKS = re.compile(r"[ \t]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _SAME_LINE = re.compile(r"(?:[ \t]*(?://[^\r\n]*|/\*.*?\*/))*", re.DOTALL)
@@ -35,12 +35,36 @@ def set_member(text: str, path: Sequence[str], value: object, *, file: str | Non
     for key in reversed(path[depth + 1 :]):
         value = {key: value}
     if member is None:
-        edits = _addition(document, node, path[depth], value)
+        edits = _addition(document, node, {path[depth]: value})
     else:
-        style = Style.of(document, node)
-        written = style.value(value, style.indent_at(member.start))
-        edits = [_Edit(member.node.start, member.node.end, written)]
+        edits = [_replacement(Style.of(document, node), member, value)]
     return bom + _applied(text, edits)
+
+
+def set_members(
+    text: str, path: Sequence[str], members: Mapping[str, object], *, file: str | None = None
+) -> str:
+    """Return the text with these members in the object at a path of keys, read and written once.
+
+    It is what `set_member` would make of it, one after the other.
+
+    Raises:
+        ConfigError: when the text is not JSON, or something on the way is no object.
+    """
+    document = parse_jsonc(text if text.removeprefix(_BOM).strip() else "{}", path=file)
+    there = _by_key(document.root.find(path))
+    new = {key: it for key, it in members.items() if key not in there}
+    for key in [*new][:1]:
+        # How this one is written is how all that follow it are.
+        text = set_member(text, (*path, key), new.pop(key), file=file)
+    bom, text = _without_bom(text)
+    document = parse_jsonc(text, path=file)
+    node = document.root.find(path)
+    if node is None or (not there and not new):
+        return bom + text
+    style, now = Style.of(document, node), _by_key(node)
+    edits = [_replacement(style, now[key], it) for key, it in members.items() if key in there]
+    return bom + _applied(text, edits + (_addition(document, node, new) if new else []))
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
@@ -51,14 +75,32 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     Raises:
         ConfigError: when the text is not JSON.
     """
+    return remove_members(text, path[:-1], path[-1:])
+
+
+def remove_members(text: str, path: Sequence[str], keys: Collection[str]) -> str:
+    """Return the text without these members of the object at a path of keys.
+
+    Raises:
+        ConfigError: when the text is not JSON.
+    """
     bom, text = _without_bom(text)
-    while True:
-        node = parse_jsonc(text).root.find(path[:-1])
-        member = None if node is None else _last_member(node, path[-1])
-        if node is None or member is None:
-            return bom + text
-        # A key that stands there twice would come to life again.
-        text = _applied(text, _removal(text, node, node.members.index(member)))
+    node = parse_jsonc(text).root.find(path)
+    if node is None or not node.members:
+        return bom + text
+    ends = [*(it.start for it in node.members[1:]), node.end - 1]
+    kept = [text[: node.start + 1]]
+    gap = text[node.start + 1 : node.members[0].start]
+    # A key that stands there twice goes twice, or it would come to life again.
+    unwanted = set(keys)
+    for member, end in zip(node.members, ends, strict=True):
+        after = text[member.node.end : end]
+        if member.key in unwanted:
+            gap = _closed(gap, after, is_first=len(kept) == 1, follows=text[end])
+        else:
+            kept += [gap, text[member.start : member.node.end]]
+            gap = after
+    return bom + "".join([*kept, gap, text[node.end - 1 :]])
 
 
 class _Edit(NamedTuple):
@@ -72,9 +114,12 @@ def _without_bom(text: str) -> tuple[str, str]:
 
 
 def _applied(text: str, edits: list[_Edit]) -> str:
-    for edit in sorted(edits, reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return text
+    parts: list[str] = []
+    done = 0
+    for edit in sorted(edits):
+        parts += [text[done : edit.start], edit.text]
+        done = edit.end
+    return "".join([*parts, text[done:]])
 
 
 def _deepest_object(document: Document, path: Sequence[str], file: str | None) -> tuple[Node, int]:
@@ -93,13 +138,23 @@ def _deepest_object(document: Document, path: Sequence[str], file: str | None) -
 
 
 def _last_member(node: Node, key: str) -> Member | None:
-    return next((it for it in reversed(node.members) if it.key == key), None)
+    return _by_key(node).get(key)
 
 
-def _addition(document: Document, node: Node, key: str, value: object) -> list[_Edit]:
+def _replacement(style: Style, member: Member, value: object) -> _Edit:
+    written = style.value(value, style.indent_at(member.start))
+    return _Edit(member.node.start, member.node.end, written)
+
+
+def _by_key(node: Node | None) -> dict[str, Member]:
+    return {} if node is None else {it.key: it for it in node.members}
+
+
+def _addition(document: Document, node: Node, members: Mapping[str, object]) -> list[_Edit]:
     text = document.text
     style = Style.of(document, node)
     if not node.members:
+        ((key, value),) = members.items()
         return _first_member(style, node, key, value)
     last = node.members[-1]
     comma = _comma_between(text, last.node.end, node.end - 1)
@@ -109,7 +164,8 @@ def _addition(document: Document, node: Node, key: str, value: object) -> list[_
     tail = "" if comma is None else ","
     indent = style.indent_at(last.start)
     space = style.newline + indent if style.unit or after_comment else " "
-    added = f"{space}{style.member(key, value, indent)}{tail}"
+    written = [f"{space}{style.member(key, it, indent)}" for key, it in members.items()]
+    added = ",".join(written) + tail
     edits = [_Edit(end, end, added)]
     if comma is None:
         edits.append(_Edit(last.node.end, last.node.end, ","))
@@ -132,42 +188,43 @@ def _first_member(style: Style, node: Node, key: str, value: object) -> list[_Ed
     return [_Edit(end, end, space + written)]
 
 
-def _removal(text: str, node: Node, index: int) -> list[_Edit]:
-    member = node.members[index]
-    is_last = index == len(node.members) - 1
-    following = node.end - 1 if is_last else node.members[index + 1].start
-    comma = _comma_between(text, member.node.end, following)
-    before = node.members[index - 1].node.end if index else node.start + 1
-    edits = [_Edit(member.start, member.node.end)]
-    end = member.node.end
+def _closed(before: str, after: str, *, is_first: bool, follows: str) -> str:
+    """Return what is left between two members when the one between them goes.
+
+    Args:
+        before: what stands in front of it, back to the member before it or to the brace.
+        after: what stands behind it, up to the next member or to the brace.
+        is_first: whether there is no member before it.
+        follows: the character behind all that.
+    """
+    if is_first and follows == "}" and not _COMMENT.search(before + after):
+        return ""
+    text = f"{before}0{after}{follows}"
+    start, end = len(before), len(before) + 1
+    edits = [_Edit(start, end)]
+    comma = _comma_between(text, end, end + len(after))
     if comma is not None:
         edits.append(_Edit(comma, comma + 1))
         # A comment between a value and its comma is what follows then.
         end = comma + 1 if not text[end:comma].strip() else end
-    elif index:
-        comma_before = _comma_between(text, before, member.start)
+    elif not is_first:
+        comma_before = _comma_between(text, 0, start)
         assert comma_before is not None
         edits.append(_Edit(comma_before, comma_before + 1))
-    if len(node.members) == 1 and not _COMMENT.search(_around(text, node, member)):
-        return [_Edit(node.start + 1, node.end - 1)]
-    return [*edits, *_blanks_to_cut(text, (before, member.start), end)]
+    return _applied(text, [*edits, *_blanks_to_cut(text, start, end)])[:-1]
 
 
-def _around(text: str, node: Node, member: Member) -> str:
-    return text[node.start + 1 : member.start] + text[member.node.end : node.end - 1]
-
-
-def _blanks_to_cut(text: str, before: tuple[int, int], end: int) -> list[_Edit]:
+def _blanks_to_cut(text: str, start: int, end: int) -> list[_Edit]:
     """Return the indentation of a member that goes, or what lies between it and what follows."""
-    since, start = before
     blanks = _BLANKS.match(text, end)
     follows = end if blanks is None else blanks.end()
     ends_line = text[follows : follows + 1] in ("\n", "\r")
     if not ends_line and text[follows : follows + 1] not in ("}", ""):
         return [_Edit(end, follows)]
-    found = _INDENT_BEFORE.search(text, since, start)
-    left = start if found is None else found.start()
-    if not ends_line and _ends_in_line_comment(text, since, left):
+    left = len(text[:start].rstrip(" \t"))
+    found = _LINE_END.search(text, max(left - 2, 0), left)
+    left = left if found is None else found.start()
+    if not ends_line and _ends_in_line_comment(text, 0, left):
         # Without this line break, the brace would become part of the comment.
         return []
     return [_Edit(left, start)]

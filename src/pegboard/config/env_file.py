@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError
 
 __all__ = ["read_env_file"]
@@ -29,8 +30,7 @@ def read_env_file(path: Path) -> dict[str, str]:
         ConfigError: when the file cannot be read; with the line, when a line is no assignment.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        content = read_named_file(path, _MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise ConfigError("The file is larger than 1 MB.", path=str(path))
         text = content.decode("utf-8-sig")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
+from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError
 from pegboard.model.made_once import MadeOnce
 
@@ -97,8 +98,7 @@ def read_jsonc(path: Path) -> Document:
         ConfigError: when it cannot be read, is larger than 10 MB, or is not JSON.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_named_file(path, MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
     return parse_jsonc(content, path=str(path))
@@ -233,9 +233,9 @@ class _Parser:
         # What stands there is not quoted: it may be part of a secret.
         hint = ""
         if index >= len(self.text):
-            hint = " The file ends here."
+            hint = " The file ends here: close what is still open."
         elif self.text.startswith("/*", index):
-            hint = " This comment is never closed."
+            hint = " This comment is never closed: `*/` is missing."
         elif self.text[index] in "'\u201c\u201d":
             hint = ' Strings need plain double quotes: ".'
         place = _place(self.newlines, index)

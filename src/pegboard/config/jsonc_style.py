@@ -98,6 +98,8 @@ def _unit(document: Document) -> str:
 
 
 def _indent_at(text: str, offset: int) -> str:
-    start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    line = text.rfind("\n", 0, offset) + 1
+    # Only what follows it is looked at, not the whole text once more.
+    start = max(line, text.rfind("\r", line, offset) + 1)
     found = _BLANKS.match(text, start)
     return "" if found is None else found[0]

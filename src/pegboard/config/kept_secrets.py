@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 from platformdirs import user_data_path
 
-from pegboard.config.write_file import read_file, write_file
+from pegboard.config.write_file import read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_extra
 
 __all__ = [
     "LARGEST_SECRET",
@@ -71,15 +72,21 @@ class KeptTogether:
         self._undo: dict[str, Callable[[], object]] = {}
 
     def __enter__(self) -> Self:
+        remove_leftovers(_folder())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             return
+        try:
+            written = read_file(self._path) or b""
+        except ConfigError:
+            # It may refer to them.
+            return
         for reference, undo in self._undo.items():
             # Each backend has errors of its own, and this one must not hide the first.
             with suppress(Exception):
-                if reference.encode() not in (read_file(self._path) or b""):
+                if reference.encode() not in written:
                     undo()
 
     def __call__(self, name: str, value: str) -> KeptSecret:
@@ -118,7 +125,7 @@ def read_keyring(name: str) -> str | None:
     except ImportError:
         raise ConfigError(
             "A secret is in the keyring, which needs the extra `pegboard[keyring]`: run "
-            '`pip install "pegboard[keyring]"`.'
+            f"`{install_extra('keyring')}`."
         ) from None
     try:
         return keyring.get_password(SERVICE, _PREFIX + name)
@@ -169,18 +176,24 @@ def _kept_in_keyring(keyring: Any, name: str, value: str) -> _KeptAndUndo | None
 
 
 def _kept_in_file(name: str, value: str) -> _KeptAndUndo:
-    folder = user_data_path(SERVICE, appauthor=False) / "secrets"
+    folder = _folder()
     free = _free_name(name, value, lambda it: read_secret_file(folder / it))
     path = folder / free
     before = read_file(path)
     if before is None:
-        write_file(path, value.encode("utf-8", "surrogatepass") + b"\n", instead_of=None)
+        content = value.encode("utf-8", "surrogatepass") + b"\n"
+        # One of many: looking through the folder each time would take longer than writing.
+        write_file(path, content, instead_of=None, tidies=False)
     if os.name == "posix":
         folder.chmod(0o700)
         path.chmod(0o600)
     return KeptSecret(
         "file", f"${{file:{_from_home(path)}}}"
     ), path.unlink if before is None else None
+
+
+def _folder() -> Path:
+    return user_data_path(SERVICE, appauthor=False) / "secrets"
 
 
 def _free_name(name: str, value: str, there: Callable[[str], str | None]) -> str:

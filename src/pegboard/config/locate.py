@@ -27,6 +27,7 @@ Origin = Literal["explicit", "PEGBOARD_CONFIG", "project", "user", "none"]
 VARIABLE = "PEGBOARD_CONFIG"
 PROJECT_FILES = ("mcp.json", ".pegboard/mcp.json")
 ABSENT = "does not exist"
+NO_FILE = "is a pipe or a device, where a file is needed that can be read again"
 _JSON = re.compile(r"^\s*[{\[]|\n")
 
 
@@ -130,6 +131,8 @@ def _look(given: Path) -> tuple[Path, str | None]:
             return path, None
         if path.is_dir():
             return path, "is a directory; name the file in it"
+        if path.exists():
+            return path, NO_FILE
     except OSError as error:
         return path, f"cannot be read: {error.strerror}"
     except RuntimeError:

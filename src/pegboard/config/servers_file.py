@@ -1,17 +1,17 @@
 """The user's file of servers, to be changed by a program without losing what a person wrote."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from pegboard.config.dialects import find_entries, sections_of
-from pegboard.config.edit_jsonc import remove_member, set_member
+from pegboard.config.edit_jsonc import remove_member, set_member, set_members
 from pegboard.config.entry import SPELLINGS, ServerEntry
 from pegboard.config.interpret import RawEntry, Reading, Surroundings, interpret
 from pegboard.config.jsonc import Document, parse_jsonc
-from pegboard.config.locate import ABSENT, candidates, user_config_file
-from pegboard.config.variables import Variables
+from pegboard.config.locate import ABSENT, NO_FILE, candidates, user_config_file
+from pegboard.config.variables import Variables, input_defaults
 from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError, ServerNotFoundError
 
@@ -30,7 +30,8 @@ def file_to_edit(source: str | os.PathLike[str] | None = None) -> Path:
         if fault is None:
             return path
         if origin in ("explicit", "PEGBOARD_CONFIG"):
-            if fault != ABSENT:
+            # A pipe can be read, once; it will not be written.
+            if fault not in (ABSENT, NO_FILE):
                 raise ConfigError(f"The configuration file {fault}.", path=str(path))
             return path
     return user_config_file()
@@ -64,10 +65,21 @@ class ServersFile:
         document = self._document()
         return {it.name: it for it in find_entries(document.root.value, document).entries}
 
-    def readings(self) -> dict[str, Reading]:
-        """Return what each entry says, by name; variables stand in it as they are written."""
+    def readings(self, environ: Mapping[str, str] | None = None) -> dict[str, Reading]:
+        """Return what each entry says, by name; no secret is read for it.
+
+        Args:
+            environ: where variables are looked up, so that one which is not set is a fault;
+                without it, variables stand as they are written.
+        """
         document = self._document()
-        variables = Variables(environ={}, undefined="keep", reads_secrets=False, home="~")
+        variables = Variables(
+            environ=environ or {},
+            undefined="keep" if environ is None else "error",
+            input_defaults=input_defaults(document.root.value),
+            reads_secrets=False,
+            home="~",
+        )
         surroundings = Surroundings(variables, self.path.parent, document)
         return {name: interpret(it, surroundings) for name, it in self.entries.items()}
 
@@ -77,8 +89,30 @@ class ServersFile:
         Raises:
             ConfigError: when there is no place for servers in this file.
         """
-        path = (*self._section(name), name)
-        self._text = set_member(self._text, path, entry, file=str(self.path))
+        self.put_all({name: entry})
+
+    def put_all(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add or replace servers, by name: the file is read and changed once for all of them.
+
+        Raises:
+            ConfigError: when there is no place for servers in this file.
+        """
+        section_of = self._sections()
+        by_section: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+        for name, entry in entries.items():
+            by_section.setdefault(section_of(name), {})[name] = entry
+        for section, members in by_section.items():
+            self._text = set_members(self._text, section, members, file=str(self.path))
+
+    def set_field(self, name: str, field: str, value: object) -> None:
+        """Change one field of a server, and leave the rest of its entry as it is.
+
+        Raises:
+            ServerNotFoundError: when nobody has that name.
+        """
+        self._expect(name)
+        path = (*self._section(name), name, field)
+        self._text = set_member(self._text, path, value, file=str(self.path))
 
     def remove(self, name: str) -> None:
         """Take a server out.
@@ -140,12 +174,22 @@ class ServersFile:
 
     def _section(self, name: str) -> tuple[str, ...]:
         """Return where this server stands, or where a new one belongs."""
+        return self._sections()(name)
+
+    def _sections(self) -> Callable[[str], tuple[str, ...]]:
+        """Return what tells where a server stands, or where a new one belongs."""
         content: object = self._document().root.value
         if not isinstance(content, Mapping):
             raise ConfigError("The file must be an object with `mcpServers`.", path=str(self.path))
         sections = sections_of(cast("Mapping[str, object]", content))
-        holding = [
-            path for path, value in sections.items() if isinstance(value, Mapping) and name in value
-        ]
-        # Of two, the last one counts.
-        return [*holding[-1:], *sections, ("mcpServers",)][0]
+
+        def section(name: str) -> tuple[str, ...]:
+            holding = [
+                path
+                for path, value in sections.items()
+                if isinstance(value, Mapping) and name in value
+            ]
+            # Of two, the last one counts.
+            return [*holding[-1:], *sections, ("mcpServers",)][0]
+
+        return section

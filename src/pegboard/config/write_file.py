@@ -1,15 +1,22 @@
 """Write a file as a whole: at every moment it is the old one or the new one."""
 
 import os
+import re
+import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
+from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError
 
-__all__ = ["read_file", "write_file"]
+__all__ = ["read_file", "remove_leftovers", "write_file"]
 
 _MAX_BYTES = 10_000_000
+_RANDOM = r"[a-z0-9_]{8}"
+_OLD = 3600.0
+"""Seconds: whoever wrote a file that long ago does so no more."""
 
 
 def read_file(path: Path) -> bytes | None:
@@ -19,8 +26,7 @@ def read_file(path: Path) -> bytes | None:
         ConfigError: when it cannot be read, or is larger than 10 MB.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        content = read_named_file(path, _MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -33,7 +39,9 @@ def read_file(path: Path) -> bytes | None:
     return content
 
 
-def write_file(path: Path, content: bytes, *, instead_of: bytes | None) -> None:
+def write_file(
+    path: Path, content: bytes, *, instead_of: bytes | None, tidies: bool = True
+) -> None:
     """Put content under a path, following links; mode and owner of what is there are kept.
 
     A file that is new can be read by its owner alone, and so can folders that lack.
@@ -42,6 +50,7 @@ def write_file(path: Path, content: bytes, *, instead_of: bytes | None) -> None:
         path: where to.
         content: the whole file.
         instead_of: what was there when the content was made, ``None`` for no file.
+        tidies: whether what killed commands left of writing this file is removed.
 
     Raises:
         ConfigError: when that is not possible, or somebody else wrote in the meantime. Nothing
@@ -54,6 +63,8 @@ def write_file(path: Path, content: bytes, *, instead_of: bytes | None) -> None:
     except OSError as error:
         raise _refusal(path, error) from None
     temporary = Path(name)
+    if tidies:
+        remove_leftovers(target.parent, target.name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -72,10 +83,31 @@ def write_file(path: Path, content: bytes, *, instead_of: bytes | None) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what commands that were killed left behind: files of our pattern, an hour old.
+
+    Args:
+        folder: where they wrote.
+        name: the file that they wrote; ``None`` for any, in a folder of our own.
+    """
+    written = ".+" if name is None else re.escape(name)
+    pattern = re.compile(rf"\.{written}\.{_RANDOM}\.tmp", re.DOTALL)
+    whose = os.getuid() if hasattr(os, "getuid") else None
+    # What cannot be removed is no reason not to write.
+    with suppress(OSError), os.scandir(folder) as found:
+        for it in [it for it in found if pattern.fullmatch(it.name)]:
+            about = it.stat(follow_symlinks=False)
+            is_own = stat.S_ISREG(about.st_mode) and whose in (None, about.st_uid)
+            if is_own and about.st_mtime < time.time() - _OLD:
+                Path(it.path).unlink(missing_ok=True)
+
+
 def _take_over(target: Path, temporary: Path) -> None:
-    """Give the new file the mode and the owner of the old one."""
+    """Give the new file the mode and the owner of the old one, which has to be a file."""
     with suppress(FileNotFoundError):
         old = target.stat()
+        if not stat.S_ISREG(old.st_mode):
+            raise ConfigError("It is no file, and so it is left alone.", path=str(target))
         if hasattr(os, "chown"):
             with suppress(OSError):
                 os.chown(temporary, old.st_uid, old.st_gid)

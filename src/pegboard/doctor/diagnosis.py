@@ -27,6 +27,7 @@ from pegboard.doctor.standing import unusable_entries
 from pegboard.doctor.tool_names import look_at_names
 from pegboard.doctor.visit import Limits, OnLogin, Visit, Visitor
 from pegboard.errors import ConfigError, ServerNotFoundError
+from pegboard.upstream.memory import Remembered, memory_key
 
 __all__ = ["OnCheckup", "diagnose"]
 
@@ -79,7 +80,7 @@ async def diagnose(
     checkups = (*await rounds.make(chosen), *_unusable(loaded, names))
     found_ += await _in_thread(rounds.findings)
     path = None if loaded.path is None else str(loaded.path)
-    return Report(config=path, servers=checkups, findings=tuple(found_))
+    return Report(config=path, servers=checkups, findings=tuple(found_), learned=rounds.learned)
 
 
 class _Rounds:
@@ -93,6 +94,8 @@ class _Rounds:
         self._found: dict[str, list[Finding]] = {}
         self._tools: dict[str, list[KnownTool]] = {}
         self._checkups: dict[str, Checkup] = {}
+        self.learned: dict[str, Remembered] = {}
+        """What those offered that are well, by the keys under which servers are remembered."""
 
     async def make(self, configs: Sequence[ServerConfig]) -> tuple[Checkup, ...]:
         """Visit all servers that are switched on, some at a time."""
@@ -129,6 +132,8 @@ class _Rounds:
         self._found[config.name], self._tools[config.name] = found_, tools
         said = visit.negotiated
         is_ill = any(it.severity == "error" for it in found_)
+        if said is not None and visit.phase == "done" and not is_ill:
+            self.learned[memory_key(config)] = Remembered(negotiated=said, tools=visit.listed)
         self._tell(
             config,
             "ill" if is_ill else "well",

@@ -1,10 +1,13 @@
 """Report: what a diagnosis came to."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from pegboard.doctor.finding import Finding
+from pegboard.model.frozen import FrozenDict
+from pegboard.upstream.memory import Remembered
 
 __all__ = ["Checkup", "Report", "Stage"]
 
@@ -35,6 +38,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The file that was read."""
     servers: tuple[Checkup, ...] = ()
     findings: tuple[Finding, ...] = ()
+    learned: Mapping[str, Remembered] = msgspec.field(default_factory=FrozenDict)
+    """What the servers offered that are well, by the keys under which a store remembers them."""
 
     @property
     def is_well(self) -> bool:

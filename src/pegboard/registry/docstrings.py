@@ -5,8 +5,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import docstring_parser
-
 __all__ = ["Documentation", "read_docstring"]
 
 
@@ -26,6 +24,9 @@ def read_docstring(function: Callable[..., Any]) -> Documentation:
     # Parsing costs more than everything else about a function, and one line has no parameters.
     if "\n" not in text:
         return Documentation(text, {})
+    # Only here: most programs have no function with more than a line, and commands none at all.
+    import docstring_parser  # noqa: PLC0415
+
     try:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError, InvalidToolError
 from pegboard.model import Tool
 
@@ -134,7 +135,7 @@ def _tool(line: _ToolLine, name: str) -> Tool:
 def _lines(path: Path, kind: type[_Line]) -> Iterator[tuple[int, _Line]]:
     decoder = msgspec.json.Decoder(kind)
     try:
-        text = path.read_bytes()
+        text = read_named_file(path)
     except OSError as error:
         what = f"{error.strerror or error}. A file with one JSON object a line is expected here."
         is_missing = isinstance(error, FileNotFoundError)

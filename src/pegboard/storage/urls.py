@@ -1,8 +1,12 @@
 """The URL of a store: the file it names, and how it can be shown."""
 
+import errno
 import re
+import stat
 from pathlib import Path
 from urllib.parse import unquote
+
+from pegboard.errors import StoreUnavailableError
 
 __all__ = ["SCHEME", "path_of", "without_password"]
 
@@ -14,16 +18,28 @@ _PASSWORD = re.compile(
     r"|(?P<key>password\s*=\s*)(?:'[^']*'|[^&\s]*)",
     re.IGNORECASE,
 )
+_NO_PLACE = {
+    errno.ELOOP: "Its links lead back to themselves: name the file itself.",
+    errno.EACCES: "You may not look into its folder: see to the permissions.",
+    errno.ENAMETOOLONG: "Its name is too long: name another file.",
+    errno.ENOTDIR: "A part of its path is a file, not a folder: name another file.",
+}
 
 
 def path_of(url: str) -> Path:
-    """Return the file that a URL or a plain path names."""
-    scheme = SCHEME.match(url)
-    if scheme is None:
-        return Path(url).expanduser()
-    rest = unquote(url[scheme.end() :]).removeprefix("//")
-    # sqlite:///C:/here
-    return Path(re.sub(r"^/(?=[A-Za-z]:)", "", rest)).expanduser()
+    """Return the file that a URL or a plain path names; it need not be there yet.
+
+    Raises:
+        StoreUnavailableError: when something else is there, or nothing can be.
+    """
+    path = _path_in(url).expanduser()
+    problem = _why_no_file(path)
+    if problem is not None:
+        shown = without_password(url)
+        raise StoreUnavailableError(
+            f"{shown} cannot be used. Nothing was changed. {problem}", url=shown
+        )
+    return path
 
 
 def without_password(url: str) -> str:
@@ -33,3 +49,24 @@ def without_password(url: str) -> str:
 
 def _hidden(found: re.Match[str]) -> str:
     return f"{found['key']}***" if found["user"] is None else f"{found['user']}:***"
+
+
+def _path_in(url: str) -> Path:
+    scheme = SCHEME.match(url)
+    if scheme is None:
+        return Path(url)
+    rest = unquote(url[scheme.end() :]).removeprefix("//")
+    # sqlite:///C:/here
+    return Path(re.sub(r"^/(?=[A-Za-z]:)", "", rest))
+
+
+def _why_no_file(path: Path) -> str | None:
+    """Return why no file can be here: a pipe would never answer, and a device is not replaced."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        # All else is said by whoever opens it.
+        return _NO_PLACE.get(error.errno or 0)
+    if stat.S_ISDIR(mode):
+        return "It is a folder: name a file in it."
+    return None if stat.S_ISREG(mode) else "It is no file, but a pipe or a device: name a file."

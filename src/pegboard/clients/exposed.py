@@ -1,0 +1,35 @@
+"""Files of clients in which other users of the machine can read secrets."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pegboard.clients.found_servers import ClientFile, servers_in
+from pegboard.config.plain_secrets import plain_secrets
+from pegboard.errors import ConfigError
+
+__all__ = ["exposed_files", "is_exposed"]
+
+_FOR_OTHERS = 0o077
+
+
+def is_exposed(path: Path) -> bool:
+    """Tell whether others than its owner can read or write a file; modes say so on POSIX only."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & _FOR_OTHERS)
+    except OSError:
+        return False
+
+
+def exposed_files(files: Iterable[ClientFile]) -> list[Path]:
+    """Return those that hold a secret in plain text, and that others can read."""
+    return [it.path for it in files if is_exposed(it.path) and _has_secrets(it)]
+
+
+def _has_secrets(file: ClientFile) -> bool:
+    try:
+        servers = servers_in(file)
+    except ConfigError:
+        # Whoever uses it says so.
+        return False
+    return any(any(plain_secrets(it.name, it.entry)) for it in servers if it.entry is not None)
