@@ -247,6 +247,14 @@ def test_a_folder_that_connect_made_stays_if_somebody_uses_it(run: Run) -> None:
     assert [it.name for it in path.parent.iterdir()] == ["theirs.json"]
 
 
+def test_that_nothing_was_taken_out_is_said(run: Run) -> None:
+    path = installed("cursor")
+    path.write_text('{"mcpServers": {"theirs": {"command": "x"}}}', "utf-8")
+    said = run("connect", "cursor", "--only")
+    assert said.code == 0
+    assert "nothing was taken out; Pegboard serves none of its servers" in said.err
+
+
 def test_very_many_servers_are_taken_over_taken_out_and_put_back(run: Run) -> None:
     path = installed("cursor")
     servers = {f"s{it}": {"command": "x", "args": [str(it)]} for it in range(1500)}

@@ -15,7 +15,7 @@ from pegboard.cli.own_file import ConfigOption, YesOption
 from pegboard.cli.pairs import HeaderOption, headers_in
 from pegboard.cli.running_gateway import find_gateway
 from pegboard.cli.waiting import waiting
-from pegboard.cli.wording import counted
+from pegboard.cli.wording import counted, placed
 from pegboard.clients import (
     CLIENTS,
     OUR_NAME,
@@ -147,6 +147,8 @@ def _one(
     say(f"{client.title}: Pegboard is in {done.path} now.")
     if done.taken_out:
         say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
+    elif only:
+        warn(f"{client.title}: nothing was taken out; Pegboard serves none of its servers.")
     back = [it for it in out if it not in done.taken_out]
     if back:
         names = ", ".join(back)
@@ -184,7 +186,7 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
     loaded = load_servers(source)
     for problem in loaded.problems:
         if problem.severity == "error":
-            warn(f"{source}: {problem}")
+            warn(placed(problem, source))
     usable = {it.name for it in loaded.servers if it.enabled}
     # As it is written there: so it is compared with what is written in the files of clients.
     written = load_servers(source, undefined="keep").servers
