@@ -28,6 +28,8 @@ help: ## List the recipes
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Pegboard needs Python 3.11 or newer: run \`make PYTHON=/path/to/python3.11 …\`." >&2; exit 1; }
+	@$(PYTHON) -m pip --version > /dev/null 2>&1 \
+	  || { echo "Pegboard's setup needs pip: \`apt install python3-pip\`, or \`$(PYTHON) -m ensurepip\`." >&2; exit 1; }
 	@echo "Installing uv $(UV_VERSION) into .tools/" >&2
 	@$(PYTHON) -m pip install --quiet --quiet --disable-pip-version-check --target .tools uv==$(UV_VERSION)
 

@@ -16,7 +16,12 @@ def real_tools() -> dict[str, list[dict[str, Any]]]:
     """Tools of real servers, by server."""
     files = sorted(CATALOGUES.glob("*.json"))
     if not files:
-        raise SystemExit(f"There are no catalogues in {CATALOGUES}: set PEGBOARD_CATALOGS.")
+        raise SystemExit(
+            f"There are no catalogues of real servers in {CATALOGUES}. They are not part of the "
+            "repository; say where they are by PEGBOARD_CATALOGS=/path/to/catalogs. "
+            "bench/README.md describes their format. `foundation`, `upstreams` and `storage` need "
+            "none."
+        )
     return {file.stem: json.loads(file.read_text("utf-8")) for file in files}
 
 

@@ -62,7 +62,8 @@ def source() -> Path:
     if missing:
         raise SystemExit(
             f"The data sets are not in {folder} (missing: {', '.join(missing)}). They are not part "
-            "of the repository; say where they are by PEGBOARD_RETRIEVAL=/path/to/retrieval."
+            "of the repository; say where they are by PEGBOARD_RETRIEVAL=/path/to/retrieval. "
+            "bench/README.md describes their format."
         )
     return folder
 

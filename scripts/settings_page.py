@@ -25,6 +25,8 @@ VARIABLES = {
     "PEGBOARD_AUTH_RESOURCE": "the address of this gateway as clients have it",
     "PEGBOARD_DEBUG": "`1` shows the traceback of an error, as `--debug` does",
     "PEGBOARD_WORD_TABLE": "another table of words for the search, made by `make words-table`",
+    "CLAUDE_CONFIG_DIR": "the folder of Claude Code's `.claude.json`, for `import` and `connect`",
+    "CODEX_HOME": "the folder of Codex's `config.toml`, for `import` and `connect`",
     "NO_COLOR": "no colours, whatever its value, unless that is empty",
 }
 """What each environment variable says."""

@@ -32,3 +32,4 @@ def test_an_extra_is_installed_from_where_pegboard_came_from(
 
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
     assert extras.install_extra("otel") == f"pip install '{said}'"
+    assert extras.install_tool() == f"uv tool install '{said.replace('[otel]', '')}'"

@@ -394,6 +394,11 @@ async def test_a_toolset_chooses_tools_of_a_server() -> None:
         assert await function() == "nothing"
 
 
+async def test_a_toolset_takes_servers_that_can_be_looked_through_only_once() -> None:
+    async with hub_of(memory("a", Bench(one=echo)), memory("b", Bench(two=echo))) as hub:
+        assert hub.toolset(servers=(name for name in ["b"])).names == ("mcp_b_two",)
+
+
 async def test_a_server_can_be_asked_for_more_than_tools() -> None:
     async with hub_of(memory("calc", Bench(echo=echo))) as hub:
         server = hub.server("calc")

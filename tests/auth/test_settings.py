@@ -100,6 +100,11 @@ def test_the_environment_counts_more_than_the_file() -> None:
     )
 
 
+def test_the_environment_may_name_several_audiences_separated_by_commas() -> None:
+    named = {"PEGBOARD_AUTH_ISSUER": ISSUER, "PEGBOARD_AUTH_AUDIENCE": "tools, more,"}
+    assert load({}, **named).issuers[0].audience == ("tools", "more")
+
+
 @pytest.mark.parametrize(
     "auth",
     [

@@ -60,6 +60,10 @@ def test_a_named_file_that_is_not_there_is_an_error(
 ) -> None:
     code, out, told = run("path", "--config", "gone.json")
     assert (code, "gone.json" in out, "does not exist" in told) == (3, True, True)
+    (home / "project" / "mcp.json").write_text("{}", encoding="utf-8")
+    found = json.loads(run("path", "--json", "--config", "gone.json")[1])
+    assert [it["used"] for it in found] == [False] * 4
+    assert found[1]["state"] == "not read"
     monkeypatch.setenv("PEGBOARD_CONFIG", str(home))
     code, out, told = run("path")
     assert (code, "is a directory" in out, "PEGBOARD_CONFIG" in told) == (1, True, True)
@@ -112,9 +116,10 @@ def test_a_file_that_is_no_configuration_is_a_problem_too(text: str, home: Path,
     assert json.loads(out)[0]["file"] == str(path)
 
 
-def test_no_file_is_no_problem_but_said(run: Run) -> None:
+def test_no_file_to_check_is_told_by_the_exit_code(run: Run) -> None:
     code, out, told = run("check")
-    assert (code, out, "pegboard config path" in told) == (0, "", True)
+    assert (code, out, "pegboard config path" in told) == (3, "", True)
+    assert run("check", "--json")[:2] == (3, "[]\n")
 
 
 def test_the_schema_is_json(run: Run) -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import anyio
 import pytest
+import typer
 from mcp import Client, StdioServerParameters
 
+from pegboard.cli.connect import connect_clients
 from pegboard.cli.demo import demo_config
 from pegboard.clients import CLIENTS, Machine
 from pegboard.config import parse_jsonc
+from pegboard.errors.extras import install_tool
 from tests.cli.own_machine import ENTRY, Run, at_a_terminal, golden, in_process
 from tests.config.own_folders import use_own_folders
 
@@ -49,6 +52,31 @@ def test_the_entry_that_is_written_starts_pegboard_from_anywhere(run: Run, tmp_p
     said = run("disconnect", "vscode")
     assert (said.code, said.out) == (0, f"VS Code: {path} is as it was.\n")
     assert path.read_bytes() == golden("vscode")
+
+
+def test_on_windows_no_entry_is_written_that_cannot_start(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = installed("cursor")
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(typer.Exit) as ended:
+        connect_clients(["cursor"])
+    assert ended.value.exit_code == 1
+    told = capsys.readouterr().err
+    assert "on Windows use WSL" in told
+    assert "--url" in told
+    assert path.read_bytes() == golden("cursor")
+
+
+def test_a_pegboard_in_a_cache_is_told_how_it_is_installed_for_good(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "archive-v0" / "pegboard"
+    program.parent.mkdir()
+    program.touch()
+    monkeypatch.setattr("sys.executable", str(program.with_name("python")))
+    said = run("connect", "cursor")
+    assert f"`{install_tool()}`" in said.err
 
 
 async def test_a_client_that_reads_the_entry_finds_the_tools(run: Run, tmp_path: Path) -> None:

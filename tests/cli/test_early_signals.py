@@ -1,5 +1,7 @@
 """Signals that reach `pegboard serve` while it is still being imported."""
 
+import os
+import pty
 import subprocess
 import sys
 
@@ -60,3 +62,32 @@ def test_only_serving_waits_with_its_signals(command: str, hears: bool) -> None:
         "print(signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL, file=sys.stderr)\n"
     )
     assert ended.stderr == f"{hears}\n"
+
+
+def test_whoever_wants_to_hear_of_no_hangup_hears_of_none() -> None:
+    ended = run(
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "hear_signals_early()\n"
+        "print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)\n"
+    )
+    assert (ended.returncode, ended.stdout) == (0, "True\n")
+
+
+@pytest.mark.parametrize(("later", "code"), [("", 130), ("hear_signals_as_usual()\n", 3)])
+def test_a_hangup_ends_it_when_its_terminal_is_gone(later: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    program = (
+        "import fcntl, os, signal, sys, termios\n"
+        "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        f"{BEGIN}{later}"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
+        "try: print('up', flush=True); signal.pause()\n"
+        "except KeyboardInterrupt: sys.exit(3)\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as started:
+        os.close(theirs)
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        os.close(ours)
+        assert started.wait(30) == code

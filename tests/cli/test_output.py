@@ -171,3 +171,11 @@ def test_a_person_is_asked(
     assert ask("Really?", default=default) is answer
     said = capsys.readouterr()
     assert (said.out, said.err[:8]) == ("", "Really? ")
+
+
+def test_json_is_json_where_only_ascii_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stdout", out)
+    write_json([{"name": "é付"}])
+    out.flush()
+    assert json.loads(out.buffer.getvalue()) == [{"name": "é付"}]  # pyright: ignore[reportAttributeAccessIssue]

@@ -25,6 +25,27 @@ async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
     assert "Traceback" not in served.said
 
 
+async def test_a_server_that_cannot_be_used_is_told_with_the_reason(tmp_path: Path) -> None:
+    entry = {"command": "run", "env": {"TOKEN": "${NOBODY_SET_THIS}"}}
+    async with serving(tmp_path, config={"mcpServers": {"mine": entry}}) as served:
+        await served.hears("For the file of your client")
+    told = served.said[served.said.index("Pegboard serves") :]
+    assert "No server of the configuration can be used" in told
+    assert "NOBODY_SET_THIS is not set" in told
+    assert "No server is configured" not in told
+
+
+async def test_a_demo_that_asks_for_keys_says_whose_keys_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert main(["keys", "create"]) == 0
+    async with serving(tmp_path, "--demo", PEGBOARD_AUTH="keys", PEGBOARD_STORE="") as served:
+        await served.hears("For the file of your client")
+    assert f"API keys         {tmp_path / 'pegboard' / 'pegboard.db'}" in served.said
+    assert "There is no API key yet" not in served.said
+
+
 async def test_ended_while_it_starts_it_does_not_say_what_it_serves(tmp_path: Path) -> None:
     mark = tmp_path / "started"
     script = f"import sys; open({str(mark)!r}, 'w').close(); sys.stdin.read()"

@@ -600,3 +600,32 @@ def test_a_link_to_somebody_s_dotfiles_stays_a_link(
     if is_there:
         assert target.read_bytes() == golden("cursor")
         assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def test_tables_that_other_tables_stand_between_are_taken_out_and_put_back(
+    machine: Machines,
+) -> None:
+    here, known = machine("linux"), CLIENTS["codex"]
+    before = (
+        b'[mcp_servers.a]\ncommand = "a"\n\n[projects."/x"]\ntrust = 1\n\n'
+        b'[mcp_servers.b]\ncommand = "b"\n\n[other]\ny = 2\n\n[mcp_servers.c]\ncommand = "c"\n'
+    )
+    path = put_in_place("codex", here, before)
+    entry = known.program_entry("/opt/pegboard", [])
+    assert connect(known, here, entry, take_out=["a", "b", "c"]).taken_out == ("a", "b", "c")
+    left = tomllib.loads(path.read_text("utf-8"))
+    assert list(left["mcp_servers"]) == ["pegboard"]
+    assert (left["projects"], left["other"]) == ({"/x": {"trust": 1}}, {"y": 2})
+    disconnect(known, here)
+    assert path.read_bytes() == before
+
+
+def test_arguments_that_look_like_variables_are_another_server(machine: Machines) -> None:
+    here = machine("linux")
+    servers = {
+        "one": {"command": "run", "args": ["MODE=1"]},
+        "two": {"command": "run", "env": {"MODE": "1"}},
+    }
+    content = msgspec.json.encode({"mcpServers": servers})
+    file = ClientFile(path=put_in_place("cursor", here, content), client="cursor")
+    assert [it.status for it in plan_import(servers_in(file), LoadedConfig())] == ["new", "new"]

@@ -124,3 +124,13 @@ def test_the_file_to_edit_is_the_one_that_is_read(
     assert file_to_edit(tmp_path / "own.json") == tmp_path / "own.json"
     with pytest.raises(ConfigError, match="directory"):
         file_to_edit(tmp_path)
+
+
+def test_a_server_that_is_switched_off_twice_is_switched_on_wholly(path: Path) -> None:
+    path.write_text(
+        '{"mcpServers": {"a": {"command": "x", "isActive": false, "enabled": false}}}', "utf-8"
+    )
+    file = ServersFile(path)
+    assert file.switch("a", on=True)
+    file.save()
+    assert path.read_text("utf-8") == '{"mcpServers": {"a": {"command": "x"}}}'

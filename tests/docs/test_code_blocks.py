@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -21,7 +22,7 @@ PAGES = sorted(
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = {"python", "sh"}
 # Drawings and output; nothing to run.
-INERT = {"text", "json"}
+INERT = {"text", "json", "toml"}
 
 
 class Block(NamedTuple):
@@ -43,6 +44,16 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_block_says_what_it_is(page: Path) -> None:
     assert {block.language for block in blocks_of(page)} <= RUNNABLE | INERT
+
+
+def test_toml_blocks_can_be_read() -> None:
+    read = [
+        tomllib.loads(block.source)
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.language == "toml"
+    ]
+    assert all(read)
 
 
 @pytest.mark.parametrize(

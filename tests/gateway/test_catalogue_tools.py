@@ -243,3 +243,13 @@ async def test_a_schema_that_is_too_large_is_refused() -> None:
                 refused = await Caller(gateway).call("register_tool", **given)
                 assert f"`{name}`: has more than 100000 bytes" in text_of(refused)
         assert len(it.registry) == 0
+
+
+@pytest.mark.parametrize("name", ["inputSchema", "outputSchema"])
+async def test_a_schema_that_is_none_is_refused_however_it_is_spelt(name: str) -> None:
+    definition = {"name": "u", "description": "x", name: "foo"}
+    async with hub() as it, Gateway(it) as gateway:
+        refused = await Caller(gateway).call("register_tool", tool_def=definition)
+        assert refused["isError"]
+        assert f"`{name}`: has to be an object" in text_of(refused)
+        assert "u" not in it.registry

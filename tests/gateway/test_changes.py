@@ -4,9 +4,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from pegboard import Hub
 from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
+from pegboard.upstream import NoMemory
 from tests.gateway.clients import FULL, Caller
 from tests.gateway.servers import Stall, hub
 from tests.upstream.board_servers import until
@@ -107,6 +109,24 @@ async def test_a_resource_is_watched_for_a_client_of_either_era(protocol: str) -
         await until(lambda: stall.subscribed == [], "nobody watches")
         with pytest.raises(RpcError):
             await legacy.send("resources/subscribe", uri="nobody+x://y")
+
+
+async def test_a_client_that_subscribes_again_is_told_by_a_server_that_was_away() -> None:
+    stall, uri = Stall(), "a+note://one"
+    servers = [stall.config("a")]
+    async with Hub(servers, memory=NoMemory()) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy")
+        gateway.connected(caller.client, caller.wire)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(5):
+            await caller.send("resources/subscribe", uri=uri)
+            away = servers.pop()
+            await it.reload()
+            servers.append(away)
+            await it.reload()
+            await caller.send("resources/subscribe", uri=uri)
+            await stall.update("note://one")
+            assert await caller.wire.next("notifications/resources/updated") == {"uri": uri}
 
 
 async def test_a_slow_client_is_told_once_of_what_happened_often() -> None:

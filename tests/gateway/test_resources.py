@@ -237,3 +237,16 @@ async def test_arguments_are_completed_by_the_server_they_belong_to(era: Era) ->
             with pytest.raises(RpcError) as caught:
                 await complete(**nonsense)
             assert caught.value.code == -32602
+
+
+@ERAS
+async def test_a_template_is_completed_by_its_own_address_too(era: Era) -> None:
+    somebody = Principal(
+        subject="k", scopes=frozenset({"call"}), servers=("disk",), tools=("disk+*",)
+    )
+    async with hub(Stall().config("disk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, era, principal=somebody)
+        for uri in ("disk+note://{name}", "note://{name}"):
+            ref, argument = {"type": "ref/resource", "uri": uri}, {"name": "name", "value": "y"}
+            result = await caller.send("completion/complete", ref=ref, argument=argument)
+            assert result["completion"]["values"] == ["note://{name}:y"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pegboard import Registry
 from pegboard.errors import HandleNotFoundError
-from pegboard.gateway import Gateway, GatewayOptions
+from pegboard.gateway import Face, Gateway, GatewayOptions
 from pegboard.gateway.json_path import select
 from pegboard.gateway.read_result import _lines  # pyright: ignore[reportPrivateUsage]
 from pegboard.gateway.shelf import Shelf
@@ -336,3 +336,56 @@ def test_of_embedded_resources_it_stays_known_which_they_are() -> None:
     assert text_of(result).startswith("[Resource file:///a.md text/markdown]\naaa")
     kept = shelf.find(handle_in(result), owner="o").text().splitlines()
     assert kept == ["[Resource file:///a.md text/markdown]", "a" * 100, "b" * 100]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_where_results_may_be_cut_no_tool_promises_structured_content(era: Era) -> None:
+    """Clients refuse a result without it of a tool that was listed with an output schema."""
+    registry = Registry()
+
+    @registry.register
+    async def rows() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return ROWS
+
+    pinned, shelves = GatewayOptions(pinned=("rows",)), GatewayOptions(shelves_on_full=True)
+    async with hub(registry=registry) as it:
+        for options, face, promises in (
+            (GatewayOptions(), FULL, True),
+            (pinned, Face(), False),
+            (shelves, FULL, False),
+        ):
+            async with Gateway(it, options) as gateway:
+                caller = Caller(gateway, era, face=face)
+                listed = (await caller.send("tools/list"))["tools"]
+                assert ("outputSchema" in listed[-1], listed[-1]["name"]) == (promises, "rows")
+                assert ("structuredContent" in await caller.call("rows")) is promises
+        async with Gateway(it, pinned) as gateway:
+            shown = await Caller(gateway, era).call("get_tool_definition", tool_name="rows")
+            assert "outputSchema" in json.loads(text_of(shown))
+
+
+def test_of_structured_content_that_is_not_shown_the_model_is_told() -> None:
+    shelf = shelf_of(most=100_000)
+    data = {"rows": [1, 2, 3] * 100}
+    other = {**said("summary " * 100), "structuredContent": data}
+    note = shelf.shortened(other, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    assert note.startswith(
+        "[Cut: 100 of 800 characters are shown. Structured content of 610 characters is not shown; "
+        'path="$" shows it. Everything is kept'
+    )
+    same = {**said(json.dumps(data)), "structuredContent": data}
+    note = shelf.shortened(same, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    assert "Structured content" not in note
+    large = {**said("x" * 100_000), "structuredContent": data}
+    note = shelf.shortened(large, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    assert "is not shown. The rest is too large to be kept" in note
+
+
+def test_json_that_came_as_a_resource_is_read_by_path() -> None:
+    shelf = shelf_of(most=100_000)
+    resource = {"uri": "a://ü", "mimeType": "application/json", "text": json.dumps(ROWS)}
+    blocks = [{"type": "resource", "resource": resource}]
+    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=100)
+    kept = shelf.find(handle_in(result), owner="o")
+    assert kept.data() == ROWS
+    assert kept.text() == f"[Resource a://ü application/json]\n{json.dumps(ROWS)}"

@@ -265,3 +265,23 @@ async def _until_served(caller: Caller) -> None:
 
 async def _is_closed(hub: Hub) -> bool:
     return hub.servers["calc"].state == "closed"
+
+
+class Unclosable(Hub):
+    async def close(self) -> None:
+        await super().close()
+        raise OSError("No space left on device")
+
+
+async def test_a_tenant_that_cannot_be_closed_in_good_order_makes_room_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def open_tenant(_: str) -> Hub:
+        return Unclosable([bench("calc", add=str)], memory=NoMemory())
+
+    options = GatewayOptions(open_tenants=1)
+    async with hub() as it, Gateway(it, options, open_tenant=open_tenant) as gateway:
+        for name in ("t1", "t2", "t3"):
+            caller = Caller(gateway, face=FULL, principal=of(name))
+            assert await caller.names() == ["mcp_calc_add"]
+    assert "tenant_not_closed: 't1'" in caplog.text

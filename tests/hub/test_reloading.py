@@ -170,3 +170,22 @@ async def test_a_server_that_does_not_end_holds_up_nobody(
             assert await pid_of(hub, "b")
             assert list(hub.servers) == ["b"]
         may_end.set()
+
+
+async def test_a_file_that_would_have_gone_before_it_stops_no_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PEGBOARD_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ".pegboard" / "mcp.json"
+    file.parent.mkdir()
+    write(file, a={**light(), "enabled": False})
+    async with Hub.open(memory=NoMemory()) as hub:
+        origin = hub.loaded.origin
+        write(tmp_path / "mcp.json")
+        write(file, a={**light(), "enabled": False}, b={**light(), "enabled": False})
+        await hub.reload()
+        assert list(hub.servers) == ["a", "b"]
+        assert (hub.loaded.path, hub.loaded.origin) == (file, origin)

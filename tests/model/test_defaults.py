@@ -191,3 +191,13 @@ def test_filling_twice_changes_nothing_more(arguments: dict[str, Any]) -> None:
     once = complete(schema, arguments)
     assert complete(schema, once) == once
     assert {**once, **arguments} == once
+
+
+def test_a_schema_that_is_reached_by_very_many_ways_is_filled_in_once() -> None:
+    levels = 60
+    both = [[{"$ref": f"#/$defs/L{it + 1}"}] * 2 for it in range(levels)]
+    definitions: dict[str, Any] = {f"L{it}": {"allOf": both[it]} for it in range(levels)}
+    definitions[f"L{levels}"] = {"properties": {"x": {"default": 1}, "y": {"default": [2]}}}
+    fill = compile_defaults({"$ref": "#/$defs/L0", "$defs": definitions})
+    assert fill is not None
+    assert fill({}) == {"x": 1, "y": [2]}

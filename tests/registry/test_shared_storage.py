@@ -6,6 +6,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -250,6 +252,35 @@ def test_readers_and_functions_never_wait_for_a_slow_store() -> None:
         go_on.set()
         thread.join(5)
         assert list(registry) == ["slow"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_skipping_gives_the_tool_that_another_thread_is_just_storing(fails: bool) -> None:
+    store, given = wayward(Memory())
+    entered = threading.Event()
+    with Registry(storage=given) as registry, ThreadPoolExecutor() as threads:
+
+        def wait() -> None:
+            entered.set()
+            # Until the other has been turned away: it waits for the lock that is held here.
+            assert turned_away.wait(5)
+            if fails:
+                raise OSError("The disk is full.")
+
+        turned_away = threading.Event()
+        store.before = {"save_many": wait}
+        storing = threads.submit(registry.register, Tool(name="slow", description="stored"))
+        assert entered.wait(5)
+
+        def slow() -> None:
+            """Come second."""
+
+        skipping = threads.submit(registry.register, slow, on_conflict="skip")
+        with suppress(TimeoutError):
+            skipping.result(0.05)
+        turned_away.set()
+        assert skipping.result(5).description == ("Come second." if fails else "stored")
+        assert (storing.exception(5) is not None) is fails
 
 
 def test_definitions_from_before_are_stored_and_closing_takes_them_off() -> None:

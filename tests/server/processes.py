@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,17 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, *options: str, config: dict[str, Any] | None = None, **environ: str
+    folder: Path,
+    *options: str,
+    config: dict[str, Any] | None = None,
+    terminal: int = subprocess.PIPE,
+    before: Sequence[str] = (),
+    **environ: str,
 ) -> AsyncGenerator[Served]:
-    """Start `pegboard serve` with a configuration and a store in a folder."""
+    """Start `pegboard serve` with a configuration and a store in a folder.
+
+    If a terminal is given, it belongs to it. Words before the command run it.
+    """
     path = folder / "mcp.json"
     if config is not None:
         write(path, config)
@@ -65,8 +73,8 @@ async def serving(
     own = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     command = [sys.executable, "-m", "pegboard.cli.main", "serve", "--port", "0", *options]
     process = await anyio.open_process(
-        command,
-        stdin=subprocess.PIPE,
+        [*before, *command],
+        stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **own, **environ, "PYTHONPATH": str(ROOT)},

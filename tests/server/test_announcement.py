@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from pegboard.hub import Hub
 from pegboard.server.announcement import (
     Announcement,
     announcements,
@@ -17,9 +21,11 @@ from pegboard.server.announcement import (
     publish,
     withdraw,
 )
-from pegboard.server.announcing import own_address
+from pegboard.server.announcing import announce, own_address
 from pegboard.server.http_request import HttpRequest
 from pegboard.server.owner import Owner
+from pegboard.server.serving import ServeOptions
+from pegboard.server.signals import Ending
 
 CANARY = "pbo_canary"
 
@@ -160,3 +166,18 @@ def test_odd_files_are_no_announcements(state: Path) -> None:
         (folder / f"{number}.json").write_bytes(content)
         (folder / f"{number}.json").chmod(0o600)
     assert list(announcements()) == [here]
+
+
+async def test_a_process_is_announced_although_its_file_is_away_just_then(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {}}', encoding="utf-8")
+    async with Hub.open(path) as hub, anyio.create_task_group() as tasks:
+        path.unlink()
+        ending, announced = Ending(), anyio.Event()
+        announcing = partial(announce, port=5, ending=ending, announced=announced)
+        tasks.start_soon(announcing, Owner(), ServeOptions(config=str(path)), hub)
+        with anyio.fail_after(5):
+            await announced.wait()
+        (found,) = await anyio.to_thread.run_sync(lambda: list(announcements()))
+        assert found.config == str(path)
+        ending.ask()

@@ -15,6 +15,7 @@ from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, FrontDesk, Limits, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
+from tests.server.test_messages import UNREADABLE
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -348,3 +349,31 @@ async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
 
 def _of(session: str) -> dict[str, str]:
     return {**TAKES_BOTH, "mcp-session-id": session}
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"roots": {}}])
+async def test_who_introduces_itself_at_too_great_a_length_gets_no_session(
+    capabilities: dict[str, Any],
+) -> None:
+    asked = {**capabilities, "experimental": {"a": {"b": "x" * 17_000}}}
+    body = {**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": asked}}
+    app = App(FrontDesk(FakeGateway()))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        refused = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+        assert '"code":-32602' in refused.text
+        assert "more than 16384 bytes" in refused.text
+        await anyio.wait_all_tasks_blocked()  # it is forgotten when all of the answer is sent
+        session = {"mcp-session-id": refused.headers["mcp-session-id"]}
+        answer = await client.post(f"{url}/mcp", json=PING, headers={**TAKES_BOTH, **session})
+        assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+async def test_a_request_that_cannot_be_read_is_refused_by_its_id(value: str, version: str) -> None:
+    body = f'{{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {{"a": {value}}}}}'
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        headers = {**TAKES_BOTH, "mcp-protocol-version": version}
+        answer = await client.post(f"{url}/mcp", content=body.encode(), headers=headers)
+        assert answer.status_code in (400, 413)
+        assert answer.json()["id"] == "a"

@@ -18,6 +18,15 @@ from pegboard.server.messages import (
     result_message,
 )
 
+UNREADABLE = [
+    f"[{'0,' * MOST_VALUES}0]",
+    "[" * 250 + "]" * 250,
+    '"\\ud800"',
+    "1e400",
+    "NaN",
+]
+"""Values for which a message is refused, although it is known what it was to be."""
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()

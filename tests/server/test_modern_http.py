@@ -7,6 +7,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY
 
 from pegboard.errors import AuthenticationFailedError
 from pegboard.model.principal import LOCAL, Principal
@@ -195,3 +196,12 @@ async def test_requests_under_way_are_answered_when_the_process_ends() -> None:
 
 async def _post_for_ever(client: httpx2.AsyncClient, url: str, body: dict[str, Any]) -> None:
     await client.post(url, json=body, headers=modern_headers(body), timeout=None)
+
+
+@pytest.mark.parametrize("key", [CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY])
+async def test_who_introduces_itself_at_too_great_a_length_is_refused(key: str) -> None:
+    async with served_fake() as (gateway, url):
+        body = modern_request("tools/list", **{key: {"name": "x" * 17_000}})
+        answer = await post(f"{url}/mcp", body)
+        assert answer.json()["error"]["code"] == -32602
+        assert gateway.heard == []

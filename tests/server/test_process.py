@@ -1,6 +1,8 @@
 """The life of `pegboard serve`, from its start to its last signal; real processes, real signals."""
 
 import json
+import os
+import pty
 import re
 import shutil
 import signal
@@ -20,6 +22,11 @@ from tests.server.serving import modern_request
 from tests.upstream.late_servers import STUCK
 
 SCRIPT = Path(__file__).with_name("slow_server.py")
+AT_TERMINAL = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Has a command be the first at the terminal that is its input."""
 
 
 def script_in(folder: Path) -> Path:
@@ -168,6 +175,44 @@ async def test_a_changed_file_changes_the_servers_and_disturbs_no_call(
             assert await call(served, "mcp_new_echo", {"text": "hi"}, "legacy") == "hi"
             (first / "it").touch()
         assert answers == ["it is there"]
+
+
+@pytest.mark.parametrize("before", [(), ("nohup",)])
+async def test_when_its_terminal_is_closed_it_ends_unless_it_is_to_stay(
+    tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    home, path = tmp_path / "a", tmp_path / "mcp.json"
+    config = servers(slow=script_in(home))
+    ours, theirs = pty.openpty()
+    own = (sys.executable, "-c", AT_TERMINAL, *before)
+    async with serving(tmp_path, config=config, terminal=theirs, before=own) as served:
+        os.close(theirs)
+        await served.hears("For the file of your client")
+        child = await pid_in(home)
+        if not before:
+            interrupt(served, signal.SIGHUP)
+            await served.hears("The configuration was read again: 1 server")
+        os.close(ours)
+        if before:
+            write(path, {"mcpServers": {**config["mcpServers"], "more": {"command": "no-such"}}})
+            await served.hears("The configuration was read again: 2 servers")
+            interrupt(served)
+        await served.rest()
+        assert served.process.returncode == 0
+        await is_gone(child)
+
+
+async def test_a_file_that_is_away_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    # A server that takes it away: when everything is up, nothing is there to be read.
+    program = f"import os; os.unlink({str(path)!r})"
+    config = {"mcpServers": {"thief": {"command": sys.executable, "args": ["-c", program]}}}
+    async with serving(tmp_path, config=config) as served:
+        await served.hears("For the file of your client")
+        assert f"configuration    {path}" in served.said
+        assert not path.exists()
+        async with httpx2.AsyncClient() as client:
+            assert (await client.get(f"{served.url}/healthz")).status_code == 200
 
 
 async def test_a_file_that_is_broken_changes_nothing(tmp_path: Path) -> None:

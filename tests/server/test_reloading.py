@@ -111,3 +111,26 @@ async def test_a_tenant_that_is_not_open_reads_its_file_when_it_is(tmp_path: Pat
         assert list((await opened(serving, "late")).servers) == ["one"]
         async with hearing("The configuration of tenant 'late' was read again: 2 servers."):
             write(tmp_path / "late.json", named("one", "two"))
+
+
+async def test_the_section_of_a_file_that_came_later_is_not_taken_for_that_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("PEGBOARD_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ".pegboard" / "mcp.json"
+    file.parent.mkdir()
+    write(file, named("one"))
+    async with open_serving(ServeOptions()) as serving, anyio.create_task_group() as tasks:
+        reloading = Reloading(serving, None)
+        await anyio.to_thread.run_sync(reloading.note)
+        await serving.opening.run()
+        tasks.start_soon(reloading.run)
+        write(tmp_path / "mcp.json", {**named(), "gateway": {"page_size": 7}})
+        for words in ("one", "two"):
+            async with hearing("The configuration was read again: 2 servers."):
+                write(file, named("one", f"{words} more"))
+        tasks.cancel_scope.cancel()
+    assert "The section `gateway` has changed" not in caplog.text

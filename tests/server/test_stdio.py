@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from blockbuster import BlockBuster
+from mcp_types import CLIENT_INFO_META_KEY
 
 from pegboard.server import FrontDesk, StdioWire, serve_stdio
 from pegboard.server.messages import MOST_VALUES
@@ -16,6 +17,7 @@ from pegboard.server.stdio_wire import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
 from tests.server.test_handshake_http import INITIALIZE, PING
+from tests.server.test_messages import UNREADABLE
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
@@ -260,3 +262,28 @@ async def test_a_mistake_of_ours_is_an_internal_error_without_details() -> None:
     async with talking() as (_, peer):
         await peer.asks(INITIALIZE)
         assert (await peer.asks(call))["error"]["message"] == "Internal server error"
+
+
+LONG_WORDS = {"name": "x" * 17_000, "version": "1"}
+
+
+async def test_who_introduces_itself_at_too_great_a_length_is_refused() -> None:
+    async with talking() as (_, peer):
+        params = {**INITIALIZE["params"], "clientInfo": LONG_WORDS}
+        assert (await peer.asks({**INITIALIZE, "params": params}))["error"]["code"] == -32602
+        assert "result" in await peer.asks(INITIALIZE)
+    async with talking() as (_, peer):
+        body = modern_request("tools/list", **{CLIENT_INFO_META_KEY: LONG_WORDS})
+        assert (await peer.asks(body))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+async def test_a_request_that_cannot_be_read_is_refused_by_its_id(value: str) -> None:
+    async with talking() as (_, peer):
+        line = '{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"a": %s}}\n'
+        error = await peer.asks((line % value).encode())
+        assert error["id"] == "a"
+        assert error["error"]["code"] in (-32600, -32700)
+        # Of a response the id would be one of ours.
+        line = '{"jsonrpc": "2.0", "id": "a", "result": {"a": %s}}\n'
+        assert (await peer.asks((line % value).encode()))["id"] is None

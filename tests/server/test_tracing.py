@@ -3,12 +3,14 @@
 from typing import Any
 
 import httpx2
+import pytest
 from opentelemetry import trace
 
 from pegboard.gateway import Exchange
 from pegboard.server import App, FrontDesk
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
+from tests.server.test_plain_calls import call, open_session
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -54,3 +56,17 @@ async def test_a_trace_that_is_none_does_no_harm() -> None:
     for nonsense in ("x", 7, None, ["a"]):
         body = modern_request("tools/call", {"name": "echo"}, traceparent=nonsense)
         assert (await traced(body)).trace == "0" * 32
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}])
+async def test_a_trace_in_the_headers_is_continued_in_a_session_too(
+    capabilities: dict[str, Any],
+) -> None:
+    gateway = Tracing()
+    app = App(FrontDesk(gateway))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        headers = await open_session(client, f"{url}/mcp", capabilities)
+        sent = {**headers, "traceparent": PARENT}
+        await client.post(f"{url}/mcp", json=call("echo"), headers=sent)
+    assert gateway.trace == TRACE
+    assert gateway.heard[-1].params["_meta"] == {"traceparent": PARENT}

@@ -457,6 +457,27 @@ async def test_each_part_of_a_schema_is_compiled_once_however_large_the_argument
     assert len(compiled) <= 10
 
 
+async def test_alternatives_nested_in_alternatives_are_not_all_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[object] = []
+    walk = nulls._Dropping._is_valid  # pyright: ignore[reportPrivateUsage]
+
+    def count(self: Any, value: Any, validator: Any) -> bool:
+        tried.append(value)
+        return walk(self, value, validator)
+
+    monkeypatch.setattr(nulls._Dropping, "_is_valid", count)  # pyright: ignore[reportPrivateUsage]
+    text = {"type": ["string", "null"]}
+    schema: dict[str, Any] = {"type": "object", "properties": {"x": text}, "required": ["z"]}
+    for depth in range(40):
+        other = {"properties": {"x": text, f"p{depth}": TEXT}, "required": [f"p{depth}"]}
+        schema = {"type": "object", "anyOf": [schema, other]}
+    arguments = {"x": None, "y": None}
+    assert nulls.drop_forbidden_nulls(arguments, schema, original=schema) is arguments
+    assert len(tried) < 2000
+
+
 async def test_a_null_that_only_the_alternatives_as_they_are_allow_is_kept() -> None:
     either = [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}}]
     registry = Registry()

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.upstream.backoff import LONGEST_PAUSE, PATIENCE, Backoff
+from pegboard.upstream.backoff import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, STEADY, Backoff
 
 
 class Clock:
@@ -40,3 +40,13 @@ def test_one_success_forgives_everything() -> None:
         backoff.failed()
     backoff.succeeded()
     assert (backoff.failures, backoff.pause, backoff.is_open) == (0, 0, False)
+
+
+def test_what_lasted_is_tried_again_soon_and_what_did_not_ever_more_rarely() -> None:
+    clock = Clock()
+    backoff = Backoff(clock=clock)
+    for _ in range(10):
+        backoff.ended(began=clock.now)
+    assert backoff.pause >= LONGEST_PAUSE / 2
+    backoff.ended(began=clock.now - STEADY)
+    assert backoff.pause <= FIRST_PAUSE

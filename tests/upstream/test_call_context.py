@@ -144,10 +144,21 @@ async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -
         # Whoever asked has gone: what it asked is not the question of the one who is left.
         await until(lambda: not undecided(hub))
         assert asked == []
-        # Of one client alone, all calls are its own; the newest is asked.
+        # Nor is any that comes soon: the server may still be about what the other wanted.
+        with pytest.raises(ProtocolError, match="nobody can tell whose question"):
+            await call(hub, "ask", questions=noting, client="one")
+        assert asked == []
+        group.cancel_scope.cancel()
+
+
+async def test_on_a_pipe_one_client_alone_is_asked_whatever_it_gave_up_before() -> None:
+    async with hub_of(script(protocol="legacy"), relays_questions=True) as hub:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(call, hub, "wait", client="one"))
+            await until(lambda: hub.server("talk").connection.in_flight)
+            group.cancel_scope.cancel()
         result = await call(hub, "ask", questions=lives_in("Oslo"), client="one")
         assert json.loads(result.text()) == OSLO
-        group.cancel_scope.cancel()
 
 
 async def test_on_a_pipe_a_question_waits_for_those_of_other_clients() -> None:
@@ -255,6 +266,19 @@ async def test_the_time_a_person_takes_is_not_the_servers() -> None:
         assert json.loads(result.text()) == OSLO
         with pytest.raises(ToolTimeoutError):
             await call(hub, "wait", questions=Questions(elicitation=think))
+
+
+async def test_the_time_of_somebody_whom_the_hub_asks_is_not_the_servers() -> None:
+    async def think(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await anyio.sleep(0.6)
+        return OSLO
+
+    config = script(protocol="legacy", timeouts=limits(call=0.3))
+    async with hub_of(config, elicitation=think) as hub:
+        result = await hub.call("mcp_talk_ask")
+        assert json.loads(result.text()) == OSLO
+        with pytest.raises(ToolTimeoutError):
+            await hub.call("mcp_talk_wait")
 
 
 @EVERYWHERE

@@ -1,6 +1,7 @@
 """What a server says in the course of calls arrives before their results, however fast it is."""
 
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Any
 
 import anyio
@@ -76,3 +77,22 @@ async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
             taken.set()
     assert heard == list(range(len(heard)))
     assert 1000 <= len(heard) <= 1001
+
+
+async def test_what_a_server_says_of_a_call_that_was_given_up_reaches_no_other_client() -> None:
+    heard: list[object] = []
+    calls = CallsInFlight()
+    one, two = CallContext(client="one"), CallContext(client="two", on_log=heard.append)
+    with anyio.CancelScope() as scope:
+        with CallInFlight(one, calls):
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    # On a pipe nothing tells which call a message came with.
+    reader = copy_context()
+    with CallInFlight(two, calls):
+        assert reader.run(calls.owners) is None
+        async with anyio.create_task_group() as group:
+            reader.run(group.start_soon, calls.log, {"level": "info", "data": "of the first"})
+        assert heard == []
+    with CallInFlight(CallContext(client="one"), calls) as call:
+        assert reader.run(calls.owners) == [call]

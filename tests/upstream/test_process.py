@@ -361,6 +361,25 @@ async def test_each_line_of_standard_error_is_logged_without_secrets(
     assert lines == [("sample", "one"), ("sample", "two ***"), ("sample", "�"), ("sample", "last")]
 
 
+async def test_a_secret_in_a_line_that_was_cut_is_not_logged(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG, logger="pegboard.server")
+    secret = "s3cret" * 10
+    # The line ends only when its beginning has been read, and cut in the middle of the secret.
+    code = (
+        "import os, sys\n"
+        "os.write(2, os.environ['KEY'].encode() + b'y' * 8142)\n"
+        "sys.stdin.read(1)\n"
+        "os.write(2, b' end' + bytes([10]) + b'next' + bytes([10]))\n"
+    )
+    async with spawn(msgspec.structs.replace(python(code), env={"KEY": secret})) as process:
+        await until(lambda: len(process._line) == 8192)  # pyright: ignore[reportPrivateUsage]
+        process.stdin.write(b"x")
+        with anyio.fail_after(5):
+            await process.exited.wait()
+    lines = [it.__dict__["line"] for it in caplog.records if it.name == "pegboard.server"]
+    assert lines == ["…", "next"]
+
+
 async def test_a_server_stuck_in_writing_still_sees_the_end_of_its_input():
     script = "import sys; print('x' * 1_000_000, flush=True); sys.stdin.read(); sys.exit(9)"
     async with spawn(python(script), grace=60) as process:

@@ -1,14 +1,24 @@
 """Subscriptions to resources, and what servers tell of besides their tools."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
-from pegboard import ProtocolError
-from pegboard.upstream import ResourcesChanged, ResourceUpdated, ServerDown, ServerEvent, ServerUp
-from tests.upstream.board_servers import until
-from tests.upstream.talkative import call, talkative
+from pegboard import Hub, ProtocolError, ServerConfig
+from pegboard.upstream import (
+    FileMemory,
+    ResourcesChanged,
+    ResourceUpdated,
+    ServerDown,
+    ServerEvent,
+    ServerUp,
+)
+from tests.upstream.board_servers import limits, until
+from tests.upstream.servers.talkative_server import Talkative
+from tests.upstream.talkative import ERAS, call, talkative
 
 EVERYWHERE = pytest.mark.parametrize(
     ("transport", "era"),
@@ -70,6 +80,32 @@ async def test_a_subscription_outlives_the_connection(transport: str, era: str) 
 
         with anyio.fail_after(5):
             await updated()
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["eager", "lazy"])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_subscription_outlives_a_change_of_the_entry(
+    tmp_path: Path, era: str, lazy: bool
+) -> None:
+    talk = Talkative()
+    fields: Any = {"name": "talk", "protocol": ERAS[era], "lazy": lazy}
+    servers = [ServerConfig(transport="memory", server=talk.server, **fields)]
+    async with Hub(servers, memory=FileMemory(tmp_path)) as hub:
+        await hub.server("talk").subscribe("note://a")
+        events: list[ServerEvent] = []
+        hub.on_change(events.append)
+        talk.contexts.clear()
+        servers[:] = [msgspec.structs.replace(servers[0], timeouts=limits(call=50))]
+        with anyio.fail_after(5):
+            await hub.reload()
+            # Whoever subscribed is to look again: nobody told what happened meanwhile.
+            await until(lambda: UPDATED in events)
+            events.clear()
+            while UPDATED not in events:
+                await talk.update("note://a")
+                await anyio.sleep(0.01)
+            await hub.server("talk").unsubscribe("note://a")
+        assert hub.server("talk").watched.uris == frozenset()
 
 
 async def test_a_subscription_that_the_server_refuses_is_an_error() -> None:

@@ -37,7 +37,7 @@ def load_auth_settings(
     | ``PEGBOARD_AUTH`` | ``keys`` accepts API keys, ``open`` lets in everybody |
     | ``PEGBOARD_AUTH_RESOURCE`` | ``resource`` |
     | ``PEGBOARD_AUTH_ISSUER`` | one ``issuer``, instead of those of the file |
-    | ``PEGBOARD_AUTH_AUDIENCE`` | its ``audience`` |
+    | ``PEGBOARD_AUTH_AUDIENCE`` | its ``audience``; several, separated by commas |
     | ``PEGBOARD_AUTH_JWKS_URL`` | its ``jwks_url`` |
     | ``PEGBOARD_AUTH_TENANT_CLAIM`` | its ``tenant_claim`` |
 
@@ -116,11 +116,11 @@ def _with_environment(settings: AuthSettings, environ: Mapping[str, str]) -> Aut
         changes["resource"] = said("_RESOURCE")
     issuer = said("_ISSUER")
     if issuer is not None:
-        audience = said("_AUDIENCE")
+        audience = (said("_AUDIENCE") or "").split(",")
         changes["issuers"] = (
             TokenIssuer(
                 issuer=issuer,
-                audience=() if audience is None else (audience,),
+                audience=tuple(it for part in audience if (it := part.strip())),
                 jwks_url=said("_JWKS_URL"),
                 tenant_claim=said("_TENANT_CLAIM"),
             ),

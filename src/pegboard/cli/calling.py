@@ -1,6 +1,7 @@
 """Calling a tool: its server is started for it, or the gateway that runs is asked."""
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -64,18 +65,19 @@ async def call_tool(
     if timeout is not None:
         limits = msgspec.structs.replace(within(config, timeout).timeouts, call=timeout)
         config = msgspec.structs.replace(config, timeouts=limits)
-    began = anyio.current_time()
+    end = math.inf if timeout is None else anyio.current_time() + timeout
     try:
         async with Hub([config], **options) as hub, _counted(hub.registry):
-            left = None if timeout is None else began + timeout - anyio.current_time()
-            with anyio.fail_after(left):
-                return await hub.call(name, arguments, on_progress=line.tell)
-    except (PegboardError, TimeoutError) as error:
-        is_over = timeout is not None and anyio.current_time() >= began + timeout
-        if timeout is None or isinstance(error, ToolTimeoutError) or not is_over:
-            raise
-        # Whatever it says, such as that the server is not there: it had no more time.
-        raise ToolTimeoutError(name, seconds=timeout, remedy="give `--timeout` more") from error
+            try:
+                with anyio.fail_after(None if timeout is None else end - anyio.current_time()):
+                    return await hub.call(name, arguments, on_progress=line.tell)
+            except (PegboardError, TimeoutError) as error:
+                is_over = anyio.current_time() >= end
+                if timeout is None or isinstance(error, ToolTimeoutError) or not is_over:
+                    raise
+                # Whatever it says, such as that the server is not there: it had no more time.
+                words = "give `--timeout` more"
+                raise ToolTimeoutError(name, seconds=timeout, remedy=words) from error
     finally:
         line.clear()
 

@@ -51,7 +51,10 @@ def path(*, config: _File = None, json: _Json = False) -> None:
 
 @_config.command()
 def check(*, config: _File = None, json: _Json = False) -> None:
-    """Name every problem of the configuration: where it is, and what helps."""
+    """Name every problem of the configuration: where it is, and what helps.
+
+    Ends with 0 if there is none, 1 if there is one, 3 if there is no file to check.
+    """
     file, problems, servers = _problems(config)
     is_missing = file is not None and not Path(file).exists()
     if json:
@@ -63,8 +66,8 @@ def check(*, config: _File = None, json: _Json = False) -> None:
         raise typer.Exit(NOT_FOUND if is_missing else FAILED)
     if file is None:
         warn("There is no configuration file: `pegboard config path` says where one is looked for.")
-    else:
-        warn(f"{file} is as it should be: {counted(servers, 'server')}.")
+        raise typer.Exit(NOT_FOUND)
+    warn(f"{file} is as it should be: {counted(servers, 'server')}.")
 
 
 @_config.command()
@@ -86,13 +89,15 @@ def places_as_json(found: list[Candidate]) -> list[dict[str, Any]]:
 
     ``path``, ``origin`` (``explicit``, ``PEGBOARD_CONFIG``, ``project`` or ``user``),
     ``state`` (``used``; ``not read``, because another one counts; or why there is no file),
-    ``used`` (true for one at most), ``why`` (the origin in words).
+    ``used`` (true for one at most; where a file that is named is missing, for none), ``why`` (the
+    origin in words).
     """
     places: list[dict[str, Any]] = []
     is_chosen = False
     for it in found:
         is_used = it.fault is None and not is_chosen
-        is_chosen = is_chosen or is_used
+        # Nothing takes the place of a file that somebody named.
+        is_chosen = is_chosen or is_used or it.origin in ("explicit", "PEGBOARD_CONFIG")
         state = "used" if is_used else it.fault or "not read"
         why = _WHY[it.origin]
         place = {"path": str(it.path), "origin": it.origin, "state": state, "used": is_used}
@@ -131,8 +136,8 @@ def problem_as_json(problem: Problem, file: str | None) -> dict[str, Any]:
     """Return a problem as ``--json`` has it: the listing is an array of these.
 
     ``file``, ``line`` and ``column`` (null where no line is to blame), ``server`` (null
-    where it is about the whole file), ``severity`` (an ``error`` costs the entry, a ``warning``
-    nothing), ``kind`` (``entry``, ``variable``, ``unknown_field``, ``plain_secret``, ``doubt``),
-    ``message``.
+    where it is about the whole file), ``severity`` (an ``error`` costs the entry, or in the section
+    ``gateway`` the start of the gateway, a ``warning`` nothing), ``kind`` (``entry``, ``variable``,
+    ``unknown_field``, ``plain_secret``, ``doubt``), ``message``.
     """
     return {"file": file, **msgspec.to_builtins(problem)}

@@ -15,7 +15,7 @@ from pegboard.cli.own_file import ConfigOption, YesOption
 from pegboard.cli.pairs import HeaderOption, headers_in
 from pegboard.cli.running_gateway import find_gateway
 from pegboard.cli.waiting import waiting
-from pegboard.cli.wording import counted, placed
+from pegboard.cli.wording import NOT_ON_WINDOWS, counted, placed
 from pegboard.clients import (
     CLIENTS,
     OUR_NAME,
@@ -30,6 +30,7 @@ from pegboard.clients import (
 )
 from pegboard.config import ServerConfig, load_servers, locate_config
 from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_tool
 from pegboard.upstream.http.headers import checked_headers
 
 __all__ = ["ClientNames", "EveryClient", "add_to", "chosen"]
@@ -78,16 +79,13 @@ def connect_clients(
         _check_address(url, headers)
     if headers and url is None:
         raise typer.BadParameter("`--header` belongs to `--url`: a program gets no headers.")
+    if url is None:
+        _check_program()
     machine = Machine.here()
     source = locate_config(config).path
     servers = _served(source, url, is_needed=only)
     if not servers and url is None:
         warn("Pegboard serves nothing yet: `pegboard import` takes over the servers of clients.")
-    if url is None and "archive-v0" in _own_command()[0]:
-        warn(
-            "This Pegboard is in a cache of uv, which may be emptied: run "
-            "`uv tool install pegboard`, and connect with that one."
-        )
     failed = False
     wanted = chosen(clients, machine, every=every)
     if not wanted:
@@ -191,6 +189,18 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
     # As it is written there: so it is compared with what is written in the files of clients.
     written = load_servers(source, undefined="keep").servers
     return tuple(it for it in written if it.name in usable)
+
+
+def _check_program() -> None:
+    """Refuse where no client could start this program, and warn where it may be gone tomorrow."""
+    if sys.platform == "win32":
+        complain(f"{NOT_ON_WINDOWS} `--url` takes the address of a gateway that runs there.")
+        raise typer.Exit(FAILED)
+    if "archive-v0" in _own_command()[0]:
+        warn(
+            "This Pegboard is in a cache of uv, which may be emptied: run "
+            f"`{install_tool()}`, and connect with that one."
+        )
 
 
 def _check_address(url: str, headers: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from pegboard.cli.output import warn
 
@@ -13,5 +14,5 @@ def warn_of_exposed(paths: Iterable[Path]) -> None:
     for path in dict.fromkeys(paths):
         warn(
             f"warning: {path} has secrets in plain text, and other users of this machine may read "
-            f"it: `chmod 600 {path}`."
+            f"it: `chmod 600 {quote(str(path))}`."
         )

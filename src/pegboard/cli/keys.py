@@ -189,7 +189,8 @@ def rotate(
     with values_checked(), _opened(store) as kept:
         before = kept.values.items().get(key)
         issued = _rotated(kept.keys, key, overlap=seconds)
-        with _undone_if_unseen(lambda: _put_secrets_back(kept.values, key, before)):
+        written = kept.values.get(key)
+        with _undone_if_unseen(lambda: _put_secrets_back(kept.values, key, before, written)):
             _show_secret(issued, json=json)
         kept.audit.note("keys.rotate", "done", target=key, source=_person())
 
@@ -271,6 +272,9 @@ def _undone_if_unseen(undo: Callable[[], object]) -> Generator[None]:
     try:
         yield
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        undo()
+        raise
     except OSError as error:
         undo()
         lost_output(sys.stdout)
@@ -291,10 +295,15 @@ def _rotated(keys: ApiKeys, key: str, *, overlap: float) -> IssuedKey:
         raise typer.Exit(FAILED) from None
 
 
-def _put_secrets_back(values: KeyValues, key: str, before: StoredValue | None) -> None:
+def _put_secrets_back(
+    values: KeyValues, key: str, before: StoredValue | None, written: StoredValue | None
+) -> None:
     now = values.get(key)
-    if before is not None and now is not None:
-        # Whatever else somebody changed in the meantime, such as a revocation, stays.
+    if before is None or now is None or written is None:
+        return
+    # Whoever rotated it in the meantime has a secret that counts.
+    if now.value["secrets"] == written.value["secrets"]:
+        # Whatever else somebody changed, such as a revocation, stays.
         whole = {**now.value, "secrets": before.value["secrets"]}
         values.put(key, whole, expected=now.revision)
 

@@ -57,8 +57,10 @@ def write_json(value: object) -> None:
 
     try:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        # Half a character, from a file that somebody wrote so: it is spelled.
+        # Half a character, from a file that somebody wrote so, or one that is not known where it
+        # goes: it is spelled.
         import json  # noqa: PLC0415 - hardly ever
 
         text = json.dumps(msgspec.to_builtins(value), indent=2)

@@ -9,6 +9,7 @@ from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.one_core import calculate_on_one_core
 from pegboard.cli.output import complain
 from pegboard.cli.serve_choices import ServeChoices, Shown
+from pegboard.cli.wording import NOT_ON_WINDOWS
 
 __all__ = ["add_to"]
 
@@ -93,7 +94,7 @@ def serve(
     `pegboard connect CLIENT` writes `pegboard serve --stdio` into their file.
     """
     if sys.platform == "win32":
-        complain("`pegboard serve` runs on Linux and macOS; on Windows use WSL.")
+        complain(NOT_ON_WINDOWS)
         raise typer.Exit(FAILED)
     choices = ServeChoices(
         config=config,

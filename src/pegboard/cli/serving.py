@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pegboard.auth import ApiKeys, load_auth_settings
+from pegboard.auth import ApiKeys, AuthSettings, load_auth_settings
 from pegboard.cli.demo import demo_config
 from pegboard.cli.early_signals import hear_signals_as_usual
 from pegboard.cli.exit_codes import INTERRUPTED
@@ -18,7 +18,7 @@ from pegboard.cli.log_floods import LogFloods
 from pegboard.cli.output import warn
 from pegboard.cli.serve_choices import ServeChoices
 from pegboard.cli.wording import counted
-from pegboard.config import load_servers, locate_config
+from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
@@ -32,6 +32,7 @@ _NO_SERVERS = (
     "  No server is configured. `pegboard import` takes over those of your MCP clients,",
     "  `pegboard add` writes one down, and `pegboard serve --demo` shows four small ones.",
 )
+_NONE_USABLE = "  No server of the configuration can be used, because of:"
 _STDIO = "It talks on standard input and output."
 
 
@@ -48,7 +49,9 @@ def run(options: ServeChoices) -> int:
     # Reloads, and calls that are waited for, are news to whoever sits at the terminal.
     logging.getLogger("pegboard.server").setLevel(logging.INFO)
     serve = _options_of(options)
-    tell = partial(_tell, options, serve)
+    # Now, while the file is there: whoever is told later is told what was read.
+    auth = AuthSettings() if options.stdio else load_auth_settings(serve.config)
+    tell = partial(_tell, options, serve, auth)
     if sys.stderr.isatty() and not options.stdio:
         _say_that_it_starts(serve)
     try:
@@ -101,15 +104,17 @@ def _options_of(options: ServeChoices) -> ServeOptions:
     )
 
 
-def _tell(options: ServeChoices, serve: ServeOptions, serving: Serving, address: str) -> None:
+def _tell(
+    options: ServeChoices, serve: ServeOptions, auth: AuthSettings, serving: Serving, address: str
+) -> None:
     """Say what is served, and where, to the person who started it."""
-    lines = [*_about_servers(options, serving), *_about_places(serve)]
-    lines += _about_address(options, serve, address) if address else [_STDIO]
+    lines = [*_about_servers(serving), *_about_places(serve, auth, serving)]
+    lines += _about_address(options, serve, auth, address) if address else [_STDIO]
     for line in lines:
         warn(line)
 
 
-def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
+def _about_servers(serving: Serving) -> Iterator[str]:
     servers, registry = serving.hub.servers, serving.hub.registry
     definitions = sum(registry.is_definition(tool.name) for tool in registry.tools())
     tools = counted(len(registry) - definitions, "tool")
@@ -122,24 +127,37 @@ def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
     yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{notes}{besides}."
     for name, it in servers.items():
         yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}"
-    if not servers and not options.demo:
+    if not servers:
+        yield from _why_none(serving)
+
+
+def _why_none(serving: Serving) -> Iterator[str]:
+    """Say what is wrong with the servers that are configured, or how to get some."""
+    faults = [it for it in serving.hub.loaded.problems if it.severity == "error"]
+    if not faults:
         yield from _NO_SERVERS
+        return
+    yield _NONE_USABLE
+    for it in faults:
+        yield f"    {it.message}"
 
 
-def _about_places(serve: ServeOptions) -> Iterator[str]:
+def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> Iterator[str]:
     if not isinstance(serve.config, Mapping):
-        path = locate_config(serve.config).path
-        yield f"  {'configuration':<16} {path or 'none found'}"
+        yield f"  {'configuration':<16} {serving.hub.loaded.path or 'none found'}"
     kept = "nowhere" if serve.storage is None else without_password(serve.storage)
     yield f"  {'store':<16} {kept}"
+    if serve.storage is None and auth.keys:
+        yield f"  {'API keys':<16} {without_password(default_url())}"
 
 
-def _about_address(options: ServeChoices, serve: ServeOptions, address: str) -> Iterator[str]:
+def _about_address(
+    options: ServeChoices, serve: ServeOptions, auth: AuthSettings, address: str
+) -> Iterator[str]:
     face = "find and call them by search" if options.surface == "search" else "all of them"
     yield f"  {address}/mcp        {face}; /mcp-full and /mcp-search choose, /mcp/<server> narrows"
     yield f"  {address}/sse        the same for older clients"
     yield f"  {address}/healthz    also /readyz and /metrics"
-    auth = load_auth_settings(serve.config)
     entry: dict[str, Any] = {"url": f"{address}/mcp"}
     if auth.required:
         secret = "pb_..." if auth.keys else "<token>"
@@ -152,7 +170,6 @@ def _about_address(options: ServeChoices, serve: ServeOptions, address: str) -> 
 
 
 def _has_keys(storage: str | None) -> bool:
-    if storage is None:
-        return False
-    with open_store(storage, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+    # Where nothing else is kept, the keys are those of the user's own store.
+    with open_store(storage or default_url(), tenant=OPERATOR) as store, ApiKeys(store) as keys:
         return bool(keys.list())

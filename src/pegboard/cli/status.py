@@ -69,7 +69,8 @@ def standing_as_json(it: Standing) -> dict[str, Any]:
     """Return a server as ``--json`` has it: the listing is an array of these.
 
     ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
-    ``not running`` where none runs; ``unusable`` if its entry is, and ``last_error`` says why),
+    ``not running`` or ``disabled`` where none runs, and with ``--start`` ``ready``, ``down`` or
+    ``disabled``; ``unusable`` if its entry is, and ``last_error`` says why),
     ``transport`` and ``target`` (empty where the entry cannot be read), ``era`` (legacy or modern),
     ``protocol_version``, ``server_version``, ``tools`` and ``tokens`` (estimated; null when nobody
     has ever asked the server), ``startup_seconds``, ``starts`` and ``last_error``.

@@ -7,7 +7,9 @@ if TYPE_CHECKING:
 
     from pegboard.config import Problem
 
-__all__ = ["counted", "placed", "sentence"]
+__all__ = ["NOT_ON_WINDOWS", "counted", "placed", "sentence"]
+
+NOT_ON_WINDOWS = "`pegboard serve` runs on Linux and macOS; on Windows use WSL."
 
 
 def sentence(words: str) -> str:

@@ -176,10 +176,10 @@ def _without_tables(path: Path, text: str, section: Sequence[str], names: Collec
     inner = value_at(document, section)
     if not isinstance(inner, Mapping):
         return _as_before(bom, text, is_crlf=is_crlf)
-    tables = cast("dict[str, Any]", inner)
-    there = [it for it in names if it in tables]
+    there = [it for it in names if it in inner]
     for name in there:
-        del tables[name]
+        # Looked up anew: where other tables stand in between, each deletion makes another one.
+        del cast("dict[str, Any]", value_at(document, section))[name]
     return _as_before(bom, tomlkit.dumps(document) if there else text, is_crlf=is_crlf)
 
 

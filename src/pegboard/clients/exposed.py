@@ -10,14 +10,19 @@ from pegboard.errors import ConfigError
 
 __all__ = ["exposed_files", "is_exposed"]
 
-_FOR_OTHERS = 0o077
+_OTHERS_READ, _OTHERS_PASS = 0o044, 0o011
 
 
 def is_exposed(path: Path) -> bool:
-    """Tell whether others than its owner can read or write a file; modes say so on POSIX only."""
+    """Tell whether others than its owner can read a file; modes say so on POSIX only."""
     try:
-        return os.name == "posix" and bool(path.stat().st_mode & _FOR_OTHERS)
-    except OSError:
+        whole = path.resolve()
+        return (
+            os.name == "posix"
+            and bool(whole.stat().st_mode & _OTHERS_READ)
+            and all(it.stat().st_mode & _OTHERS_PASS for it in whole.parents)
+        )
+    except (OSError, RuntimeError):
         return False
 
 

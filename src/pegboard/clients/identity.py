@@ -21,7 +21,8 @@ def identity_of(config: ServerConfig) -> Identity:
     if config.transport == "stdio":
         words = (config.command or "", *config.args)
         where = (config.cwd or "") if _depends_on_folder(words) else ""
-        return "stdio", where, *words, *_pairs(config.env)
+        # How many words there are tells them apart from variables that look like some.
+        return "stdio", where, str(len(words)), *words, *_pairs(config.env)
     headers = {name.lower(): value for name, value in config.headers.items()}
     if config.bearer_token:
         headers.setdefault("authorization", f"Bearer {config.bearer_token}")

@@ -38,6 +38,9 @@ def read_env_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
     except UnicodeDecodeError:
         text = None
+    except ValueError:
+        # A character in its name that no file has; it is not shown, as no path with it can be.
+        raise ConfigError("`envFile` names no file: look for an odd character in it.") from None
     if text is None:
         raise ConfigError("The file is not UTF-8.", path=str(path))
     return _parsed(text, str(path))

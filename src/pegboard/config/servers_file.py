@@ -135,21 +135,19 @@ class ServersFile:
         if not isinstance(entry, Mapping):
             raise ConfigError(f"Server {name!r} must be an object.", path=str(self.path))
         members = cast("Mapping[str, object]", entry)
-        fields = {SPELLINGS[ServerEntry].get(key, key): key for key in members}
+        off = {"enabled": False, "disabled": True}
+        # However they are spelled, and however often.
+        known = {key: SPELLINGS[ServerEntry].get(key, key) for key in members}
+        switches = [key for key, field in known.items() if field in off]
         path = (*self._section(name), name)
-        was_on = all(
-            members[fields[field]] is not off
-            for field, off in (("enabled", False), ("disabled", True))
-            if field in fields
-        )
-        if was_on == on:
+        if all(members[key] is not off[known[key]] for key in switches) == on:
             return False
-        if "disabled" in fields:
-            self._text = remove_member(self._text, (*path, fields["disabled"]))
+        kept = next((key for key in switches if known[key] == "enabled" and not on), None)
+        for key in switches:
+            if key != kept:
+                self._text = remove_member(self._text, (*path, key))
         if not on:
-            self._text = set_member(self._text, (*path, fields.get("enabled", "enabled")), False)  # noqa: FBT003 - the value
-        elif "enabled" in fields:
-            self._text = remove_member(self._text, (*path, fields["enabled"]))
+            self._text = set_member(self._text, (*path, kept or "enabled"), False)  # noqa: FBT003 - the value
         return True
 
     def save(self) -> None:

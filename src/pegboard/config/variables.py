@@ -140,8 +140,12 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         if value is not None:
             return value, True
         is_shown = is_settable and shown == identity
-        hint = f"Set the environment variable {variable}, or pass" if is_shown else "Pass"
-        return self._missing(reference, f"The input {shown!r} has no value. {hint} it in `inputs`.")
+        hint = f"Set the environment variable {variable}, or let" if is_shown else "Let"
+        return self._missing(
+            reference,
+            f"The input {shown!r} has no value. {hint} `pegboard import` ask for it at a terminal; "
+            "a program passes it in `inputs`.",
+        )
 
     def _kept(self, reference: str, named: str, default: str | None) -> tuple[str, bool]:
         if not self.reads_secrets:

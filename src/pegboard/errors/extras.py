@@ -1,25 +1,30 @@
-"""How to install what a part of Pegboard needs besides, said in errors where it is missing."""
+"""How to install Pegboard, or what a part of it needs besides, from where it came from."""
 
-__all__ = ["install_extra"]
+__all__ = ["install_extra", "install_tool"]
 
 _PACKAGE = "pegboard"
 
 
 def install_extra(extra: str) -> str:
     """Return the command that installs an extra from where Pegboard itself was installed."""
-    return f"pip install '{_with_extra(_origin(), extra)}'"
+    return f"pip install '{_requirement(_origin(), f'[{extra}]')}'"
 
 
-def _with_extra(origin: dict[str, object], extra: str) -> str:
+def install_tool() -> str:
+    """Return the command by which uv installs Pegboard for good, from where it was taken."""
+    return f"uv tool install '{_requirement(_origin())}'"
+
+
+def _requirement(origin: dict[str, object], extra: str = "") -> str:
     url = str(origin.get("url") or "")
     kind = origin.get("vcs_info")
     if isinstance(kind, dict) and "vcs" in kind:
-        return f"{_PACKAGE}[{extra}] @ {kind['vcs']}+{url}"
+        return f"{_PACKAGE}{extra} @ {kind['vcs']}+{url}"
     if url.startswith("file://") and "dir_info" in origin:
         from urllib.request import url2pathname  # noqa: PLC0415 - only for an error
 
-        return f"{url2pathname(url.removeprefix('file://'))}[{extra}]"
-    return f"{_PACKAGE}[{extra}] @ {url}" if url else f"{_PACKAGE}[{extra}]"
+        return f"{url2pathname(url.removeprefix('file://'))}{extra}"
+    return f"{_PACKAGE}{extra} @ {url}" if url else f"{_PACKAGE}{extra}"
 
 
 def _origin() -> dict[str, object]:

@@ -13,6 +13,7 @@ from pegboard.gateway.offers import Offers
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.prompts import Prompts
 from pegboard.gateway.resources import Resources
+from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
 
 __all__ = ["Completions"]
@@ -24,10 +25,18 @@ class Completions:
     """Asks the server that a prompt or template belongs to."""
 
     def __init__(
-        self, hub: Hub, offers: Offers, bridge: Bridge, *, resources: Resources, prompts: Prompts
+        self,
+        hub: Hub,
+        offers: Offers,
+        uris: Uris,
+        bridge: Bridge,
+        *,
+        resources: Resources,
+        prompts: Prompts,
     ) -> None:
         self._hub = hub
         self._offers = offers
+        self._uris = uris
         self._bridge = bridge
         self._resources = resources
         self._prompts = prompts
@@ -68,7 +77,8 @@ class Completions:
                 uri = reference["uri"]
                 found = await self._resources.template_origin(uri, visit)
                 if found is not None:
-                    return found[0], {"uri": found[1]}, uri
+                    server, original = found
+                    return server, {"uri": original}, self._uris.exposed(server, original)
                 raise RpcError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
             case _:
                 words = "`ref` names a prompt (`ref/prompt`) or a template (`ref/resource`)."

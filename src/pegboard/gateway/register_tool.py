@@ -186,6 +186,11 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
         for name in _SCHEMAS
         if _size(given.get(name)) > _LARGEST_SCHEMA
     ]
+    problems += [
+        Violation(name, "has to be an object")
+        for name in _SCHEMAS
+        if not isinstance(given.get(name), Mapping | None)
+    ]
     if problems:
         raise InvalidArgumentsError(REGISTER.name, problems)
     return Tool(

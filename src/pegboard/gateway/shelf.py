@@ -25,6 +25,8 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     """All texts of the result, in full."""
     structured: bytes
     """Its structured content as JSON; empty when it has none."""
+    heading: int
+    """How many bytes at the beginning of the texts only say what they are."""
     expires: float
 
     @property
@@ -39,7 +41,7 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def json(self) -> bytes:
         """Its structured content, or else its text, which may be JSON."""
-        return self.structured or self.written
+        return self.structured or self.written[self.heading :]
 
     def data(self) -> Any:
         """Return what the JSON says.
@@ -100,17 +102,28 @@ class Shelf:
         if len(text) + len(written) <= limit or (len(text) <= limit and _says(text, structured)):
             return result
         # What is cut is one text: where a resource begins in it, and which, would be lost.
-        text = "\n".join(
-            it if (heading := _heading_of(block)) is None else f"{heading}\n{it}"
+        parts = [
+            (_heading_of(block), it)
             for block, it in zip(blocks, texts, strict=True)
             if it is not None
-        )
+        ]
+        is_said = structured is None or _says(text, structured)
+        text = "\n".join(heading + it for heading, it in parts)
         shown = text or written
-        handle = self._keep(owner, tool, _bytes(text), _bytes(written))
+        new = Shelved(
+            owner=owner,
+            tool=tool,
+            written=_bytes(text),
+            structured=_bytes(written),
+            # A single text may be JSON, and the line before it is none.
+            heading=len(_bytes(parts[0][0])) if len(parts) == 1 else 0,
+            expires=self._now() + self.seconds,
+        )
+        handle = self._keep(new)
         kept = {key: value for key, value in result.items() if key != "structuredContent"}
         others = [block for block, it in zip(blocks, texts, strict=True) if it is None]
         preview = shown[:limit]
-        unseen = len(written) if text else 0
+        unseen = len(written) if text and not is_said else 0
         note = _note(handle, shown=len(preview), total=len(shown), unseen=unseen, shelf=self)
         words = [{"type": "text", "text": it} for it in (preview, note) if it]
         return {**kept, "content": [*words, *others]}
@@ -127,13 +140,9 @@ class Shelf:
             raise HandleNotFoundError(handle)
         return found
 
-    def _keep(self, owner: str, tool: Tool, written: bytes, structured: bytes) -> str | None:
+    def _keep(self, new: Shelved) -> str | None:
         self._expire()
-        expires = self._now() + self.seconds
-        new = Shelved(
-            owner=owner, tool=tool, written=written, structured=structured, expires=expires
-        )
-        share = self._most // 2
+        owner, share = new.owner, self._most // 2
         if new.size > share:
             return None
         while self._count(owner) >= self._each or self._bytes[owner] + new.size > share:
@@ -175,11 +184,11 @@ def _text_of(block: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _heading_of(block: Mapping[str, Any]) -> str | None:
-    """Return what an embedded resource is, in one line."""
+def _heading_of(block: Mapping[str, Any]) -> str:
+    """Return the line that says what an embedded resource is; nothing for other blocks."""
     resource = object_in(block.get("resource"))
     said = [it for key in ("uri", "mimeType") if isinstance(it := resource.get(key), str) and it]
-    return f"[Resource {' '.join(said)}]" if said else None
+    return f"[Resource {' '.join(said)}]\n" if said else ""
 
 
 def _bytes(text: str) -> bytes:
@@ -203,15 +212,17 @@ def _says(text: str, structured: object) -> bool:
 
 def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: Shelf) -> str:
     parts: list[str] = []
-    if total > shown:
+    is_cut = total > shown
+    if is_cut:
         parts.append(f"Cut: {shown} of {total} characters are shown.")
-    elif unseen:
-        parts.append(f"Structured content of {unseen} characters is not shown.")
+    if unseen:
+        where = '; path="$" shows it' if is_cut and handle is not None else ""
+        parts.append(f"Structured content of {unseen} characters is not shown{where}.")
     if handle is None:
         parts.append("The rest is too large to be kept; ask the tool for less at once.")
     else:
         minutes = max(1, round(shelf.seconds / 60))
-        way = f"offset={shown}) goes on" if total > shown else 'path="$") shows it'
+        way = f"offset={shown}) goes on" if is_cut else 'path="$") shows it'
         parts.append(
             f'Everything is kept for {minutes} minutes: read_result(handle="{handle}", {way}, '
             "path picks a part of JSON (items[0].name), grep finds lines."

@@ -10,7 +10,7 @@ from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.own_tool import OwnTool, Visit
 from pegboard.gateway.scopes import own_names
 from pegboard.gateway.sight import Sight
-from pegboard.gateway.tool_list import NO_CURSOR, ToolList, definition_of
+from pegboard.gateway.tool_list import NO_CURSOR, Definition, ToolList, definition_of
 from pegboard.model import Tool
 from pegboard.model.names import name_matcher
 from pegboard.policies import holds
@@ -52,13 +52,13 @@ class Surfaces:
             if cursor not in (None, ""):
                 # All of it is on one page, so no cursor was given to anybody.
                 raise RpcError(INVALID_PARAMS, NO_CURSOR)
-            page, more = [*own, *self._pinned(visit)], None
+            page, more = self._pinned(visit), None
         else:
             size = self._options.page_size
             page, more = self._tools.page(visit.sight, cursor, size, hidden=taken)
-            if cursor is None:
-                page = [*own, *page]
-        listed: dict[str, Any] = {"tools": page}
+        if not self.relays(client):
+            page = [_without_output(it) for it in page]
+        listed: dict[str, Any] = {"tools": [*own, *page] if cursor in (None, "") else page}
         if more is not None:
             listed["nextCursor"] = more
         return listed
@@ -97,3 +97,11 @@ class Surfaces:
             for tool in self._tools.seen(visit.sight)
             if pinned(tool.name) and tool.name not in self._own
         ]
+
+
+def _without_output(definition: Definition) -> Definition:
+    """Return a definition that promises no structured content: what is cut has none.
+
+    Clients refuse a result that has none where an output schema is listed.
+    """
+    return {key: value for key, value in definition.items() if key != "outputSchema"}

@@ -90,7 +90,7 @@ class Tenant:
         )
         self.prompts: Prompts = Prompts(hub, offers, self.uris, bridge)
         self.completions: Completions = Completions(
-            hub, offers, bridge, resources=self.resources, prompts=self.prompts
+            hub, offers, self.uris, bridge, resources=self.resources, prompts=self.prompts
         )
         self.busy: int = 0
         """How many requests are under way."""

@@ -150,6 +150,9 @@ class Tenants:
         try:
             tenant.close()
             await tenant.hub.close()
+        except Exception:
+            # It is gone all the same, and its place is free.
+            logger.exception("tenant_not_closed: %r", name, extra={"tenant": name})
         finally:
             del self._turning[name]
             turn.over.set()

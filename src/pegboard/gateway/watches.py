@@ -42,13 +42,15 @@ class Watches:
             RpcError: when it watches too many already.
             UpstreamError: when its server cannot be asked, or does not agree.
         """
-        if uri in listener.uris:
+        server = self._hub.server(origin[0])
+        # A server that was removed, and is back, knows nothing of it any more.
+        if uri in listener.uris and origin[1] in server.watched.uris:
             return
         if len(listener.uris) >= MOST:
             raise RpcError(INVALID_PARAMS, f"A client may watch {MOST} resources, and no more.")
         listener.uris[uri] = origin
         try:
-            await self._hub.server(origin[0]).subscribe(origin[1])
+            await server.subscribe(origin[1])
         except BaseException:
             listener.uris.pop(uri, None)
             raise

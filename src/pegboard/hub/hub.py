@@ -372,9 +372,12 @@ class Hub:
         Raises:
             ServerNotFoundError: when it is to show tools of a server that there is not.
         """
-        servers = selection.get("servers", ())
-        for name in () if isinstance(servers, str) else servers:
-            self._supervisor.find(name)
+        servers = selection.get("servers")
+        if servers is not None and not isinstance(servers, str):
+            # A list, because it may be one that can be looked through only once.
+            selection["servers"] = servers = list(servers)
+            for name in servers:
+                self._supervisor.find(name)
         return Toolset(self.registry, why_missing=self._why_missing, **selection)
 
     @property

@@ -45,10 +45,14 @@ async def load_again(source: Source, options: HubOptions, *, before: LoadedConfi
         ConfigError: when the file is gone, cannot be used, or has no place for servers. Only a
             place that is empty says that there are none.
     """
-    loaded = await load(source, options)
     place = None if before.path is None else str(before.path)
-    if before.path is not None and loaded.path != before.path:
-        raise ConfigError("The configuration file is gone.", path=place)
+    try:
+        # The file that was read, although one may have come since that would have gone before it.
+        loaded = await load(source if place is None else place, options)
+    except ConfigError as error:
+        if place is None or not error.is_missing:
+            raise
+        raise ConfigError("The configuration file is gone.", path=place, is_missing=True) from None
     errors = [it for it in loaded.problems if it.severity == "error"]
     for it in errors:
         if it.server is None:
@@ -66,7 +70,12 @@ async def load_again(source: Source, options: HubOptions, *, before: LoadedConfi
             it.name,
             extra=context,
         )
-    return msgspec.structs.replace(loaded, servers=(*loaded.servers, *kept))
+    servers = (*loaded.servers, *kept)
+    if place is None:
+        return msgspec.structs.replace(loaded, servers=servers)
+    return msgspec.structs.replace(
+        loaded, servers=servers, origin=before.origin, others=before.others
+    )
 
 
 def configs_of(loaded: LoadedConfig, options: HubOptions) -> list[ServerConfig]:

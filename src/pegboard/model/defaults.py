@@ -96,22 +96,21 @@ class _Node:
         for child in list(self.children()):
             child.prune(seen)
 
-    def fill(
-        self, value: object, inside: frozenset[int], via: frozenset[int] = frozenset()
-    ) -> object:
+    def fill(self, value: object, inside: frozenset[int], seen: set[int] | None = None) -> object:
         """Return the value with defaults.
 
-        `inside` holds the nodes whose own default is being filled; `via` those that have had this
-        very value already, for schemas that refer to themselves without going deeper.
+        `inside` holds the nodes whose own default is being filled; `seen` those that have had this
+        very value already: schemas may refer to themselves, or to one from many sides.
         """
+        seen = {id(self)} if seen is None else seen
         if isinstance(value, dict):
             value = self._fill_members(cast("dict[str, Any]", value), inside)
         elif isinstance(value, list):
             value = self._fill_items(cast("list[Any]", value), inside)
-        via |= {id(self)}
         for other in self.also:
-            if id(other) not in via:
-                value = other.fill(value, inside, via)
+            if id(other) not in seen:
+                seen.add(id(other))
+                value = other.fill(value, inside, seen)
         return value
 
     def _fill_members(self, value: dict[str, Any], inside: frozenset[int]) -> dict[str, Any]:

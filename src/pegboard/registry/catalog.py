@@ -79,6 +79,14 @@ class Catalog:
             it.tool for it in entries if it.permitted and (not off or off.isdisjoint(it.groups))
         ]
 
+    def awaited(self, name: str) -> Entry | None:
+        """Return the entry of a name; wait for it if somebody is just storing one."""
+        entry = self.entries.get(name)
+        if entry is None:
+            with self.writing:
+                entry = self.entries.get(name)
+        return entry
+
     def change(
         self,
         settle: Callable[[], tuple[Mapping[str, Entry], T]],

@@ -156,8 +156,15 @@ class Registry:
             InvalidToolError: when it is not a tool.
             ToolConflictError: when the name is taken and ``on_conflict`` is ``"raise"``.
         """
-        report = self.register_many([item], on_conflict=on_conflict, groups=groups, **policies)
-        return report.registered[0] if report.registered else self.get(report.skipped[0].name)
+        names = group_names(groups)
+        report = self.register_many([item], on_conflict=on_conflict, groups=names, **policies)
+        if report.registered:
+            return report.registered[0]
+        entry = self._catalog.awaited(report.skipped[0].name)
+        if entry is not None:
+            return entry.tool
+        # Whoever was storing it has failed, so that the name is free.
+        return self.register(item, on_conflict=on_conflict, groups=names, **policies)
 
     def register_many(
         self,

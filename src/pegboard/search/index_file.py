@@ -94,8 +94,7 @@ def take_saved(
         logger.debug("index_not_read", extra={"path": str(path), "reason": str(error)})
         return None, list(tools)
     if same:
-        table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
-        return build_segment(same, postings, vectors, table=table), []
+        return _laid_out(same, arrays, postings, vectors), []
     found = [digests.get(it, -1) for it in _fingerprints(tools)]
     rows = np.array(found, np.int64)
     rest = [tool for tool, row in zip(tools, found, strict=True) if row < 0]
@@ -104,9 +103,19 @@ def take_saved(
     if not len(order):
         return None, rest
     taken = [tools[place] for place in as_ints(order)]
+    if len(taken) == len(digests):
+        return _laid_out(taken, arrays, postings, vectors), rest
     postings = postings.of_rows(rows[order])
     vectors = None if vectors is None else vectors.of_rows(rows[order])
     return build_segment(taken, postings, vectors), rest
+
+
+def _laid_out(
+    tools: Sequence[Tool], arrays: Arrays, postings: Postings, vectors: ToolVectors | None
+) -> Segment:
+    """Return all tools of a file as a segment."""
+    table = TermTable(arrays["bounds"], arrays["rows"], arrays["row_impacts"])
+    return build_segment(tools, postings, vectors, table=table)
 
 
 def _all_of(arrays: Arrays, tools: Sequence[Tool]) -> list[Tool]:

@@ -3,14 +3,13 @@
 import ipaddress
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from pegboard.auth.settings import is_loopback
-from pegboard.config import locate_config
+from pegboard.hub import Hub
 from pegboard.server.announcement import (
     Announcement,
     identity_of,
@@ -28,14 +27,20 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def announce(
-    owner: Owner, options: ServeOptions, *, port: int, ending: Ending, announced: anyio.Event
+    owner: Owner,
+    options: ServeOptions,
+    hub: Hub,
+    *,
+    port: int,
+    ending: Ending,
+    announced: anyio.Event,
 ) -> None:
     """Announce this process until it is to end; tell when that is done, or cannot be done."""
     path = None
     try:
         address = own_address(options.host, port)
         if address is not None:
-            path = await anyio.to_thread.run_sync(_publish, owner, options, address)
+            path = await anyio.to_thread.run_sync(_publish, owner, options, hub, address)
         announced.set()
         await ending.asked.wait()
     except OSError as error:
@@ -61,9 +66,9 @@ def own_address(host: str, port: int) -> str | None:
     return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
 
 
-def _publish(owner: Owner, options: ServeOptions, address: str) -> Path:
+def _publish(owner: Owner, options: ServeOptions, hub: Hub, address: str) -> Path:
     machine, started = identity_of(os.getpid())
-    config = None if isinstance(options.config, Mapping) else locate_config(options.config).path
+    config = hub.loaded.path
     return publish(
         Announcement(
             pid=os.getpid(),

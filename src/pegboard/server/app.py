@@ -92,7 +92,8 @@ class App:
         except BodyTooLargeError as error:
             # The connection stays open and the rest is thrown away: closing it now would reset it,
             # and the client would never read why.
-            await request.refuse(413, RpcError(INVALID_REQUEST, str(error)))
+            said = RpcError(INVALID_REQUEST, str(error))
+            await request.refuse(413, said, request_id=error.request_id)
         except Exception:
             logger.exception("A request could not be served.")
             if not request.is_answered:

@@ -18,7 +18,9 @@ from msgspec.structs import replace
 from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
+from pegboard.server.introduction import check_introduction
 from pegboard.server.messages import internal_error
+from pegboard.server.tracing import with_trace
 
 __all__ = ["INLINE", "Conversation", "SessionChannel", "principal_in"]
 
@@ -78,7 +80,8 @@ class Conversation:
         )
         """Who it is, as far as it has said."""
         self._outbound: Outbound | None = None
-        self._is_open = False
+        self.is_open: bool = False
+        """Whether it has introduced itself."""
         self._is_known = False
 
     async def run(
@@ -108,9 +111,9 @@ class Conversation:
         Raises:
             MCPError: what is answered instead.
         """
-        if method == "initialize":
-            return self._initialize(params or {})
         try:
+            if method == "initialize":
+                return self._initialize(params or {})
             return await self.answer(self._exchange(context, method, params))
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
@@ -121,7 +124,7 @@ class Conversation:
         Raises:
             RpcError: what is answered instead; nothing else leaves this function.
         """
-        if not self._is_open and exchange.method != "ping":
+        if not self.is_open and exchange.method != "ping":
             raise RpcError(INVALID_PARAMS, "The first request of a session is `initialize`.")
         try:
             return await self._desk.answer(exchange)
@@ -139,7 +142,7 @@ class Conversation:
 
     async def on_notify(self, context: Context, method: str, params: Params) -> None:
         """Take a notification."""
-        if not self._is_open:
+        if not self.is_open:
             return
         if method == "notifications/initialized":
             if not self._is_known and self._outbound is not None:
@@ -156,15 +159,12 @@ class Conversation:
             isinstance(wanted, str) and isinstance(capabilities, dict) and isinstance(info, dict)
         ):
             words = "`initialize` needs protocolVersion, capabilities and clientInfo."
-            raise MCPError(INVALID_PARAMS, words)
+            raise RpcError(INVALID_PARAMS, words)
+        said, known = cast("dict[str, Any]", capabilities), cast("dict[str, Any]", info)
+        check_introduction(said, known)
         version = wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
-        self.client = replace(
-            self.client,
-            version=version,
-            capabilities=cast("dict[str, Any]", capabilities),
-            info=cast("dict[str, Any]", info),
-        )
-        self._is_open = True
+        self.client = replace(self.client, version=version, capabilities=said, info=known)
+        self.is_open = True
         answer: dict[str, Any] = {
             "protocolVersion": version,
             "capabilities": self._desk.gateway.capabilities(version),
@@ -177,7 +177,7 @@ class Conversation:
         return Exchange(
             id=context.request_id,
             method=method,
-            params=params or {},
+            params=with_trace(params or {}, _headers_in(context)),
             client=self.client_as(principal_in(context)),
             channel=SessionChannel(context),
         )
@@ -185,7 +185,15 @@ class Conversation:
 
 def principal_in(context: Context) -> Principal | None:
     """Return who sent the HTTP request by which a message came, if it came by one."""
+    request = _request_of(context)
+    return None if request is None else request.scope.get("pegboard.principal")
+
+
+def _headers_in(context: Context) -> Mapping[str, str]:
+    request = _request_of(context)
+    return {} if request is None else request.headers
+
+
+def _request_of(context: Context) -> Any:
     metadata = context.message_metadata
-    if not isinstance(metadata, ServerMessageMetadata) or metadata.request_context is None:
-        return None
-    return metadata.request_context.scope.get("pegboard.principal")
+    return metadata.request_context if isinstance(metadata, ServerMessageMetadata) else None

@@ -180,7 +180,7 @@ class HandshakeHttp:
             await self._tasks.start(self._converse, conversation, transport)
             status = await self._hand_over(request, transport)
         finally:
-            if status >= 400:  # it was no `initialize` as the SDK wants it
+            if status >= 400 or not conversation.is_open:  # it was refused, by the SDK or by us
                 await self._forget(name)
 
     async def _hand_over(

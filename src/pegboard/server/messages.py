@@ -16,6 +16,7 @@ __all__ = [
     "PING",
     "BodyTooLargeError",
     "RequestId",
+    "UnreadableError",
     "as_event",
     "closing_error",
     "encode",
@@ -27,6 +28,7 @@ __all__ = [
     "not_a_request",
     "notification_message",
     "read_json",
+    "request_id_in",
     "result_message",
 ]
 
@@ -51,23 +53,48 @@ _encode = msgspec.json.Encoder().encode
 class BodyTooLargeError(Exception):
     """A message brings along more than is taken."""
 
+    def __init__(self, words: str, *, request_id: RequestId | None = None) -> None:
+        super().__init__(words)
+        self.request_id = request_id
+        """Of the request that it was to be, as far as that is known."""
+
+
+class UnreadableError(RpcError):
+    """A message cannot be read; but of the request that it was to be, the id perhaps can."""
+
+    def __init__(self, words: str, *, request_id: RequestId | None) -> None:
+        super().__init__(PARSE_ERROR, words)
+        self.request_id = request_id
+
+
+class _Head(msgspec.Struct):
+    """What of a message tells who waits for an answer; the rest is skipped, however it looks."""
+
+    id: msgspec.Raw
+    method: msgspec.Raw
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
 
 def read_json(body: bytes) -> Any:
     """Return what a body says.
 
     Raises:
         BodyTooLargeError: when it has too many values.
-        RpcError: when it is no JSON, or nested too deeply.
+        UnreadableError: when it is no JSON, or nested too deeply.
     """
     if has_more_values(body, MOST_VALUES):
-        raise BodyTooLargeError(f"Request body has more than {MOST_VALUES} values")
+        words = f"Request body has more than {MOST_VALUES} values"
+        raise BodyTooLargeError(words, request_id=_id_in(body))
     try:
         value = _decode(body)
     except (ValueError, RecursionError):  # msgspec's errors, and broken UTF-8, are ValueErrors
-        raise RpcError(PARSE_ERROR, "Parse error") from None
+        raise UnreadableError("Parse error", request_id=_id_in(body)) from None
     # Without so many brackets it cannot be that deep, and that is soon counted.
     if body.count(b"{") + body.count(b"[") > MOST_LEVELS and not _is_shallow(value):
-        raise RpcError(PARSE_ERROR, f"Parse error: nested deeper than {MOST_LEVELS} levels")
+        words = f"Parse error: nested deeper than {MOST_LEVELS} levels"
+        raise UnreadableError(words, request_id=request_id_in(value))
     return value
 
 
@@ -87,6 +114,16 @@ def is_request(message: object) -> TypeGuard[dict[str, Any]]:
         and ("id" not in it or is_request_id(it["id"]))
         and isinstance(it.get("params"), dict | None)
     )
+
+
+def request_id_in(message: Any) -> RequestId | None:
+    """Return the id of what was to be a request, whatever is wrong with the rest of it."""
+    match message:
+        # Of what was to be a response, the id is one of ours: it may be that of a request, too.
+        case {"method": _, "id": request_id} if is_request_id(request_id):
+            return request_id
+        case _:
+            return None
 
 
 def has_false_id(message: Any) -> bool:
@@ -124,6 +161,8 @@ def result_message(request_id: RequestId | None, result: Mapping[str, Any]) -> b
 
 def error_message(request_id: RequestId | None, error: RpcError) -> bytes:
     """Return the answer to a request that failed; without an id when it was not understood."""
+    if isinstance(error, UnreadableError):
+        request_id = error.request_id
     said: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
         said["data"] = error.data
@@ -147,6 +186,22 @@ def encode(value: object) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair, which JSON can say only as an escape.
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _id_in(body: bytes) -> RequestId | None:
+    """Return the id in a body of which the rest cannot be read."""
+    try:
+        head = _decode_head(body)
+        return request_id_in({"method": head.method, "id": _decode(head.id)})
+    except (ValueError, RecursionError):
+        pass
+    # NaN, and halves of characters, are no JSON; but some clients write them.
+    if has_more_values(body, MOST_VALUES):
+        return None
+    try:
+        return request_id_in(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_shallow(value: object) -> bool:

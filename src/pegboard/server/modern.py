@@ -15,6 +15,7 @@ from mcp_types import (
 from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
+from pegboard.server.introduction import check_introduction
 from pegboard.server.messages import internal_error
 
 __all__ = ["answer_modern", "client_of", "refusal_of"]
@@ -26,7 +27,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
     """Return who sent a request, by what it says of itself.
 
     Raises:
-        RpcError: when it says that in a form that nobody understands.
+        RpcError: when it says that in a form that nobody understands, or at too great a length.
     """
     capabilities, info = route.client_capabilities, route.client_info
     for key, value in (
@@ -37,6 +38,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
             value is not None or key == CLIENT_CAPABILITIES_META_KEY
         ):
             raise RpcError(INVALID_PARAMS, f"params._meta: {key!r} must be an object")
+    check_introduction(capabilities, info or {})
     return Client(
         principal=principal,
         era="modern",

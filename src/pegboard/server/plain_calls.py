@@ -20,6 +20,7 @@ from pegboard.server.messages import (
     result_message,
 )
 from pegboard.server.response_stream import ResponseStream
+from pegboard.server.tracing import with_trace
 
 __all__ = ["PlainCalls"]
 
@@ -59,7 +60,7 @@ class PlainCalls:
         exchange = Exchange(
             id=request_id,
             method=message["method"],
-            params=message.get("params") or {},
+            params=with_trace(message.get("params") or {}, request.headers),
             client=conversation.client_as(request.principal),
             channel=stream,
         )

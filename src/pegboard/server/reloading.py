@@ -39,7 +39,6 @@ class Reloading:
         async def first() -> Hub:
             return serving.hub
 
-        self._source = source
         self._section: object = None
         self._main = _File(source, first, "The configuration")
         find = serving.gateway.hub_of
@@ -54,7 +53,7 @@ class Reloading:
     def note(self) -> None:
         """Take note of how the files are now: what changes from here on is followed. May block."""
         self._changed()
-        self._section = _section_in(self._source)
+        self._section = _section_in(self._main.place)
 
     def ask(self) -> None:
         """Have all of them read again; however often somebody asks meanwhile, once more does."""
@@ -83,7 +82,7 @@ class Reloading:
                 await anyio.to_thread.run_sync(self._compare_section)
 
     def _compare_section(self) -> None:
-        before, self._section = self._section, _section_in(self._source)
+        before, self._section = self._section, _section_in(self._main.place)
         if self._section != before:
             logger.warning(
                 "The section `gateway` has changed. It is read at the start only: restart to have "
@@ -102,6 +101,11 @@ class _File:
         self._path: Path | None = None
         self._known: tuple[int, int, int] | None = None
         self._missed = 0
+
+    @property
+    def place(self) -> Source:
+        """Where it is read: once it was found, there and nowhere else."""
+        return self._source if self._path is None else str(self._path)
 
     def has_changed(self) -> bool:
         """Look at it, and tell whether it is another than when it was last looked at."""

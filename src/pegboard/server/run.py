@@ -74,7 +74,7 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         port: int = listener.getsockname()[1]
         address = f"http://{_shown(options.host)}:{port}"
         up = partial(on_up, serving, address)
-        announcing = partial(announce, owner, options, port=port)
+        announcing = partial(announce, owner, options, serving.hub, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
             tasks.start_soon(_live, serving, ending, options, up, announcing)
             tasks.start_soon(server.close_slow_connections)
@@ -127,8 +127,16 @@ async def _live(
             tasks.start_soon(partial(announcing, ending=ending, announced=announced))
             await announced.wait()
         if not ending.asked.is_set():
-            on_up()
+            _tell(on_up)
         await reloading.run()
+
+
+def _tell(on_up: Callable[[], object]) -> None:
+    try:
+        on_up()
+    except Exception:
+        # What is served is served all the same.
+        logger.exception("What is served could not be told.")
 
 
 async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptions) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import anyio
 
+from pegboard.server.terminal import has_terminal
+
 __all__ = ["Ending", "watch_signals"]
 
 _HANGUP = getattr(signal, "SIGHUP", None)
@@ -26,10 +28,16 @@ class Ending:
 
 
 async def watch_signals(ending: Ending, on_hangup: Callable[[], object]) -> None:
-    """Hear the signals of this process for as long as this runs."""
-    with anyio.open_signal_receiver(*_WATCHED) as signals:
+    """Hear the signals of this process for as long as this runs.
+
+    A hangup ends it when the terminal is gone at which it was started.
+    """
+    was_at_terminal = has_terminal()
+    # Whoever started it with `nohup` wants it to hear of no hangup.
+    watched = [it for it in _WATCHED if it != _HANGUP or signal.getsignal(it) != signal.SIG_IGN]
+    with anyio.open_signal_receiver(*watched) as signals:
         async for it in signals:
-            if it == _HANGUP:
+            if it == _HANGUP and not (was_at_terminal and not has_terminal()):
                 on_hangup()
             else:
                 ending.ask()

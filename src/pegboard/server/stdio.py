@@ -37,6 +37,7 @@ from pegboard.server.messages import (
     has_false_id,
     is_request_id,
     read_json,
+    request_id_in,
 )
 from pegboard.server.modern import answer_modern, client_of, refusal_of
 from pegboard.server.stdio_wire import StdioWire
@@ -196,9 +197,9 @@ async def _read(
                 value = read_json(line)
                 message = _message(value)
             except BodyTooLargeError as error:
-                await _refuse(wire, value, RpcError(INVALID_REQUEST, str(error)))
+                await _refuse(wire, error.request_id, RpcError(INVALID_REQUEST, str(error)))
             except RpcError as error:
-                await _refuse(wire, value, error)
+                await _refuse(wire, request_id_in(value), error)
             else:
                 unanswered.add(message)
                 await to_us.send(SessionMessage(message))
@@ -216,14 +217,8 @@ def _message(value: Any) -> JSONRPCMessage:
     return message
 
 
-async def _refuse(wire: StdioWire, value: Any, error: RpcError) -> None:
+async def _refuse(wire: StdioWire, request_id: RequestId | None, error: RpcError) -> None:
     """Answer to what is no message; with its id if it was to be a request."""
-    match value:
-        # Of what was to be a response, the id is one of ours: it may be that of a request, too.
-        case {"method": _, "id": named} if is_request_id(named):
-            request_id = named
-        case _:
-            request_id = None
     await wire.write(error_message(request_id, error) + b"\n")
 
 

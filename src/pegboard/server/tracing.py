@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from opentelemetry import context, propagate, trace
 
+from pegboard.gateway.objects import object_in
+
 __all__ = ["continued", "trace_in", "with_trace"]
 
 _FIELDS = ("traceparent", "tracestate", "baggage")
@@ -20,12 +22,12 @@ def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
     return {key: said[key] for key in _FIELDS if isinstance(said.get(key), str)}
 
 
-def with_trace(params: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+def with_trace(params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
     """Return params that say what the headers of a request say about its trace."""
     if "traceparent" not in headers or trace_in(params) is not None:
         return params
     said = {key: headers[key] for key in _FIELDS if key in headers}
-    return {**params, "_meta": {**params["_meta"], **said}}
+    return {**params, "_meta": {**object_in(params.get("_meta")), **said}}
 
 
 @contextmanager

@@ -85,8 +85,7 @@ def _built_in(home: str, scheme: str, url: str) -> Opener:
         if not (error.name or "").startswith("psycopg"):
             raise
         raise StorageError(
-            f"Stores of the kind `{scheme}` need {error.name!r}: "
-            f"`{install_extra('postgres')}`.",
+            f"Stores of the kind `{scheme}` need {error.name!r}: `{install_extra('postgres')}`.",
             url=without_password(url),
         ) from error
 

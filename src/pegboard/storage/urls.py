@@ -15,8 +15,8 @@ SCHEME: re.Pattern[str] = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 # Up to the last `@`: what is not quoted as it should be must not show either.
 _PASSWORD = re.compile(
     r"^(?P<user>(?:[\w+.-]+:/{0,2}|[\w+.-]*//)?[^/@:?]*):(?!/).*(?=@)"
-    r"|(?P<key>password\s*=\s*)(?:'[^']*'|[^&\s]*)",
-    re.IGNORECASE,
+    r"|(?P<key>password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^&\s]*)",
+    re.IGNORECASE | re.DOTALL,
 )
 _NO_PLACE = {
     errno.ELOOP: "Its links lead back to themselves: name the file itself.",
@@ -32,8 +32,12 @@ def path_of(url: str) -> Path:
     Raises:
         StoreUnavailableError: when something else is there, or nothing can be.
     """
-    path = _path_in(url).expanduser()
-    problem = _why_no_file(path)
+    path = _path_in(url)
+    try:
+        path = path.expanduser()
+        problem = _why_no_file(path)
+    except (RuntimeError, ValueError):
+        problem = "No such home or name is possible: name another file."
     if problem is not None:
         shown = without_password(url)
         raise StoreUnavailableError(

@@ -10,6 +10,9 @@ from pegboard.toolsets.combining import Schema, strings
 
 __all__ = ["drop_forbidden_nulls"]
 
+_MOST_TRIES = 200
+"""How often arguments may be looked through: alternatives in alternatives multiply."""
+
 
 def drop_forbidden_nulls(arguments: Any, schema: Schema, *, original: Mapping[str, Any]) -> Any:
     """Return the arguments without those that are optional and null though they may not be.
@@ -23,24 +26,35 @@ def drop_forbidden_nulls(arguments: Any, schema: Schema, *, original: Mapping[st
         original: the schema as the tool has it; arguments that fit it still do afterwards.
     """
     try:
-        if b"null" not in msgspec.json.encode(arguments):
+        encoded = msgspec.json.encode(arguments)
+        if b"null" not in encoded:
             return arguments
-        dropped = _Dropping().dropped(arguments, schema)
+        dropped = _Dropping(_MOST_TRIES * len(encoded)).dropped(arguments, schema)
         fits = _compiled(original).is_valid
         spoiled = not fits(_plain(dropped)) and fits(_plain(arguments))
     except (TypeError, ValueError, OverflowError, RecursionError):
-        # Not JSON, or too deep: the validation says so better than we could.
+        # Not JSON, too deep, or too many ways: the validation speaks better than we could.
         return arguments
     return arguments if spoiled else dropped
 
 
 class _Dropping:
-    """One walk through arguments and their schema, which compiles each part of it once."""
+    """One walk through arguments and their schema, which compiles each part of it once.
 
-    def __init__(self) -> None:
+    Args:
+        effort: how many bytes of JSON may be validated on the way; then it gives up.
+    """
+
+    def __init__(self, effort: int) -> None:
+        self._effort = effort
         self._validators: dict[tuple[int, str], jsonschema_rs.Validator] = {}
 
     def dropped(self, value: Any, schema: Any) -> Any:
+        """Return a value without the nulls that its schema forbids.
+
+        Raises:
+            ValueError: when there are too many ways to read it.
+        """
         if not isinstance(schema, dict) or not isinstance(value, Mapping | list):
             return value
         node = cast("Schema", schema)
@@ -80,7 +94,7 @@ class _Dropping:
 
     def _of_alternatives(self, value: Any, node: Schema, key: str) -> Any:
         for candidate in self._candidates(value, node, node[key]):
-            if self._validator(node, key).is_valid(_plain(candidate)):
+            if self._is_valid(candidate, self._validator(node, key)):
                 return candidate
         return value
 
@@ -112,7 +126,14 @@ class _Dropping:
     def _fits(self, value: Any, schema: Any) -> bool:
         if isinstance(schema, bool):
             return schema
-        return self._validator(schema).is_valid(_plain(value))
+        return self._is_valid(value, self._validator(schema))
+
+    def _is_valid(self, value: Any, validator: jsonschema_rs.Validator) -> bool:
+        encoded = msgspec.json.encode(value)
+        self._effort -= len(encoded)
+        if self._effort < 0:
+            raise ValueError("Too many alternatives.")
+        return validator.is_valid(msgspec.json.decode(encoded))
 
     def _validator(self, node: Schema, key: str = "") -> jsonschema_rs.Validator:
         """Return what checks a part of the schema, or only one keyword of it."""

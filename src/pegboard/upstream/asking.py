@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 from pegboard.upstream.calls import CallInFlight, CallsInFlight, NobodysQuestionError
+from pegboard.upstream.plain_json import plain_json
 from pegboard.upstream.questions import Question, QuestionKind, QuestionRefusedError, Questions, ask
 
 __all__ = ["Asking"]
@@ -143,7 +144,8 @@ async def _answer_to(
     try:
         answer = await ask(question, server, asked)
     except QuestionRefusedError as error:
-        return types.ErrorData(code=error.code, message=error.message, data=error.data)
+        refusal = types.ErrorData(code=error.code, message=error.message, data=error.data)
+        return refusal if _is_writable(refusal) else _refusal("Declined")
     except Exception:
         logger.exception("question_failed: server %r", server, extra=context)
         return types.ErrorData(code=types.INTERNAL_ERROR, message="The question failed")
@@ -152,9 +154,9 @@ async def _answer_to(
             return types.ElicitResult(action="decline")
         return _refusal("Declined")
     try:
-        return _ANSWERS[kind].validate_python(_as_dict(answer))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors())
+        return _ANSWERS[kind].validate_python(plain_json(answer))
+    except (ValueError, RecursionError) as error:
+        wrong = _problems(error)
         logger.error(  # noqa: TRY400 - the trace leads nowhere
             "bad_answer: what was returned to server %r is no %s (%s). %s",
             *(server, _NAMES[kind], wrong, _SHAPES[kind]),
@@ -172,6 +174,15 @@ def _dumped(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def _as_dict(answer: object) -> object:
-    # Of all mappings, the models take dicts only.
-    return {**cast("Mapping[str, Any]", answer)} if isinstance(answer, Mapping) else answer
+def _problems(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return "it cannot be written as JSON"
+    return "; ".join(f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors())
+
+
+def _is_writable(value: BaseModel) -> bool:
+    try:
+        plain_json(value)
+    except (ValueError, RecursionError):
+        return False
+    return True

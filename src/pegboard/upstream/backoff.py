@@ -4,12 +4,14 @@ import random
 from collections.abc import Callable
 from time import monotonic
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Backoff"]
+__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "STEADY", "Backoff"]
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 PATIENCE = 5
 """So many failures in a row open the circuit: then not even a caller may try before the pause."""
+STEADY = 20.0
+"""What lasted for so many seconds was no failure: proxies end silent streams after 30 and more."""
 
 
 class Backoff:
@@ -31,6 +33,12 @@ class Backoff:
         """Forget all failures."""
         self.failures = 0
         self._not_before = 0.0
+
+    def ended(self, *, began: float) -> None:
+        """Note that something is over which should have lasted, and which began then."""
+        if self._clock() - began >= STEADY:
+            self.succeeded()
+        self.failed()
 
     @property
     def pause(self) -> float:

@@ -20,6 +20,8 @@ MOST_NOTES = 1000
 """So many notes of one call may wait for a slow client; further ones are dropped."""
 MOST_QUESTIONS = 100
 """So many may wait until it is known whose they are; further ones are refused."""
+GIVEN_UP = 300.0
+"""For so many seconds a server may still speak about a call that nobody waits for any more."""
 LAST_NOTES = 2.0
 """How many seconds a result waits for the notes that came before it to be delivered."""
 
@@ -63,7 +65,8 @@ class CallInFlight:
         assert self._before is not None
         _current.reset(self._before)
         if self._calls is not None:
-            self._calls.discard(self, answered=error is None)
+            is_given_up = error is not None and not isinstance(error, Exception)
+            self._calls.discard(self, answered=error is None, given_up=is_given_up)
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the call is, after everything that was to be told before."""
@@ -131,14 +134,21 @@ class CallsInFlight:
     def __init__(self) -> None:
         self._calls: dict[CallInFlight, None] = {}
         self._undecided: set[_Undecided] = set()
+        self._given_up: dict[str, float] = {}
+        """Until when the server may still speak to a client whose call was given up."""
 
     def add(self, call: CallInFlight) -> None:
         """Note that a call began."""
         self._calls[call] = None
 
-    def discard(self, call: CallInFlight, *, answered: bool) -> None:
-        """Note that a call ended: with the answer of the server, or because it was given up."""
+    def discard(self, call: CallInFlight, *, answered: bool, given_up: bool = False) -> None:
+        """Note that a call ended: with the answer of the server, or because it was given up.
+
+        A server need not notice that: what it says later may be about that call.
+        """
         self._calls.pop(call, None)
+        if given_up:
+            self._given_up[call.context.client] = anyio.current_time() + GIVEN_UP
         for undecided in self._undecided:
             undecided.take_note(call, answered=answered)
 
@@ -151,9 +161,16 @@ class CallsInFlight:
         call = _current.get()
         if call is not None and call in self._calls:
             return [call]
-        if len({it.context.client for it in self._calls}) > 1:
+        if len({it.context.client for it in self._calls} | self._left_behind()) > 1:
             return None
         return list(self._calls)
+
+    def _left_behind(self) -> set[str]:
+        """Return the clients of calls that were given up not long ago."""
+        if self._given_up:
+            now = anyio.current_time()
+            self._given_up = {it: end for it, end in self._given_up.items() if end > now}
+        return {*self._given_up}
 
     async def asking(self) -> "CallInFlight | None":
         """Return the call that a question just now belongs to; ``None`` if it is of no call.
@@ -165,6 +182,8 @@ class CallsInFlight:
             NobodysQuestionError: when nobody can tell whose it is.
         """
         owners = self.owners()
+        if owners is None and self._left_behind():
+            raise NobodysQuestionError
         if owners is None:
             owners = await self._settled(_Undecided(self._calls))
         return owners[-1] if owners else None

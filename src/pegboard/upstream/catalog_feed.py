@@ -141,7 +141,7 @@ class CatalogFeed:
         self._filtered = []
         for raw in listed:
             original = _name_of(raw)
-            if original is None or original in wanted:
+            if original is None or original in wanted or original in left_out:
                 label = "a tool without a name" if original is None else f"{original} (again)"
                 left_out[label] = "every tool needs a name of its own"
                 continue
@@ -156,7 +156,8 @@ class CatalogFeed:
                 wanted[original] = tool
         self._extras = {
             name: rest
-            for raw in listed
+            # Of a tool that is listed twice the first counts.
+            for raw in reversed(listed)
             if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
         }
         self._exchange(wanted, left_out, checked=checked)
@@ -169,6 +170,10 @@ class CatalogFeed:
         """Return the tools that are not on the board, and why; by original name."""
         lost = {it: _OVERRIDDEN for it, tool in self.tools.items() if not self._holds(tool)}
         return {**self.left_out, **lost}
+
+    def may_gain(self) -> bool:
+        """Tell whether to list the server anew once others have left, who may have left names."""
+        return bool(self.contested) or any(self._is_off_board(it) for it in self.tools.values())
 
     def filtered(self) -> set[str]:
         """Return the names that tools would have if ``allow`` and ``deny`` did not forbid them."""
@@ -236,6 +241,10 @@ class CatalogFeed:
     def _holds(self, tool: Tool) -> bool:
         return tool.name in self._registry and self._registry.get(tool.name) is tool
 
+    def _is_off_board(self, tool: Tool) -> bool:
+        """Tell whether another tool had taken its place, and has left."""
+        return tool.name not in self._registry
+
     def _is_described(self, name: str) -> bool:
         return name in self._registry and not self._registry.runs(name)
 
@@ -245,7 +254,11 @@ class CatalogFeed:
         before = self.tools
         # What has not changed stays the very object that is on the board.
         wanted = {it: before[it] if before.get(it) == tool else tool for it, tool in wanted.items()}
-        fresh = {it: tool for it, tool in wanted.items() if before.get(it) is not tool}
+        fresh = {
+            it: tool
+            for it, tool in wanted.items()
+            if before.get(it) is not tool or self._is_off_board(tool)
+        }
         gone = [it for it in before if it not in wanted]
         report = self._registry.register_many(
             [BoundTool(tool, self._steps(it, tool), checked=checked) for it, tool in fresh.items()],
@@ -264,15 +277,16 @@ class CatalogFeed:
             **self._policies,
         )
         originals = list(fresh)
-        for rejection in report.rejected:
-            left_out[originals[rejection.index]] = str(rejection.error)
-        for tool in report.skipped:
-            left_out[self._names.origin(tool.name)[1]] = _TAKEN
-        self.invalid = {originals[rejection.index] for rejection in report.rejected}
-        for original in left_out:
-            wanted.pop(original, None)
-        for original in (*gone, *left_out):
-            self._names.release(self._config.name, original)
+        refused = {originals[it.index]: str(it.error) for it in report.rejected}
+        self.invalid = set(refused)
+        refused |= {self._names.origin(tool.name)[1]: _TAKEN for tool in report.skipped}
+        # Only what the board refused: the label of a tool without a name may be another's name.
+        wanted = {it: tool for it, tool in wanted.items() if it not in refused}
+        left_out |= refused
+        for original in {*gone, *self.left_out, *left_out}:
+            # Who waits for a name stays known as such: it would take it from its owner next time.
+            if original not in wanted and original not in self.contested:
+                self._names.release(self._config.name, original)
         for original, reason in left_out.items():
             if self.left_out.get(original) != reason:
                 context = {"server": self._config.name, "tool": original, "reason": reason}

@@ -80,11 +80,9 @@ class ToolListing:
             listed = await session.list_all("tools/list") if self._has_tools() else []
             await self._show(listed)
         except PegboardError as error:
-            self.error = error
-            connection.blame(str(error))
             context = {"server": self._name, "reason": str(error)}
             logger.error("list_failed: %s", error, extra=context)  # noqa: TRY400 - says it all
-            self._nursery.start_soon(self._list_again, connection.starts)
+            self._failed(connection, error)
         finally:
             self._reconciled_for = connection.starts
             waiting, self._reconciled = self._reconciled, anyio.Event()
@@ -134,6 +132,13 @@ class ToolListing:
         said = self._connection().negotiated
         return said is None or said.era == "modern" or "tools" in said.capabilities
 
+    def _failed(self, connection: Connection, error: PegboardError) -> None:
+        """Say what is wrong, and list again until it is mended or the session is over."""
+        is_news, self.error = self.error is None, error
+        connection.blame(str(error))
+        if is_news:
+            self._nursery.start_soon(self._list_again, connection.starts)
+
     async def _list_again(self, start: int) -> None:
         connection = self._connection()
         backoff = Backoff()
@@ -149,15 +154,19 @@ class ToolListing:
 
     async def _refresh_until_clean(self) -> None:
         pause = FIRST_NOTICE
+        connection = self._connection()
         try:
             # Only over the session that told: a notice is no reason to connect.
-            while self._dirty and self._connection().state == ServerState.READY:
+            while self._dirty and connection.state == ServerState.READY:
                 self._dirty = False
                 try:
                     await self.refresh()
                 except PegboardError as error:
                     context = {"server": self._name, "reason": str(error)}
                     logger.warning("refresh_failed: %s", error, extra=context)
+                    # Otherwise the next session lists them.
+                    if connection.state == ServerState.READY:
+                        self._failed(connection, error)
                 # A server that says so after every list would be listed for ever.
                 await anyio.sleep(pause)
                 pause = min(pause * 2, LAST_NOTICE)

@@ -1,15 +1,14 @@
 """Questions that servers ask in mid-call, and who answers them."""
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import anyio
 import anyio.to_thread
 import msgspec
 
+from pegboard.upstream.clocks import Clock
 from pegboard.upstream.nursery import Nursery
 
 __all__ = [
@@ -62,6 +61,11 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
             case "roots":
                 return self.roots
 
+    @property
+    def are_answered(self) -> bool:
+        """True when there is somebody here who answers any of them."""
+        return any(self.of_kind(kind) is not None for kind in ALL_KINDS)
+
     def asked_as_guests_of(self, nursery: Nursery) -> "Questions":
         """Return the same, answered in tasks that neither wait for the nursery's, nor they for."""
 
@@ -73,9 +77,8 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
 
         return self._each(as_guest)
 
-    def stopping(self, limit: anyio.CancelScope) -> "Questions":
-        """Return the same, with the clock of a limit stopped while one is being answered."""
-        clock = _StoppedClock(limit)
+    def stopping(self, clock: Clock) -> "Questions":
+        """Return the same, with a clock stopped while one is being answered."""
 
         def off_the_clock(question: Question) -> Question:
             async def asked(server: str, params: Mapping[str, Any]) -> Answer:
@@ -96,26 +99,6 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
             roots=self.roots and change(self.roots),
             of_calls=self.of_calls,
         )
-
-
-class _StoppedClock:
-    """Takes the deadline away from a scope, and gives back what was left of the time."""
-
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self._scope = scope
-        self._stops = 0
-        self._left = math.inf
-
-    def stop(self) -> None:
-        if not self._stops:
-            self._left = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._stops += 1
-
-    def go_on(self) -> None:
-        self._stops -= 1
-        if not self._stops:
-            self._scope.deadline = anyio.current_time() + self._left
 
 
 async def ask(question: Question, server: str, params: Mapping[str, Any]) -> Answer:

@@ -23,6 +23,7 @@ from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
 from pegboard.upstream.catalog_feed import CatalogFeed
 from pegboard.upstream.client_connections import IDLE, ClientConnections
+from pegboard.upstream.clocks import Clock
 from pegboard.upstream.connection import Changed, Connection, Era, Reports, ServerState, Session
 from pegboard.upstream.events import (
     ElicitationCompleted,
@@ -38,6 +39,7 @@ from pegboard.upstream.results import result_of
 from pegboard.upstream.stateful import StatefulConnection, Surroundings
 from pegboard.upstream.stateless import StatelessConnection
 from pegboard.upstream.subscriptions import ResourceSubscriptions
+from pegboard.upstream.watched import WatchedResources
 
 __all__ = ["Board", "ServerStatus", "UpstreamServer"]
 
@@ -79,10 +81,20 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 class UpstreamServer:
     """A server whose tools can be called like any others."""
 
-    def __init__(self, config: ServerConfig, surroundings: Surroundings, board: Board) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        surroundings: Surroundings,
+        board: Board,
+        *,
+        watched: WatchedResources,
+    ) -> None:
         self.config: ServerConfig = config
+        self.watched: WatchedResources = watched
+        """The resources that somebody subscribed to, here or at the server before this one."""
         self._around = surroundings
         self._nursery = surroundings.nursery
+        self._answering = surroundings.questions if surroundings.questions.are_answered else None
         self._key = memory_key(config)
         self._gone: str | None = None
         self._is_up = False
@@ -90,6 +102,7 @@ class UpstreamServer:
         self._subscriptions = ResourceSubscriptions(
             config,
             lambda: self.connection,
+            watched=watched,
             on_updated=lambda uri: self._changed("resource", uri),
         )
         self._runtime_headers: Mapping[str, str] = {}
@@ -117,7 +130,7 @@ class UpstreamServer:
                 on_changed=self._changed,
                 on_state=self._turned_to,
                 tries_by_itself=self._tries_by_itself,
-                watched=self._subscriptions.watched,
+                watched=watched,
             ),
         )
         self._of_clients = ClientConnections(config.name, self._connection_for)
@@ -249,7 +262,7 @@ class UpstreamServer:
 
     async def retry_contested(self) -> None:
         """Put tools on the board whose names have become free."""
-        if self.feed.contested:
+        if self.feed.may_gain():
             await self.refresh()
 
     async def request(
@@ -290,7 +303,7 @@ class UpstreamServer:
     async def subscribe(self, uri: str) -> None:
         """Have the hub tell when a resource changes, until it is unsubscribed as often.
 
-        It lasts, whatever becomes of the connection.
+        It lasts, whatever becomes of the connection, and if the server's entry changes.
 
         Raises:
             UpstreamError: when the server cannot be asked, or does not agree.
@@ -392,10 +405,13 @@ class UpstreamServer:
             await connection.open(tool=tool)
         limit = self.config.timeouts.call
         with anyio.move_on_after(limit) as scope:
-            if context is not None and context.questions is not None:
-                # A person's time is not the server's; whoever brings a question limits it.
-                off_the_clock = context.questions.stopping(scope)
-                context = msgspec.structs.replace(context, questions=off_the_clock)
+            questions = (context and context.questions) or self._answering
+            if questions is None:
+                return await connection.request(method, params, tool=tool, context=context)
+            # A person's time is not the server's; whoever brings a question limits it.
+            context = msgspec.structs.replace(
+                context or CallContext(), questions=questions.stopping(Clock(scope))
+            )
             return await connection.request(method, params, tool=tool, context=context)
         raise ToolTimeoutError(
             tool, seconds=limit, remedy=f"raise `timeouts.call` of server {self.config.name!r}"
@@ -469,4 +485,4 @@ class UpstreamServer:
 
     def _tries_by_itself(self) -> bool:
         # What nobody has ever seen cannot be called, so nothing else would start it.
-        return not self.config.lazy or not self.is_known or bool(self._subscriptions.watched.uris)
+        return not self.config.lazy or not self.is_known or bool(self.watched.uris)

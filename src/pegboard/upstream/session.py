@@ -23,6 +23,7 @@ from pegboard.upstream.connection import Changed, Greeting, Negotiated, OnChange
 from pegboard.upstream.exchanges import NotDirectError
 from pegboard.upstream.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
+from pegboard.upstream.plain_json import sendable
 from pegboard.upstream.questions import Questions
 from pegboard.upstream.shortcut import Shortcut
 from pegboard.upstream.stdio.process import GRACE
@@ -295,7 +296,12 @@ class SdkSession:
         session = self._session
         if call is not None:
             self._bring_along(data["params"], options, call)
-        session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
+        try:
+            session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
+        except UnicodeEncodeError:
+            # Some of it goes into headers.
+            sendable(data["params"], server=self._config.name)
+            raise
         if call is not None and self.negotiated.era == "modern":
             # After the SDK, which says what the hub can do, and not what the client can.
             meta = data["params"]["_meta"]
@@ -308,7 +314,8 @@ class SdkSession:
             except NotDirectError:
                 logger.debug("long_way: %s to server %r", method, self._config.name)
         if not isinstance(dispatcher, DirectDispatcher):
-            return await dispatcher.send_raw_request(method, data["params"], options)
+            plain = sendable(data["params"], server=self._config.name)
+            return await dispatcher.send_raw_request(method, plain, options)
         # A server in this process runs in the task of its caller, whom nobody else would wake.
         with anyio.CancelScope() as exchange:
             self._exchanges.add(exchange)

@@ -10,6 +10,7 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
 from pegboard.upstream.call_context import CallContext, OnProgress
+from pegboard.upstream.clocks import Clock
 from pegboard.upstream.connection import Connection, Negotiated, ServerState
 from pegboard.upstream.nursery import Nursery
 from pegboard.upstream.questions import Questions
@@ -29,8 +30,8 @@ class StandaloneClient:
     def __init__(self, config: ServerConfig, *, questions: Questions | None = None) -> None:
         # It connects when it is told to, and not by itself.
         self.config: ServerConfig = msgspec.structs.replace(config, lazy=True)
-        self._questions = questions or Questions()
         self._nursery = Nursery(config.name)
+        self._guests = (questions or Questions()).asked_as_guests_of(self._nursery)
         self._connection: Connection | None = None
         self._pool: Any = None
 
@@ -108,7 +109,6 @@ class StandaloneClient:
             UpstreamError: whatever else went wrong.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        context = CallContext(on_progress=on_progress)
 
         async def call() -> dict[str, Any]:
             connection = self._connected()
@@ -120,8 +120,14 @@ class StandaloneClient:
                     tool=name,
                 )
             limit = self.config.timeouts.call
-            with anyio.move_on_after(limit):
-                return await connection.request("tools/call", params, tool=name, context=context)
+            with anyio.move_on_after(limit) as scope:
+                asked = self._guests.stopping(Clock(scope)) if self._guests.are_answered else None
+                return await connection.request(
+                    "tools/call",
+                    params,
+                    tool=name,
+                    context=CallContext(on_progress=on_progress, questions=asked),
+                )
             raise ToolTimeoutError(name, seconds=limit, remedy="raise the timeout of its client")
 
         return await self._nursery.at_home(call, tool=name)
@@ -140,7 +146,7 @@ class StandaloneClient:
                 nursery=self._nursery,
                 starts=anyio.CapacityLimiter(1),
                 pool=self._http_pool,
-                questions=self._questions.asked_as_guests_of(self._nursery),
+                questions=self._guests,
                 # Nobody looks at what it offers, and an exchange is what this may be all about.
                 greeting="trust",
             )

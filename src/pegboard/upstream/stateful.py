@@ -157,9 +157,7 @@ class StatefulConnection:
                 session = await self.session(tool=tool)
                 raw = await session.request(method, params, tool=tool, context=context)
         except ConnectionLostError as error:
-            # Over HTTP one broken exchange says nothing about a session that the server keeps.
-            if not (self.config.transport == "streamable_http" and session.keeps_session):
-                self._lose(session, self.last_error or str(error))
+            self._lose_broken(session, error)
             raise
         finally:
             self.in_flight -= 1
@@ -171,12 +169,26 @@ class StatefulConnection:
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Connect if need be, and return the items of all pages of a list.
 
+        What certainly did not reach the server is asked once more over a new session.
+
         Raises:
             UpstreamError: whatever went wrong.
         """
         session = self._session or await self.session()
         with self._busy():
-            return await session.list_all(method)
+            try:
+                try:
+                    return await session.list_all(method)
+                except ServerUnavailableError as error:
+                    # One that is slow has its session still.
+                    is_slow = isinstance(error, ServerTimeoutError)
+                    if is_slow or not self._lose_unreached(session, error):
+                        raise
+                    session = await self.session()
+                    return await session.list_all(method)
+            except ConnectionLostError as error:
+                self._lose_broken(session, error)
+                raise
 
     @contextmanager
     def _busy(self) -> Generator[None]:
@@ -316,6 +328,9 @@ class StatefulConnection:
                     self._publish(life, session)
                     await self._until_over(life, session)
                     life.scope.deadline = anyio.current_time() + CLOSE_LIMIT
+                if not life.over.is_set():
+                    # Nobody has closed it: its transport failed, and the session with it.
+                    self._lose(session, "The connection broke.")
         except PegboardError as error:
             return None if life.settled.is_set() else as_unavailable(error, life, self.config)
         finally:
@@ -411,6 +426,11 @@ class StatefulConnection:
             return False
         self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
         return True
+
+    def _lose_broken(self, session: Session, error: ConnectionLostError) -> None:
+        # Over HTTP one broken exchange says nothing about a session that the server keeps.
+        if not (self.config.transport == "streamable_http" and session.keeps_session):
+            self._lose(session, self.last_error or str(error))
 
     def _lost(self, life: Life, reason: str) -> None:
         life.lost_because = self.config.redact(reason)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 
 from pegboard.config import ServerConfig
-from pegboard.errors import PegboardError, ProtocolError, ServerTimeoutError
+from pegboard.errors import PegboardError, ProtocolError, ServerTimeoutError, UpstreamError
 from pegboard.upstream.connection import Connection, ServerState, Session
 from pegboard.upstream.watched import WatchedResources
 
@@ -23,9 +23,10 @@ class ResourceSubscriptions:
         config: ServerConfig,
         connection: Callable[[], Connection],
         *,
+        watched: WatchedResources,
         on_updated: Callable[[str], None],
     ) -> None:
-        self.watched: WatchedResources = WatchedResources()
+        self.watched: WatchedResources = watched
         self._config = config
         self._connection = connection
         self._on_updated = on_updated
@@ -38,6 +39,12 @@ class ResourceSubscriptions:
             UpstreamError: when it cannot be asked, or does not agree.
         """
         name, limit = self._config.name, self._config.timeouts.call
+        try:
+            uri.encode()
+        except UnicodeEncodeError:
+            # It would end the session of everybody.
+            problem = f"The address for server {name!r} has half of a character in it."
+            raise UpstreamError(problem, server=name) from None
         async with self._turn:
             is_first = self.watched.add(uri)
             try:

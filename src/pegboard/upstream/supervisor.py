@@ -20,6 +20,7 @@ from pegboard.upstream.nursery import PATIENCE, Nursery
 from pegboard.upstream.questions import Questions
 from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.stateful import Surroundings
+from pegboard.upstream.watched import WatchedResources
 
 if TYPE_CHECKING:
     from pegboard.upstream.http.client import OnLogin
@@ -185,7 +186,11 @@ class Supervisor:
             del self.servers[server.config.name]
             if server.config.name not in wanted:
                 server.feed.retire()
-        fresh = [self._make(it) for name, it in wanted.items() if name not in self.servers]
+        fresh = [
+            self._make(it, before.get(name))
+            for name, it in wanted.items()
+            if name not in self.servers
+        ]
         # In the order of the configuration, whoever was there before.
         known = {**self.servers, **{it.config.name: it for it in fresh}}
         self.servers = {name: known[name] for name in wanted}
@@ -236,7 +241,9 @@ class Supervisor:
             before.feed.retire()
         if is_remembered:
             server.recall(memories[server.key])
-        if not server.config.enabled or (server.config.lazy and server.is_known):
+        if not server.config.enabled:
+            return False
+        if server.config.lazy and server.is_known and not server.watched.uris:
             return False
         # Before anything is borrowed: there may be tools that nobody knows yet.
         self._arrivals.announce(server)
@@ -293,9 +300,11 @@ class Supervisor:
             if server.feed.conflict is not None:
                 raise server.feed.conflict
 
-    def _make(self, config: ServerConfig) -> UpstreamServer:
+    def _make(self, config: ServerConfig, before: UpstreamServer | None) -> UpstreamServer:
         assert self._surroundings is not None
-        return UpstreamServer(config, self._surroundings, self._board)
+        # Whoever subscribed at the one before is to be told by this one.
+        watched = WatchedResources() if before is None else before.watched
+        return UpstreamServer(config, self._surroundings, self._board, watched=watched)
 
     def _recall(self, keys: list[str]) -> Mapping[str, Remembered]:
         try:

@@ -158,7 +158,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 def _words(error: BaseException, config: ServerConfig) -> str:
     leaf = next(_leaves(error))
     if isinstance(leaf, PegboardError):
-        return str(leaf)
+        return str(leaf).rstrip(".")
     text = config.redact(_first_line(leaf)).rstrip(".")
     return f"{type(leaf).__name__}: {text}" if text else type(leaf).__name__
 

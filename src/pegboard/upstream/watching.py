@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from time import monotonic
 from typing import cast
 
 import anyio
@@ -14,7 +15,7 @@ from mcp.client.subscriptions import (
     SubscriptionLost,
 )
 
-from pegboard.upstream.backoff import FIRST_PAUSE, LONGEST_PAUSE
+from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.connection import Changed, Negotiated, OnChanged
 from pegboard.upstream.watched import WatchedResources
 
@@ -30,21 +31,22 @@ async def watch_lists(
 ) -> None:
     """Tell which lists have changed, for as long as the server knows how to."""
     wanted = {kind: _offers(negotiated.capabilities, kind, "listChanged") for kind in _LISTS}
-    pause = FIRST_PAUSE
+    backoff = Backoff()
     while any(wanted.values()):
+        began = monotonic()
         try:
             async with client.listen(
                 tools_list_changed=wanted["tools"],
                 prompts_list_changed=wanted["prompts"],
                 resources_list_changed=wanted["resources"],
             ) as events:
-                pause = FIRST_PAUSE
                 await _report(events, on_changed)
         except (MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError) as error:
             if not _may_help(error, name):
                 return
-        await anyio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE)
+        # Also of one who ends every stream at once.
+        backoff.ended(began=began)
+        await anyio.sleep(backoff.pause)
         # Nobody told what happened meanwhile.
         for kind in _LISTS:
             if wanted[kind]:
@@ -87,12 +89,12 @@ class _Listener:
     async def listen(
         self, uris: frozenset[str], scope: anyio.CancelScope, opened: anyio.Event
     ) -> None:
-        pause = FIRST_PAUSE
+        backoff = Backoff()
         with scope:
             while True:
+                began = monotonic()
                 try:
                     async with self._client.listen(resource_subscriptions=sorted(uris)) as events:
-                        pause = FIRST_PAUSE
                         granted = frozenset(events.honored.resource_subscriptions or ())
                         self._watched.answered(uris, granted)
                         opened.set()
@@ -102,8 +104,8 @@ class _Listener:
                     opened.set()
                     if not _may_help(error, self._name):
                         return
-                await anyio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                backoff.ended(began=began)
+                await anyio.sleep(backoff.pause)
                 # Nobody told what happened meanwhile.
                 for uri in uris:
                     self._on_changed("resource", uri)

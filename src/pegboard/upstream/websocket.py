@@ -73,7 +73,8 @@ async def websocket_transport(
 
 
 async def _open(config: ServerConfig) -> "ClientConnection":
-    connect, problems = _library()
+    # What is imported is read from the disk.
+    connect, problems = await anyio.to_thread.run_sync(_library)
     url = config.url or ""
     options: dict[str, Any] = {}
     if url.startswith("wss:"):

@@ -1,5 +1,6 @@
 """The PostgreSQL store: one database for many processes on many machines."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from hashlib import sha256
@@ -7,6 +8,7 @@ from typing import Self
 
 import psycopg
 
+from pegboard.errors import StorageError
 from pegboard.model import Tool, Usage
 from pegboard.storage.encoding import check_key, check_tenant
 from pegboard.storage.postgres.cleaning import clean
@@ -23,6 +25,8 @@ from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, Store
 from pegboard.storage.watching import Watchers
 
 __all__ = ["PostgresStore", "open_url"]
+
+logger: logging.Logger = logging.getLogger("pegboard.storage")
 
 _LONGEST_TENANT = 128
 
@@ -57,12 +61,19 @@ class PostgresStore:
         try:
             with self._connections.one() as connection:
                 migrate(connection, url=self._url)
-            clean(self._transactions, self.elected)
+            self._clean()
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
                 raise translated(error, self._url) from error
             raise
+
+    def _clean(self) -> None:
+        try:
+            clean(self._transactions, self.elected)
+        except (psycopg.OperationalError, StorageError):
+            # There is too much of it to go at once, or somebody is in the way: the next one tries.
+            logger.warning("not_cleaned", exc_info=True)
 
     @property
     def url(self) -> str:

@@ -188,6 +188,8 @@ def _give_to_owner(path: Path, like: Path) -> None:
         known = like.stat()
         with suppress(PermissionError):
             os.chown(path, known.st_uid, known.st_gid)
+        with suppress(PermissionError):
+            path.chmod(known.st_mode & 0o777)
 
 
 def _put_in_place(file: SqliteFile, place: Path) -> None:

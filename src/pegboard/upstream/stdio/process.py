@@ -95,6 +95,7 @@ class ServerProcess:
         self._tail = bytearray()
         self._tail_is_cut = False
         self._line = bytearray()
+        self._line_is_cut = False
         for pipe in self._pipes():
             os.set_blocking(pipe.fileno(), False)
         _alive.add(self)
@@ -256,6 +257,11 @@ class ServerProcess:
 
     def _log_stderr(self, chunk: bytes) -> None:
         *lines, rest = (bytes(self._line) + chunk).split(b"\n")
+        if lines and self._line_is_cut:
+            # As in `stderr_tail`: its beginning could be the rest of a secret.
+            lines[0] = "…".encode()
+            self._line_is_cut = False
+        self._line_is_cut = self._line_is_cut or len(rest) > _STDERR_KEPT
         self._line[:] = rest[-_STDERR_KEPT:]
         for line in lines:
             text = self._config.redact(line.decode(errors="replace").rstrip())
