@@ -20,16 +20,17 @@ from tests.upstream.talkative import talkative
 HALF = "half a pair: \ud83d"
 
 
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
 @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
 async def test_a_request_that_cannot_be_written_leaves_the_calls_of_others_alone(
-    transport: Transport,
+    transport: Transport, protocol: str
 ) -> None:
     gate = Gate()
     app, path = app_of(transport, gate)
     texts: list[str] = []
     async with (
         serving(app) as origin,
-        hub_of(config_for(origin + path, transport)) as hub,
+        hub_of(config_for(origin + path, transport, protocol=protocol)) as hub,
         anyio.create_task_group() as group,
     ):
 

@@ -12,9 +12,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import ConfigError
+from pegboard.errors import ConfigError, UpstreamError
 from pegboard.upstream.failures import Failure, failure_of
 from pegboard.upstream.websocket import websocket_transport
+from tests.upstream.board_servers import hub_of
 from tests.upstream.http_servers import Gate, build_server, config_for, cutting_proxy
 
 pytest.importorskip("websockets", reason="needs the extra pegboard[websocket]")
@@ -195,3 +196,11 @@ async def test_the_error_names_the_extra_that_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match=r"pegboard\[websocket\]"):
         async with connected(config_for("ws://127.0.0.1:1/", "websocket")):
             raise AssertionError
+
+
+async def test_a_request_that_cannot_be_written_leaves_the_session_alone() -> None:
+    async with websocket_server() as (url, _), hub_of(config_for(url, "websocket")) as hub:
+        with anyio.fail_after(5), pytest.raises(UpstreamError, match="was not sent"):
+            await hub.server("remote").request("resources/read", {"uri": "half a pair: \ud83d"})
+        assert (await hub.call("mcp_remote_echo", {"text": "hi"})).text() == "hi"
+        assert hub.servers["remote"].starts == 1
