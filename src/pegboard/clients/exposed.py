@@ -16,11 +16,13 @@ _OTHERS_READ, _OTHERS_PASS = 0o044, 0o011
 def is_exposed(path: Path) -> bool:
     """Tell whether others than its owner can read a file; modes say so on POSIX only."""
     try:
-        whole = path.resolve()
+        whole, home = path.resolve(), Path.home().resolve()
+        # Whoever keeps others out does so at the home, or below it.
+        folders = [it for it in whole.parents if it.is_relative_to(home)]
         return (
             os.name == "posix"
             and bool(whole.stat().st_mode & _OTHERS_READ)
-            and all(it.stat().st_mode & _OTHERS_PASS for it in whole.parents)
+            and all(it.stat().st_mode & _OTHERS_PASS for it in folders)
         )
     except (OSError, RuntimeError):
         return False
