@@ -28,8 +28,13 @@ def measure_scale() -> list[Row]:
         servers = _servers(Path(folder))
         store = f"sqlite:///{folder}/store.db"
         _warm_up(servers, store)
-        boots = [_boot(servers, store) for _ in range(BOOTS)]
-        empty = [_boot({}, f"sqlite:///{folder}/empty.db") for _ in range(BOOTS)]
+        boots: list[dict[str, float]] = []
+        empty: list[dict[str, float]] = []
+        imports: list[float] = []
+        for _ in range(BOOTS):  # in turn, because the machine has slow minutes
+            boots.append(_boot(servers, store))
+            empty.append(_boot({}, f"sqlite:///{folder}/empty.db"))
+            imports.append(_cpu_of_import())
         with pegboard(servers, "--store", store) as gateway:
             resident = gateway.resident_mib()
             asked = _times(gateway)
@@ -39,8 +44,8 @@ def measure_scale() -> list[Row]:
             before = gateway.resident_mib()
             with _sessions(gateway):
                 more = gateway.resident_mib() - before
-    importing = _cpu_of_import()
-    own = _median([it["cpu"] for it in boots]) - importing
+    importing = _median(imports)
+    own = _median([boot["cpu"] - it for boot, it in zip(boots, imports, strict=True)])
     return [
         limit(
             "boot to ready with 100 upstreams × 100 tools from a warm store, "
@@ -117,11 +122,8 @@ def _cpu_of_import() -> float:
     code = (
         "import time, mcp, mcp.server, uvicorn, starlette.applications; print(time.process_time())"
     )
-    runs = [
-        subprocess.run([OURS, "-c", code], capture_output=True, encoding="utf-8", check=True)
-        for _ in range(BOOTS)
-    ]
-    return _median([float(run.stdout) for run in runs])
+    run = subprocess.run([OURS, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    return float(run.stdout)
 
 
 def _times(gateway: Contender) -> dict[str, float]:

@@ -122,6 +122,36 @@ async def test_what_a_server_answered_counts_even_if_its_session_does_not_end(
             let_go.set()
 
 
+@pytest.mark.parametrize("breaks", [1, 2])
+async def test_a_greeting_that_the_server_hung_up_on_is_sent_again(breaks: int) -> None:
+    app: Any = build_server().streamable_http_app()
+    left = 0
+
+    async def hanging_up(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal left
+        is_greeting = scope["type"] == "http" and scope["method"] == "POST"
+        if is_greeting and left and b"mcp-session-id" not in dict(scope["headers"]):
+            left -= 1
+            # An answer that begins and never ends: the server closes the connection in its midst.
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            raise ConnectionResetError
+        await app(scope, receive, send)
+
+    async with (
+        serving(hanging_up) as origin,
+        hub_of(stateless(f"{origin}/mcp", protocol="legacy")) as hub,
+    ):
+        await hub.call("mcp_web_echo", {"text": "one"})
+        left = breaks
+        if breaks == 1:
+            assert (await hub.call("mcp_web_echo", {"text": "two"})).text() == "two"
+        else:
+            with pytest.raises(ServerUnavailableError, match="before it was ready") as caught:
+                await hub.call("mcp_web_echo", {"text": "two"})
+            assert not caught.value.sent
+        assert left == 0
+
+
 async def test_an_address_where_nobody_is_is_a_clear_error() -> None:
     async with hub_of(stateless("http://127.0.0.1:9/mcp", lazy=True)) as hub:
         with pytest.raises(ServerUnavailableError, match="web"):

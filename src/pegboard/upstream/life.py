@@ -46,9 +46,13 @@ class Slot:
             self._starts.release_on_behalf_of(self)
 
 
-def as_unavailable(error: Exception, life: Life, config: ServerConfig) -> PegboardError:
-    """Return the error for somebody who waited for a session that could not be opened."""
-    lost = life.lost_because
+def as_unavailable(
+    error: Exception, config: ServerConfig, lost: str | None = None
+) -> PegboardError:
+    """Return the error for somebody who waited for a session that could not be opened.
+
+    ``lost`` says why the server went away, where its transport has noticed.
+    """
     if isinstance(error, AuthenticationError) or (
         isinstance(error, ServerUnavailableError) and lost is None
     ):

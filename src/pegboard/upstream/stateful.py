@@ -293,7 +293,7 @@ class StatefulConnection:
         except Exception as error:
             name = self.config.name
             logger.exception("connection_failed: server %r", name, extra={"server": name})
-            self._fail(life, as_unavailable(error, life, self.config))
+            self._fail(life, as_unavailable(error, self.config, life.lost_because))
         finally:
             self._settle(life, self._closed_error())
             if life is self._life and self._session is not None:
@@ -332,7 +332,11 @@ class StatefulConnection:
                     # Nobody has closed it: its transport failed, and the session with it.
                     self._lose(session, "The connection broke.")
         except PegboardError as error:
-            return None if life.settled.is_set() else as_unavailable(error, life, self.config)
+            return (
+                None
+                if life.settled.is_set()
+                else as_unavailable(error, self.config, life.lost_because)
+            )
         finally:
             starting.give_back()
         return None

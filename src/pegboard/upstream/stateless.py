@@ -1,14 +1,16 @@
 """StatelessConnection: no session is shared between calls."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
 
 from pegboard.config import ServerConfig
-from pegboard.errors import PegboardError, ServerTimeoutError
+from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import Negotiated, Reports, ServerState
+from pegboard.upstream.connection import Negotiated, Reports, ServerState, Session
+from pegboard.upstream.life import as_unavailable
 from pegboard.upstream.stateful import StatefulConnection, Surroundings, session_opener
 
 __all__ = ["StatelessConnection"]
@@ -95,26 +97,54 @@ class StatelessConnection:
         session = await self._first.session(tool=tool)
         if not session.keeps_session:
             return await self._first.request(method, params, tool=tool, context=context)
+        exchange = partial(self._in_own_session, session, method, params, tool, context)
+        try:
+            try:
+                return await exchange()
+            except _NotOpenedError as error:
+                if not isinstance(error.reason, ConnectionLostError):
+                    raise
+                # A server may close a kept connection just when the next greeting is on its way.
+                # Nothing but that was sent, so it can be sent again.
+                return await exchange()
+        except _NotOpenedError as error:
+            raise as_unavailable(error.reason, self.config) from error
+
+    async def _in_own_session(
+        self,
+        first: Session,
+        method: str,
+        params: Mapping[str, Any] | None,
+        tool: str,
+        context: CallContext | None,
+    ) -> dict[str, Any]:
         limit = self.config.timeouts.connect
         opener = await session_opener()
         answer: dict[str, Any] | None = None
         failure: PegboardError | None = None
+        opened = False
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
-            async with opener(
-                self._first.config,
-                pool=self._around.pool(),
-                greeting="legacy" if session.negotiated.era == "legacy" else "trust",
-                questions=self._around.questions,
-                on_lost=_ignore,
-                on_changed=_ignore,
-            ) as own:
-                scope.deadline = float("inf")
-                try:
-                    answer = await own.request(method, params, tool=tool, context=context)
-                except PegboardError as error:
-                    failure = error
-                finally:
-                    scope.deadline = anyio.current_time() + limit
+            try:
+                async with opener(
+                    self._first.config,
+                    pool=self._around.pool(),
+                    greeting="legacy" if first.negotiated.era == "legacy" else "trust",
+                    questions=self._around.questions,
+                    on_lost=_ignore,
+                    on_changed=_ignore,
+                ) as own:
+                    opened = True
+                    scope.deadline = float("inf")
+                    try:
+                        answer = await own.request(method, params, tool=tool, context=context)
+                    except PegboardError as error:
+                        failure = error
+                    finally:
+                        scope.deadline = anyio.current_time() + limit
+            except PegboardError as error:
+                if not opened:
+                    raise _NotOpenedError(error) from error
+                raise
         # What is known counts, even if the server is so slow to let go that the scope is cancelled.
         if failure is not None:
             raise failure
@@ -154,6 +184,14 @@ class StatelessConnection:
     def blame(self, reason: str | None) -> None:
         """Note what went wrong with a server that is connected all the same."""
         self._first.blame(reason)
+
+
+class _NotOpenedError(Exception):
+    """There is no session to send the request in."""
+
+    def __init__(self, reason: PegboardError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 def _ignore(*_: object) -> None:
