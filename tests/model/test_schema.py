@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pegboard import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model import ArgumentSchema
+from pegboard.model.schema import check_output_schema
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -214,6 +215,39 @@ def test_alternatives_that_refer_to_themselves_are_refused_without_a_long_accoun
     ]
     shallow = violations(schema, {"e": {"op": "zz", "l": 1, "r": {"op": 9}}, "n": 1})
     assert len(str(shallow)) < 2000
+
+
+def _multiplying(levels: int, keyword: str, reference: str) -> dict[str, Any]:
+    """Definitions that each refer twice to the next."""
+    definitions: dict[str, Any] = {
+        f"d{level}": {
+            "$anchor": f"a{level}",
+            keyword: [{"$ref": reference.format(level + 1)} for _ in range(2)],
+        }
+        for level in range(levels)
+    }
+    definitions[f"d{levels}"] = {"$anchor": f"a{levels}", "type": "string"}
+    properties = {"value": {"$ref": reference.format(0)}}
+    return {"type": "object", "properties": properties, "$defs": definitions}
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("reference", ["#/$defs/d{}", "#a{}"])
+def test_references_that_multiply_are_refused(keyword: str, reference: str) -> None:
+    with pytest.raises(InvalidToolError, match="references multiply"):
+        ArgumentSchema(_multiplying(60, keyword, reference), tool="t")
+    with pytest.raises(InvalidToolError, match=r"output_schema.*references multiply"):
+        check_output_schema(_multiplying(60, keyword, reference), tool="t")
+
+
+def test_many_references_that_do_not_multiply_are_fine() -> None:
+    kinds = {f"k{number}": {"type": "string"} for number in range(500)}
+    tree = {"$ref": "#/$defs/tree"}
+    choices = [tree, *({"$ref": f"#/$defs/{kind}"} for kind in kinds)]
+    properties = {f"p{number}": {"anyOf": choices} for number in range(20)}
+    definitions = {**kinds, "tree": {"type": "object", "properties": properties}}
+    schema = ArgumentSchema({"type": "object", "allOf": [tree], "$defs": definitions}, tool="t")
+    assert schema.check({"p0": {"p1": "leaf"}}, tool="t") == {"p0": {"p1": "leaf"}}
 
 
 def test_long_names_are_cut_in_paths() -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model.defaults import Filler, compile_defaults
+from pegboard.model.schema_effort import looks_at_one_value
 from pegboard.model.violations import argument_path, describe_violation
 
 __all__ = ["ArgumentSchema", "check_output_schema"]
@@ -24,6 +25,10 @@ MAX_EXPLAINED_SIZE = 500_000
 """For larger arguments only the top-level culprits are named."""
 MAX_EXPLAINED_DEPTH = 6
 """Alternatives that refer to themselves fail in exponentially many ways, the deeper the more."""
+MOST_LOOKS = 4_000
+"""So many subschemas may judge one value; the richest schemas of real servers need a dozen."""
+_FEW_REFERENCES = 16
+"""So many cannot multiply to more than a few hundred looks."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -157,11 +162,22 @@ def check_output_schema(schema: Mapping[str, Any], *, tool: str) -> None:
 def _compiled(schema: Mapping[str, Any], field: str, tool: str) -> jsonschema_rs.Validator:
     try:
         # As text: the validator knows plain dicts and lists only, and ours are frozen.
-        return jsonschema_rs.validator_for(_encode(schema).decode(), offline=True)
+        text = _encode(schema).decode()
+        if text.count('ef":') > _FEW_REFERENCES:
+            _refuse_endless_work(schema)
+        return jsonschema_rs.validator_for(text, offline=True)
     except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
         raise InvalidToolError(
             f"The {field} of tool {tool!r} is not a usable JSON Schema: {_reason(error)}."
         ) from error
+
+
+def _refuse_endless_work(schema: Mapping[str, Any]) -> None:
+    # The validator cannot be interrupted.
+    if looks_at_one_value(schema) > MOST_LOOKS:
+        raise ValueError(
+            f"its references multiply, so that more than {MOST_LOOKS:,} subschemas judge one value"
+        )
 
 
 def _reason(error: Exception) -> str:
