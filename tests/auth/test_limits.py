@@ -1,5 +1,7 @@
 """How often, and how much at once, a caller may call."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,8 +66,9 @@ def test_what_counts_as_several_calls_is_admitted_as_a_whole_or_not_at_all(clock
     assert refused.value.retry_after == pytest.approx(10.0)
     assert made(counting, somebody, 100) == 10
     clock.now += 3_600
-    with pytest.raises(RateLimitedError, match="this counts as 61"):
+    with pytest.raises(RateLimitedError, match="60 calls a minute, and this counts as 61") as never:
         counting.admit(somebody, uses=61)
+    assert never.value.retry_after == math.inf
     assert made(counting, somebody, 100) == 60
 
 

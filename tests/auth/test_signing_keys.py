@@ -146,6 +146,33 @@ async def test_while_the_issuer_is_away_known_keys_count_for_an_hour(
     await keys.find(issuer.keys[0].kid, "ES256")
 
 
+async def test_while_the_issuer_is_away_nobody_can_say_which_keys_it_has(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    assert await reason_of(keys, "new") == "invalid"
+    issuer.now += PAUSE
+    issuer.failing = TimeoutError("no answer")
+    for _ in range(2):
+        assert await reason_of(keys, "new") == "unavailable"
+    assert issuer.fetches.total() == 2
+    issuer.failing, issuer.now = None, issuer.now + PAUSE_AFTER_FAILURE
+    assert await reason_of(keys, "new") == "invalid"
+
+
+async def test_an_issuer_that_hangs_is_away_also_when_nobody_waits_for_it(issuer: Issuer) -> None:
+    keys = issuer.signing_keys()
+    await keys.find(issuer.keys[0].kid, "ES256")
+    issuer.now += PAUSE
+    issuer.gate = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keys.find, "new", "ES256")
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        assert await reason_of(keys, "new") == "unavailable"
+    assert issuer.fetches.total() == 2
+
+
 async def test_who_has_a_key_does_not_wait_for_newer_ones(issuer: Issuer) -> None:
     keys = issuer.signing_keys()
     await keys.find(issuer.keys[0].kid, "ES256")

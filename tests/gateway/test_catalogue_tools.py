@@ -178,6 +178,28 @@ async def test_who_registers_does_not_learn_which_tools_exist_for_others(tmp_pat
         assert text_of(await Caller(gateway).call("call_tool", name="mcp_secret_echo")) == "{}"
 
 
+async def test_a_name_outside_ones_patterns_is_refused_in_the_same_words_whatever_is_there(
+    tmp_path: Path,
+) -> None:
+    by_name = Principal(subject="w", scopes=frozenset({"register", "read"}), tools=("mine_*",))
+    by_server = Principal(subject="w", scopes=frozenset({"register"}), servers=("alpha",))
+    secret = memory("secret", Bench(echo=str))
+    async with hub(storage=tmp_path / "t.json") as it, Gateway(it) as gateway:
+        # It waits behind the tool of a server.
+        await Caller(gateway).call("register_tool", name="mcp_secret_echo", description="d")
+    async with hub(secret, storage=tmp_path / "t.json") as it, Gateway(it) as gateway:
+        await Caller(gateway).call("register_tool", name="theirs", description="d")
+        for principal, names in (
+            (by_name, ("theirs", "mcp_secret_echo", "free")),
+            (by_server, ("theirs", "mcp_secret_echo")),
+        ):
+            caller = Caller(gateway, principal=principal)
+            for name in names:
+                given = {"name": name, "description": "d", "mcp_server": "alpha"}
+                said = text_of(await caller.call("register_tool", **given))
+                assert said == f"This credential may not register {name!r}."
+
+
 @pytest.mark.covers("R-REG-37")
 async def test_only_registered_definitions_can_be_taken_back_and_only_by_those_who_may() -> None:
     registry = Registry()

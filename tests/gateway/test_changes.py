@@ -3,6 +3,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from pegboard import Hub
 from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
@@ -14,6 +15,7 @@ from tests.gateway.servers import Stall, hub
 from tests.upstream.board_servers import until
 
 TOOLS = "notifications/tools/list_changed"
+PROMPTS = "notifications/prompts/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 META = {"io.modelcontextprotocol/subscriptionId": 7}
 
@@ -225,3 +227,50 @@ async def test_one_caller_leaves_room_for_others_to_listen() -> None:
             group.start_soon(listening(greedy))
             await greedy.wire.next(ACKNOWLEDGED)
             group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("pattern", ["mcp_mine_*", "mine+note://*"])
+async def test_whoever_is_limited_to_some_things_hears_only_of_servers_that_have_them(
+    pattern: str,
+) -> None:
+    mine, secret = Stall(), Stall()
+    limited = Principal(subject="s", scopes=frozenset({"read"}), tools=(pattern,))
+    async with hub(mine.config("mine"), secret.config("secret")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy", principal=limited)
+        other = Caller(gateway, "legacy", session="s2")
+        for one in (caller, other):
+            gateway.connected(one.client, one.wire)
+            await one.send("resources/list")
+        await anyio.wait_all_tasks_blocked()
+        await secret.change()
+        await other.wire.next(PROMPTS)
+        await anyio.wait_all_tasks_blocked()
+        assert caller.wire.sent == []
+        await mine.change()
+        assert await caller.wire.next(PROMPTS) == {}
+
+
+async def test_what_one_client_watches_has_limits_in_either_era() -> None:
+    stall = Stall()
+    async with hub(stall.config("a", protocol="legacy")) as it, Gateway(it) as gateway:
+        modern, legacy = Caller(gateway), Caller(gateway, "legacy")
+        gateway.connected(legacy.client, legacy.wire)
+        await anyio.wait_all_tasks_blocked()
+        long = [f"a+note://{number}{'x' * 60_000}" for number in range(2)]
+        for uris in (long, [f"a+note://{number}" for number in range(1001)]):
+            with pytest.raises(RpcError, match="1000 resources") as caught:
+                await modern.send(
+                    "subscriptions/listen", notifications={"resourceSubscriptions": uris}
+                )
+            assert caught.value.code == -32602
+        await legacy.send("resources/subscribe", uri=long[0])
+        with pytest.raises(RpcError, match="100000 characters"):
+            await legacy.send("resources/subscribe", uri=long[1])
+        assert len(stall.subscribed) == 1
+
+
+async def test_a_request_to_listen_has_an_id_that_can_be_kept() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        exchange = Caller(gateway).exchange("subscriptions/listen", notifications={})
+        with pytest.raises(RpcError, match="1000 characters"):
+            await gateway.answer(replace(exchange, id="x" * 1001))

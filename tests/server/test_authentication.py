@@ -216,3 +216,24 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
         # Another caller has a measure of their own, and lists are not counted.
         assert (await send(app, CALL, ("x-api-key", "bob"))).status == 200
         assert (await send(app, LIST, header)).status == 200
+        # This can never be admitted, so nobody is told to come back.
+        wanted["resourceSubscriptions"].append("file:///b")
+        answer = await send(app, watching, header)
+        assert (answer.status, answer.error[1]["code"]) == (400, -32602)
+        assert "1 calls a minute" in answer.error[1]["message"]
+        assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("scope", "differing", "fitting"), [("call", 400, 200), ("read", 403, 403)]
+)
+async def test_who_may_not_call_a_tool_does_not_learn_what_it_wants_in_headers(
+    scope: Scope, differing: int, fitting: int
+) -> None:
+    region = {"type": "string", "x-mcp-header": "Region"}
+    body = modern_request("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
+    async with guarded(scope) as (gateway, app):
+        gateway.schemas["echo"] = {"type": "object", "properties": {"region": region}}
+        assert (await send(app, body, ("x-api-key", "ann"))).status == differing
+        del gateway.schemas["echo"]
+        assert (await send(app, body, ("x-api-key", "ann"))).status == fitting

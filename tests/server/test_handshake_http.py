@@ -273,6 +273,27 @@ async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> No
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jsonrpc": "2.0", "id": 1.5, "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "result": 5},
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": "x"}},
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0", "id": 1, "method": 3},
+        [PING, PING],
+        5,
+    ],
+)
+async def test_what_is_no_message_is_refused_in_one_sentence(body: Any) -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        answer = await client.post(f"{url}/mcp", json=body, headers=_of(session))
+        assert answer.status_code == 400
+        words = "This is not a single JSON-RPC request, notification or response object"
+        assert answer.json()["error"] == {"code": -32600, "message": words}
+
+
 class Fickle:
     """Lets everybody in as one person, until it is told otherwise; a new key is always good.
 

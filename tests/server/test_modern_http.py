@@ -205,3 +205,29 @@ async def test_who_introduces_itself_at_too_great_a_length_is_refused(key: str) 
         answer = await post(f"{url}/mcp", body)
         assert answer.json()["error"]["code"] == -32602
         assert gateway.heard == []
+
+
+async def test_of_a_request_to_listen_only_what_is_looked_at_is_kept() -> None:
+    junk = ["x" * 1000] * 100
+    wanted = {
+        "toolsListChanged": True,
+        "promptsListChanged": 1,
+        "resourceSubscriptions": ["a:b", "a:b", 5],
+        "more": junk,
+    }
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        params = {"notifications": wanted, "more": junk}
+        trace = {"traceparent": "00-x", "baggage": "x" * 10_000}
+        body = modern_request("subscriptions/listen", params, more=junk, **trace)
+        headers = modern_headers(body)
+        with anyio.fail_after(5):
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers):
+                await gateway.waiting.wait()
+        assert gateway.heard[0].params == {
+            "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]},
+            "_meta": {"traceparent": "00-x"},
+        }
+        wanted["resourceSubscriptions"] = [f"a:{number}" for number in range(1001)]
+        answer = await post(f"{url}/mcp", body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32602)
+        assert len(gateway.heard) == 1

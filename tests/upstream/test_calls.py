@@ -5,6 +5,7 @@ from contextvars import copy_context
 from typing import Any
 
 import anyio
+import pytest
 
 from pegboard.upstream import CallContext
 from pegboard.upstream.calls import CallInFlight, CallsInFlight
@@ -75,8 +76,44 @@ async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
             for _ in range(3):
                 await anyio.lowlevel.checkpoint()
             taken.set()
-    assert heard == list(range(len(heard)))
-    assert 1000 <= len(heard) <= 1001
+    *told, last = heard
+    assert told == list(range(len(told)))
+    assert 1000 <= len(told) <= 1001
+    words = "Log messages left out, because they came faster than they were taken"
+    assert last == f"{words}: {5000 - len(told)}."
+
+
+@pytest.mark.parametrize("level", [None, "debug", "error"])
+async def test_that_messages_are_left_out_is_told_at_a_level_that_is_listened_to(
+    level: str | None,
+) -> None:
+    heard: list[Mapping[str, Any]] = []
+    with CallInFlight(CallContext(on_log=heard.append, log_level=level), CallsInFlight()) as call:
+        for number in range(1001):
+            call.note_log({"level": "critical", "data": number})
+        await call.all_told()
+    assert heard[-1]["level"] == ("error" if level == "error" else "warning")
+
+
+async def test_of_a_flood_of_progress_a_slow_client_is_told_the_newest() -> None:
+    steps: list[float] = []
+    taken = anyio.Event()
+
+    async def slow(done: float, *_: object) -> None:
+        await taken.wait()
+        steps.append(done)
+
+    with CallInFlight(CallContext(on_progress=slow), None) as call:
+        async with anyio.create_task_group() as group:
+            for number in range(5000):
+                group.start_soon(call.progressed, float(number), None, None)
+            for _ in range(3):
+                await anyio.lowlevel.checkpoint()
+            taken.set()
+        await call.progressed(5000.0, None, None)
+    assert steps[-2:] == [4999.0, 5000.0]
+    assert steps == sorted(steps)
+    assert len(steps) <= 1003
 
 
 async def test_what_a_server_says_of_a_call_that_was_given_up_reaches_no_other_client() -> None:

@@ -1,5 +1,6 @@
 """CallLimits: how often, and how much at once, each caller may call."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -52,7 +53,8 @@ class CallLimits:
             uses: as how many calls of a minute it counts; all of them are admitted, or none.
 
         Raises:
-            RateLimitedError: when the caller has to wait; ``retry_after`` says how long.
+            RateLimitedError: when the caller has to wait; ``retry_after`` says how long, and is
+                infinite if it counts as more than there is in a minute.
         """
         per_minute = principal.calls_per_minute or self._per_minute
         concurrent = principal.concurrent_calls or self._concurrent
@@ -114,16 +116,17 @@ class _Caller:
         """The moment at which all calls so far would have been evenly spread."""
 
     def take(self, uses: int, per_minute: int, *, now: float, tool: str) -> None:
+        if uses > per_minute:
+            words = f"You may make {per_minute} calls a minute, and this counts as {uses}: ask for "
+            words += "less at once."
+            raise RateLimitedError(words, tool=tool, retry_after=math.inf)
         each = 60.0 / per_minute
         paid_until = max(self.paid_until, now) + uses * each
         wait = paid_until - now - 60.0
         # Not quite zero: sixty times a sixtieth of a minute is more than a minute, in floats.
         if wait > each * 1e-6:
-            words = f"You may make {per_minute} calls a minute"
-            if uses > per_minute:
-                words += f", and this counts as {uses}: ask for less at once."
-            else:
-                words += f". Try again in {max(1, round(wait))} s."
+            seconds = max(1, round(wait))
+            words = f"You may make {per_minute} calls a minute. Try again in {seconds} s."
             raise RateLimitedError(words, tool=tool, retry_after=wait)
         self.paid_until = paid_until
 

@@ -84,7 +84,8 @@ class SigningKeys:
             found = self._pick(key_id, algorithm)
         if found is not None:
             return found
-        if not self._usable():
+        # Of one that is away nobody can say which keys it has by now.
+        if self._is_away or not self._usable():
             raise AuthenticationFailedError(
                 "The keys of the token's issuer cannot be fetched; try again later.",
                 reason="unavailable",
@@ -137,11 +138,11 @@ class SigningKeys:
     async def _fetch_if_due(self) -> None:
         if self._clock() < self._next_fetch:
             return
+        self._is_away = True  # until it has answered
         try:
             keys = await self._fetch_keys()
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             logger.warning("jwks_not_fetched issuer=%s: %s", self._issuer.issuer, error)
-            self._is_away = True
             return
         finally:
             # From its end, which may be long after its beginning: whoever waited meanwhile must not

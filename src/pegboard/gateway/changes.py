@@ -4,7 +4,7 @@ import asyncio  # noqa: TID251 - the loop is woken from any thread, and nobody w
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVarTuple
 
 import anyio
@@ -40,6 +40,7 @@ Ts = TypeVarTuple("Ts")
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 _SHARE = 4
+_LONGEST_ID = 1000
 
 
 class Changes:
@@ -73,6 +74,7 @@ class Changes:
         self._listeners: set[Listener] = set()
         self._requests: Counter[str] = Counter()
         self._pumping: set[Listener] = set()
+        self._offered: Callable[[str], Iterable[str]] = lambda _: ()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._stops = [hub.registry.subscribe(self._tools_changed)]
@@ -84,6 +86,7 @@ class Changes:
             offers.take_in(event)
             self._server_told(event)
 
+        self._offered = offers.names_of
         self._stops.append(self._hub.on_change(take_in))
 
     def late(self, kind: Kind, server: str) -> None:
@@ -137,6 +140,8 @@ class Changes:
         asked: object = exchange.params.get("notifications")
         if not isinstance(asked, Mapping):
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
+        if isinstance(exchange.id, str) and len(exchange.id) > _LONGEST_ID:
+            raise RpcError(INVALID_PARAMS, f"An id here has at most {_LONGEST_ID} characters.")
         owner = visit.owner
         if self._requests.total() >= self._most:
             raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
@@ -178,18 +183,7 @@ class Changes:
             logger.debug("loop_is_gone")
 
     def _note_tools(self, tools: Sequence[Tool]) -> None:
-        # Many sessions are of the same principal, at the same address.
-        concerned: dict[tuple[Principal, Face], bool] = {}
-        for listener in list(self._listeners):
-            client = listener.client
-            key = (client.principal, client.face)
-            if key not in concerned:
-                sight = self._sight_of(client)
-                concerned[key] = sight is not None and self._surfaces.lists_any(
-                    tools, client, sight
-                )
-            if concerned[key]:
-                self._note(listener, TOOLS)
+        self._note_all(TOOLS, lambda client, sight: self._surfaces.lists_any(tools, client, sight))
 
     def _server_told(self, event: ServerEvent) -> None:
         if isinstance(event, ResourcesChanged):
@@ -209,10 +203,32 @@ class Changes:
                     self._soon(listener.tell_of_page, event.id)
 
     def _note_of_server(self, method: str, server: str) -> None:
+        self._note_all(method, lambda _, sight: self._concerns(server, sight))
+
+    def _note_all(self, method: str, concerns: Callable[[Client, Sight], bool]) -> None:
+        # Many sessions are of the same principal, at the same address.
+        concerned: dict[tuple[Principal, Face], bool] = {}
         for listener in list(self._listeners):
-            sight = self._sight_of(listener.client)
-            if sight is not None and sight.sees_server(server, self._tags_of(server)):
+            client = listener.client
+            key = (client.principal, client.face)
+            if key not in concerned:
+                sight = self._sight_of(client)
+                concerned[key] = sight is not None and concerns(client, sight)
+            if concerned[key]:
                 self._note(listener, method)
+
+    def _concerns(self, server: str, sight: Sight) -> bool:
+        tags = self._tags_of(server)
+        if not sight.sees_server(server, tags):
+            return False
+        if sight.knows_server(server, tags):
+            return True
+        # It is limited to some things, of any server: those that have such things it may know.
+        registry = self._hub.registry
+        tools = (it for it in registry.tools() if it.server == server and registry.runs(it.name))
+        return any(map(sight.sees, tools)) or any(
+            sight.sees_of(server, name, tags) for name in self._offered(server)
+        )
 
     def _note(self, listener: Listener, method: str, uri: str = "") -> None:
         listener.note(method, uri)

@@ -1,7 +1,7 @@
 """Offers: the resources and prompts of all servers, remembered while one is slow or down."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from mcp_types import METHOD_NOT_FOUND
 
 from pegboard.errors import PegboardError, ProtocolError, ServerNotFoundError
+from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
 from pegboard.upstream import (
     PromptsChanged,
@@ -26,7 +27,12 @@ logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 Kind = Literal["resources/list", "resources/templates/list", "prompts/list"]
 Items = list[dict[str, Any]]
-_KINDS: tuple[Kind, ...] = ("resources/list", "resources/templates/list", "prompts/list")
+_NAMED: dict[Kind, str] = {
+    "resources/list": "uri",
+    "resources/templates/list": "uriTemplate",
+    "prompts/list": "name",
+}
+_KINDS: tuple[Kind, ...] = tuple(_NAMED)
 _AFTER_FAILURE = 10.0
 """Seconds before a server that could not list is asked again, unless it tells of itself."""
 
@@ -84,6 +90,15 @@ class Offers:
         """Return what these servers offer as far as that is known."""
         lists = ((server, self._lists.get((kind, server))) for server in servers)
         return [(server, it.items) for server, it in lists if it is not None and it.items]
+
+    def names_of(self, server: str) -> Iterator[str]:
+        """Give the names and addresses that what a server listed last has here."""
+        exposed = Uris(self._hub).exposed
+        for kind, key in _NAMED.items():
+            shown = self._hub.exposed_name if key == "name" else exposed
+            for _, items in self.known(kind, [server]):
+                originals = (item.get(key) for item in items)
+                yield from (shown(server, it) for it in originals if isinstance(it, str))
 
     def take_in(self, event: ServerEvent) -> None:
         """Take note of what a server tells."""

@@ -129,7 +129,7 @@ def _register(registry: Registry, tool: Tool, sight: Sight) -> None:
         registry.register(tool)
     except ToolConflictError:
         if not _may_know(registry, name, sight):
-            _register_behind(registry, tool)
+            _register_behind(registry, tool, sight)
             return
         words = f"a tool named {name!r} is there already; unregister it first"
         if registry.runs(name):
@@ -142,13 +142,17 @@ def _may_know(registry: Registry, name: str, sight: Sight) -> bool:
     return there is None or sight.sees(there) or sight.to("register").sees(there)
 
 
-def _register_behind(registry: Registry, tool: Tool) -> None:
+def _register_behind(registry: Registry, tool: Tool, sight: Sight) -> None:
     """Keep a definition behind a tool that does not exist for its owner, who is told nothing."""
-    if registry.storage is None or not registry.runs(tool.name):
+    storage = registry.storage
+    if storage is None or not registry.runs(tool.name):
         raise _denied(tool.name)
     try:
-        registry.storage.save_many([tool], expected=None)
+        storage.save_many([tool], expected=None)
     except RevisionConflictError:
+        kept = storage.load([tool.name]).get(tool.name)
+        if kept is not None and not sight.to("register").sees(kept.tool):
+            raise _denied(tool.name) from None
         words = f"a tool named {tool.name!r} is there already; unregister it first"
         raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
 

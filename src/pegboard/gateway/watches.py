@@ -1,7 +1,7 @@
 """Watches: the resources that clients want to hear of, and the servers that tell of them."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 import anyio
@@ -20,7 +20,9 @@ __all__ = ["Watches", "watched_in"]
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 MOST = 1000
-"""So many resources one client may want to hear of."""
+"""So many resources one client may want to hear of,"""
+LONGEST = 100_000
+"""with addresses of so many characters together: they are kept for as long as it listens."""
 
 
 class Watches:
@@ -39,15 +41,14 @@ class Watches:
         """Have a listener told when a resource changes.
 
         Raises:
-            RpcError: when it watches too many already.
+            RpcError: when it would watch too many.
             UpstreamError: when its server cannot be asked, or does not agree.
         """
         server = self._hub.server(origin[0])
         # A server that was removed, and is back, knows nothing of it any more.
         if uri in listener.uris and origin[1] in server.watched.uris:
             return
-        if len(listener.uris) >= MOST:
-            raise RpcError(INVALID_PARAMS, f"A client may watch {MOST} resources, and no more.")
+        _check_amount({*listener.uris, uri})
         listener.uris[uri] = origin
         try:
             await server.subscribe(origin[1])
@@ -94,10 +95,22 @@ class Watches:
 
 
 def watched_in(params: Mapping[str, Any]) -> list[str]:
-    """Return the resources that a request to listen asks to watch: each once, and not too many."""
+    """Return the resources that a request to listen asks to watch, each once.
+
+    Raises:
+        RpcError: when they are too many.
+    """
     asked: object = object_in(params.get("notifications")).get("resourceSubscriptions")
     uris = cast("list[object]", asked) if isinstance(asked, list) else []
-    return list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))[:MOST]
+    watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
+    _check_amount(watched)
+    return watched
+
+
+def _check_amount(uris: Collection[str]) -> None:
+    if len(uris) > MOST or sum(map(len, uris)) > LONGEST:
+        words = f"A client may watch {MOST} resources, whose addresses have {LONGEST} characters "
+        raise RpcError(INVALID_PARAMS, f"{words}together, and no more.")
 
 
 def _tell_nobody(_: str, __: BaseException | None) -> None:

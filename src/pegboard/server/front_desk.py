@@ -1,10 +1,13 @@
 """FrontDesk: what happens around every request, whatever wire it came by."""
 
+import math
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import anyio
+from mcp_types import INVALID_PARAMS
 from msgspec.structs import replace
 
 from pegboard.auth import CallLimits
@@ -27,6 +30,7 @@ _AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
 """What can be answered while the servers are still starting."""
 _LISTEN, _WATCH = "subscriptions/listen", "resources/subscribe"
 _LIMITED = frozenset({"tools/call", "resources/read", _WATCH, "prompts/get", "completion/complete"})
+_FREE = nullcontext()
 
 
 class FrontDesk:
@@ -100,23 +104,27 @@ class FrontDesk:
     async def _answer(self, exchange: Exchange) -> dict[str, Any]:
         if self._opening is not None and exchange.method not in _AT_ONCE:
             await self._opening.wait()
-        uses = self._uses(exchange)
-        if not uses:
-            return await self._traced(exchange)
-        try:
-            parked = self.gateway.parked(exchange)
-            principal = exchange.client.principal
-            admission = self._limits.admit(principal, parked=parked, uses=len(uses))
-        except RateLimitedError as error:
-            for use in uses:
-                self.acts.refused(use, error.code)
-            data = {"retryAfter": error.retry_after}
-            raise RpcError(RATE_LIMITED, str(error), data) from error
-        with admission:
+        with self._admit(exchange):
             if exchange.method != _LISTEN:
                 return await self._traced(exchange)
         # Whoever listens does so for hours, and has no call under way meanwhile.
         return await self._traced(exchange)
+
+    def _admit(self, exchange: Exchange) -> AbstractContextManager[object]:
+        uses = self._uses(exchange)
+        if not uses:
+            return _FREE
+        try:
+            parked = self.gateway.parked(exchange)
+            principal = exchange.client.principal
+            return self._limits.admit(principal, parked=parked, uses=len(uses))
+        except RateLimitedError as error:
+            for use in uses:
+                self.acts.refused(use, error.code)
+            if math.isinf(error.retry_after):
+                raise RpcError(INVALID_PARAMS, str(error), {"code": error.code}) from error
+            data = {"retryAfter": error.retry_after}
+            raise RpcError(RATE_LIMITED, str(error), data) from error
 
     def _uses(self, exchange: Exchange) -> Sequence[Exchange]:
         """Return what counts of a request, each as a request of its own; a refusal does not."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pegboard.errors import ConfigError
+from pegboard.server.joined_writes import JoinedWrites
 from pegboard.server.limits import Limits
 
 __all__ = ["HttpServer", "listen_on"]
@@ -119,6 +120,15 @@ class _Connection(HttpToolsProtocol):
         """Bytes that waited for the client when somebody last looked."""
         self._unread_since: float = self._reading_since
         """Since when the client has taken none of them."""
+
+    def connection_made(self, transport: Any) -> None:
+        joined: Any = JoinedWrites(transport)
+        super().connection_made(joined)
+
+    def on_response_complete(self) -> None:
+        joined: Any = self.transport
+        joined.flush()
+        super().on_response_complete()
 
     def is_stuck(self, now: float) -> bool:
         """Tell whether the client does not finish its request, or does not take its answer.

@@ -2,10 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import msgspec
-from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from mcp_types.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCMessage,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
 
 from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.json_sizes import has_more_values
@@ -25,6 +33,7 @@ __all__ = [
     "internal_error",
     "is_request",
     "is_request_id",
+    "message_of",
     "not_a_request",
     "notification_message",
     "read_json",
@@ -136,6 +145,19 @@ def has_false_id(message: Any) -> bool:
             return not is_request_id(request_id)
         case _:
             return False
+
+
+def message_of(value: Any) -> JSONRPCMessage:
+    """Return what a body says as a message of the SDK.
+
+    Raises:
+        RpcError: when it is no message.
+    """
+    if not has_false_id(value):
+        with suppress(ValidationError):
+            return jsonrpc_message_adapter.validate_python(value, by_name=False)
+    words = "This is not a single JSON-RPC request, notification or response object"
+    raise RpcError(INVALID_REQUEST, words)
 
 
 def not_a_request() -> RpcError:

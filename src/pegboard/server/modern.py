@@ -13,14 +13,20 @@ from mcp_types import (
 )
 
 from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
+from pegboard.gateway.listener import WANTED
+from pegboard.gateway.objects import object_in
+from pegboard.gateway.watches import watched_in
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.introduction import check_introduction
 from pegboard.server.messages import internal_error
+from pegboard.server.tracing import trace_in
 
-__all__ = ["answer_modern", "client_of", "refusal_of"]
+__all__ = ["answer_modern", "client_of", "listening_params", "refusal_of"]
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+_LONGEST_TRACE = 8192
 
 
 def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) -> Client:
@@ -63,6 +69,24 @@ async def answer_modern(desk: FrontDesk, exchange: Exchange) -> dict[str, Any]:
         logger.exception("A request could not be answered: %s.", exchange.method)
         raise internal_error() from error
     return _complete(result, desk.gateway.info)
+
+
+def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return of what a request to listen says only what is looked at: it is kept for hours.
+
+    Raises:
+        RpcError: when that is too much.
+    """
+    asked: object = params.get("notifications")
+    if not isinstance(asked, Mapping):
+        return params  # refused soon, with better words
+    wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
+    notifications = {key: True for key in WANTED if wanted.get(key) is True}
+    trace = trace_in(params) or {}
+    return {
+        "notifications": {**notifications, "resourceSubscriptions": watched_in(params)},
+        "_meta": {key: said for key, said in trace.items() if len(said) <= _LONGEST_TRACE},
+    }
 
 
 def refusal_of(rejection: InboundLadderRejection) -> RpcError:

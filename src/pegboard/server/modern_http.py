@@ -31,7 +31,7 @@ from pegboard.server.messages import (
     read_json,
     result_message,
 )
-from pegboard.server.modern import answer_modern, client_of, refusal_of
+from pegboard.server.modern import answer_modern, client_of, listening_params, refusal_of
 from pegboard.server.parameter_headers import ParameterHeaders
 from pegboard.server.response_stream import ResponseStream
 from pegboard.server.tracing import with_trace
@@ -39,6 +39,7 @@ from pegboard.server.tracing import with_trace
 __all__ = ["ModernHttp"]
 
 _STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
+_LISTEN = "subscriptions/listen"
 
 
 class ModernHttp:
@@ -71,8 +72,7 @@ class ModernHttp:
             words = "Not Acceptable: Client must accept both application/json and text/event-stream"
             await request.refuse(406, RpcError(INVALID_REQUEST, words))
             return
-        body = await request.body(at_most=self._limits.body)
-        await self._serve_body(request, body)
+        await self._serve_body(request, await request.body(at_most=self._limits.body))
 
     async def _serve_body(self, request: HttpRequest, body: bytes) -> None:
         request_id: RequestId | None = None
@@ -89,6 +89,7 @@ class ModernHttp:
         except RpcError as error:
             await request.refuse(_status(error), error, request_id=request_id)
             return
+        del body, message  # whoever listens does so for hours
         await self._run(request, stream, exchange)
 
     async def _take_note(self, request: HttpRequest) -> None:
@@ -110,15 +111,18 @@ class ModernHttp:
             raise refusal_of(route)
         client = client_of(route, principal=request.principal, face=request.face)
         params = with_trace(message["params"], headers)
-        if message["method"] == "tools/call":
-            self._parameter_headers.check(params, headers, client=client)
-        return Exchange(
+        if message["method"] == _LISTEN:
+            params = listening_params(params)
+        exchange = Exchange(
             id=message["id"],
             method=message["method"],
             params=params,
             client=client,
             channel=stream,
         )
+        if exchange.method == "tools/call":
+            self._parameter_headers.check(exchange, headers)
+        return exchange
 
     def _refuse_duplicates(self, request: HttpRequest) -> None:
         pairs = ((name.decode("latin-1"), "") for name, _ in request.scope["headers"])

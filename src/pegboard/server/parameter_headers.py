@@ -10,7 +10,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
-from pegboard.gateway.exchange import Client
+from pegboard.gateway.exchange import Exchange
 from pegboard.server.answering import Answering
 from pegboard.server.modern import refusal_of
 
@@ -28,14 +28,13 @@ class ParameterHeaders:
         # The schema is kept beside the answer, so that its id stays its own.
         self._known: dict[int, tuple[object, bool]] = {}
 
-    def check(
-        self, params: Mapping[str, Any], headers: Mapping[str, str], *, client: Client
-    ) -> None:
+    def check(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Compare the headers of a call with its arguments.
 
         Raises:
-            RpcError: when they differ.
+            RpcError: when they differ; but of a tool that may not be called this is not told.
         """
+        params, client = exchange.params, exchange.client
         name = params.get("name")
         arguments: Any = params.get("arguments") or {}
         if not isinstance(name, str) or not isinstance(arguments, dict):
@@ -47,7 +46,7 @@ class ParameterHeaders:
             return
         given = cast("dict[str, Any]", arguments)
         rejection = validate_mcp_param_headers(schema, given, headers)
-        if rejection is not None:
+        if rejection is not None and self._gateway.missing_scope(exchange) is None:
             raise refusal_of(rejection)
 
     def _asks_for_headers(self, schema: Mapping[str, Any]) -> bool:

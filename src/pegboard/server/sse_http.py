@@ -9,8 +9,7 @@ from uuid import uuid4
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, jsonrpc_message_adapter
-from pydantic import ValidationError
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.requests import Request
 
 from pegboard.gateway.exchange import RpcError
@@ -23,8 +22,7 @@ from pegboard.server.messages import (
     PING,
     as_event,
     encode,
-    has_false_id,
-    not_a_request,
+    message_of,
     read_json,
 )
 
@@ -123,13 +121,7 @@ class SseHttp:
             return
         body = await request.body(at_most=self._limits.body)
         try:
-            value = read_json(body)
-            if has_false_id(value):
-                raise not_a_request()
-            message = jsonrpc_message_adapter.validate_python(value, by_name=False)
-        except ValidationError:
-            await request.refuse(400, not_a_request())
-            return
+            message = message_of(read_json(body))
         except RpcError as error:
             await request.refuse(400, error)
             return

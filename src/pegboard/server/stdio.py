@@ -16,14 +16,11 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
     JSONRPCError,
-    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
-    jsonrpc_message_adapter,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from pegboard.gateway.exchange import Exchange, Face, RpcError
 from pegboard.model.principal import LOCAL
@@ -34,8 +31,8 @@ from pegboard.server.messages import (
     RequestId,
     encode,
     error_message,
-    has_false_id,
     is_request_id,
+    message_of,
     read_json,
     request_id_in,
 )
@@ -195,7 +192,7 @@ async def _read(
             value: Any = None
             try:
                 value = read_json(line)
-                message = _message(value)
+                message = message_of(value)
             except BodyTooLargeError as error:
                 await _refuse(wire, error.request_id, RpcError(INVALID_REQUEST, str(error)))
             except RpcError as error:
@@ -204,17 +201,6 @@ async def _read(
                 unanswered.add(message)
                 await to_us.send(SessionMessage(message))
         await unanswered.wait(GRACE)
-
-
-def _message(value: Any) -> JSONRPCMessage:
-    words = "A line must be a single JSON-RPC request, notification or response object"
-    try:
-        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
-    except ValidationError:
-        raise RpcError(INVALID_REQUEST, words) from None
-    if has_false_id(value):
-        raise RpcError(INVALID_REQUEST, words)
-    return message
 
 
 async def _refuse(wire: StdioWire, request_id: RequestId | None, error: RpcError) -> None:

@@ -4,20 +4,24 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 
-from pegboard.upstream.call_context import CallContext, told
+from pegboard.upstream.call_context import CallContext, OnLog, told
 
 __all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "NobodysQuestionError", "reaches"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MOST_NOTES = 1000
-"""So many notes of one call may wait for a slow client; further ones are dropped."""
+"""So many notes of one call may wait for a slow client.
+
+Of further progress the newest waits in place of all, and of further logs only their number.
+"""
 MOST_QUESTIONS = 100
 """So many may wait until it is known whose they are; further ones are refused."""
 GIVEN_UP = 300.0
@@ -47,6 +51,9 @@ class CallInFlight:
         self.context: CallContext = context
         self._calls = calls
         self._notes: deque[Callable[[], object]] = deque()
+        self._newest: Callable[[], object] | None = None
+        """Progress for which there was no room; what came before it is of no use any more."""
+        self._left_out = 0
         self._turn: anyio.Lock | None = None
         self._before: Token[CallInFlight | None] | None = None
 
@@ -72,7 +79,7 @@ class CallInFlight:
         """Tell how far the call is, after everything that was to be told before."""
         tell = self.context.on_progress
         if tell is not None:
-            self._note(lambda: tell(progress, total, message))
+            self._note_progress(partial(tell, progress, total, message))
             await self.tell()
 
     async def progressed_as(self, params: Mapping[str, Any]) -> None:
@@ -88,8 +95,14 @@ class CallInFlight:
     def note_log(self, params: Mapping[str, Any]) -> None:
         """Keep what the server logged until it is told."""
         tell = self.context.on_log
-        if tell is not None and reaches(params.get("level"), self.context.log_level):
-            self._note(lambda: tell(params))
+        if tell is None or not reaches(params.get("level"), self.context.log_level):
+            return
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(partial(tell, params))
+            return
+        self._left_out += 1
+        if self._left_out == 1:
+            self._notes.append(partial(self._tell_left_out, tell))
 
     async def logged(self, params: Mapping[str, Any]) -> None:
         """Tell what the server logged, after everything that was to be told before."""
@@ -115,9 +128,24 @@ class CallInFlight:
         with anyio.move_on_after(LAST_NOTES):
             await self.tell()
 
-    def _note(self, note: Callable[[], object]) -> None:
-        if len(self._notes) < MOST_NOTES:
+    def _note_progress(self, note: Callable[[], object]) -> None:
+        if self._newest is None and len(self._notes) < MOST_NOTES:
             self._notes.append(note)
+            return
+        if self._newest is None:
+            self._notes.append(self._tell_newest)
+        self._newest = note
+
+    def _tell_newest(self) -> object:
+        note, self._newest = self._newest, None
+        return None if note is None else note()
+
+    def _tell_left_out(self, tell: OnLog) -> object:
+        count, self._left_out = self._left_out, 0
+        wanted = self.context.log_level
+        level = "warning" if reaches("warning", wanted) else wanted
+        words = f"Log messages left out, because they came faster than they were taken: {count}."
+        return tell({"level": level, "logger": "pegboard", "data": words})
 
     @staticmethod
     async def _tell_one(note: Callable[[], object]) -> None:
