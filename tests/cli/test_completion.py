@@ -17,7 +17,7 @@ from pegboard.model import Tool
 from pegboard.model.principal import OPERATOR
 from pegboard.storage import open_store
 from pegboard.upstream.memory_key import SERVERS, memory_key
-from tests.config.own_folders import use_own_folders
+from tests.config.own_folders import FakeKeyring, use_own_folders
 
 Captured = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -70,7 +70,7 @@ def known(tmp_path: Path, monkeypatch: Patch) -> Path:
     use_own_folders(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     entries = {"mail": {"command": "no-such-program"}, "notes": {"command": "no-such-program"}}
-    odd = {"$(touch pwned)": entries["mail"], "a b": entries["mail"]}
+    odd = {"$(touch pwned)": entries["mail"], "a b": entries["mail"], "--force": entries["mail"]}
     Path("mcp.json").write_text(json.dumps({"mcpServers": {**entries, **odd}}), "utf-8")
     monkeypatch.setenv("PEGBOARD_STORE", "it.db")
     with open_store() as store:
@@ -91,6 +91,7 @@ def known(tmp_path: Path, monkeypatch: Patch) -> Path:
         ("pegboard doctor ", ["mail", "notes"]),
         ("pegboard doctor mail n", ["notes"]),
         ("pegboard remove m", ["mail"]),
+        ("pegboard remove --f", []),
         ("pegboard enable ", ["mail", "notes"]),
         ("pegboard disable --config other.json ", ["other"]),
         ("pegboard tools --server ", ["mail", "notes"]),
@@ -127,6 +128,30 @@ def test_zsh_and_fish_complete_names_too(known: Path, capsys: Captured, monkeypa
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     assert main([]) == 0
     assert capsys.readouterr().out.split() == ["mcp_mail_send", "mcp_mail_sort"]
+
+
+@pytest.mark.parametrize("line", ["pegboard show ", "pegboard doctor ", "pegboard tools --server "])
+def test_no_keyring_is_opened_for_a_name(
+    line: str, known: Path, capsys: Captured, monkeypatch: Patch
+) -> None:
+    asked: list[str] = []
+
+    class Asking(FakeKeyring):
+        def get_password(self, service: str, name: str) -> str | None:
+            asked.append(name)
+            return None
+
+    monkeypatch.setitem(sys.modules, "keyring", Asking())
+    content = json.loads((known / "mcp.json").read_bytes())
+    content["mcpServers"]["paid"] = {"command": "x", "env": {"TOKEN": "${keyring:paid.TOKEN}"}}
+    (known / "mcp.json").write_text(json.dumps(content), "utf-8")
+    expected = (
+        ["mcp_mail_send", "mcp_mail_sort", "own_definition"]
+        if "show" in line
+        else ["mail", "notes", "paid"]
+    )
+    assert by_bash(line, capsys, monkeypatch) == expected
+    assert asked == []
 
 
 @pytest.mark.parametrize("line", ["pegboard show m", "pegboard doctor m", "pegboard keys revoke "])

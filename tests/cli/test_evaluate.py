@@ -56,6 +56,27 @@ def test_a_folder_needs_no_option(folder: Path, capsys: pytest.CaptureFixture[st
     assert "`pegboard eval search DIR`" in capsys.readouterr().err
 
 
+def test_queries_without_a_right_tool_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["eval", "search", "--data", str(folder), "--method", "regex"]
+    path = folder / "queries.jsonl"
+    lost = [
+        json.dumps({"id": f"lost {number}", "query": "x", "relevant": []}) for number in range(12)
+    ]
+    path.write_text(path.read_text("utf-8") + "\n".join(lost), encoding="utf-8")
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    assert "lost 0, " in said.err
+    assert "more." in said.err
+    assert "nan" not in said.out
+    path.write_text("\n".join(lost), encoding="utf-8")
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert "no query of `queries.jsonl` has a tool" in said.err
+    assert said.out == ""
+
+
 def test_a_damaged_line_is_an_error_that_names_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,26 @@ def test_a_name_that_is_taken_is_dealt_with_as_told(
     assert servers[0].command == command
 
 
+def test_of_two_clients_that_disagree_about_a_name_neither_loses_its_server(
+    run: Run, home: Path, tmp_path: Path
+) -> None:
+    for folder, file in ((".cursor", "mcp.json"), (".codeium/windsurf", "mcp_config.json")):
+        (home / folder).mkdir(parents=True)
+        entry = {"command": "uvx", "args": [folder]}
+        (home / folder / file).write_text(json.dumps({"mcpServers": {"time": entry}}), "utf-8")
+    run("add", "time", "--config", "own.json", "--", "old")
+    words = ["import", "--config", "own.json", "--yes", "--on-conflict", "replace"]
+    said = run(*words)
+    assert "name is taken: replaced" in said.out
+    assert "name is taken: as time-windsurf" in said.out
+    servers = load_servers(tmp_path / "own.json").servers
+    assert {it.name: it.args for it in servers} == {
+        "time": (".cursor",),
+        "time-windsurf": (".codeium/windsurf",),
+    }
+    assert "There is nothing to write." in run(*words).err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 @pytest.mark.parametrize("command", [["import", "--dry-run"], ["doctor", "--config", "own.json"]])
 def test_secrets_in_a_file_of_a_client_that_others_can_read_are_told(

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -199,6 +201,35 @@ async def test_a_secret_that_nobody_could_see_opens_nothing(
         assert len(opened.namespace("api_keys").items()) == 1
         acts = [it.action for it in Audit(opened).records()]
     assert acts == ["keys.create"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_that_is_ended_before_the_secret_is_seen_leaves_no_key(
+    store: str, run: Run, number: signal.Signals
+) -> None:
+    secret = run("create")[1].strip()
+    with open_store(store, tenant=OPERATOR) as opened:
+        kept = {key: it.value for key, it in opened.namespace("api_keys").items().items()}
+    for words in (["create"], ["rotate", secret.split("_")[1]]):
+        reading, full = os.pipe()
+        os.set_blocking(full, False)
+        with suppress(BlockingIOError):
+            while os.write(full, b" " * 512):
+                pass
+        # The next one who writes waits for a reader that never comes.
+        os.set_blocking(full, True)
+        command = [sys.executable, "-m", "pegboard.cli.main", "keys", *words, "--store", store]
+        with subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE) as started:
+            assert started.stderr is not None
+            assert b"shown this once" in started.stderr.readline()
+            started.send_signal(number)
+            assert started.wait(30) == -number
+        os.close(full)
+        os.close(reading)
+        with open_store(store, tenant=OPERATOR) as opened:
+            found = opened.namespace("api_keys").items()
+        assert {key: it.value for key, it in found.items()} == kept
 
 
 @pytest.mark.parametrize(

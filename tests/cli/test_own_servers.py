@@ -1,6 +1,7 @@
 """`pegboard add`, `remove`, `enable`, `disable` and `list`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,22 @@ def test_commands_that_change_files_wait_for_each_other(tmp_path: Path) -> None:
     ]
     assert [process.wait() for process in running] == [0] * 8
     assert len(json.loads(config.read_bytes())["mcpServers"]) == 8
+
+
+def test_commands_of_other_homes_wait_where_the_file_is_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pegboard.cli.main", "add"]
+    config = tmp_path / "own.json"
+    config.write_text('{"mcpServers": {}}', "utf-8")
+    running: list[subprocess.Popen[bytes]] = []
+    for it in range(8):
+        own = tmp_path / f"home-{it}"
+        own.mkdir()
+        environ = {**os.environ, "HOME": str(own), "TMPDIR": str(own)}
+        words = [f"s{it}", "--config", str(config), "--", "true"]
+        running.append(subprocess.Popen([*command, *words], env=environ))
+    assert [process.wait() for process in running] == [0] * 8
+    assert len(json.loads(config.read_bytes())["mcpServers"]) == 8
+    assert [it.name for it in tmp_path.iterdir() if it.is_file()] == ["own.json"]
 
 
 def test_half_a_character_is_spelled_in_json(run: Run, tmp_path: Path) -> None:
@@ -179,6 +196,13 @@ def test_a_person_is_asked_before_a_server_is_replaced(answer: str, code: int, f
         ["add", "a", "npx", "-y", "@scope/server"],
         ["add", "a", "docs.example.com/mcp"],
         ["add", "a", "localhost:8080"],
+        ["add", "a", "localhost"],
+        ["add", "a", "gateway:8080/mcp"],
+        ["add", "a", "192.0.2.1"],
+        ["add", "a", "[::1]:8080/mcp"],
+        ["add", "a", "[2001:db8::1]"],
+        ["add", "a", "//docs.example.com/mcp"],
+        ["add", "a", "docs.example.com"],
         ["add", "a", "htp://docs.example.com"],
         ["add", "a", "--env", "1=canary ", "--env", "no name canary", "--", "x"],
         ["add", "a", "--header", "canary", "https://x.test"],
@@ -188,6 +212,25 @@ def test_a_person_is_asked_before_a_server_is_replaced(answer: str, code: int, f
 def test_what_cannot_be_meant_is_misuse(words: list[str], run: Run, home: Path) -> None:
     assert run(*words).code == 2
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "offered"),
+    [
+        ("docs.example.com", "https://docs.example.com"),
+        ("//docs.example.com/mcp", "https://docs.example.com/mcp"),
+        ("localhost:8080/mcp", "http://localhost:8080/mcp"),
+        ("[::1]:8080/mcp", "http://[::1]:8080/mcp"),
+    ],
+)
+def test_the_address_that_was_meant_is_offered(word: str, offered: str, run: Run) -> None:
+    assert f"write {offered} instead" in " ".join(run("add", "a", word).err.split())
+
+
+@pytest.mark.parametrize("word", ["python3.99", "server.py", "my-server.exe", "/opt/no.such/run"])
+def test_a_name_with_a_dot_may_be_a_program(word: str, run: Run, file: Path) -> None:
+    assert run("add", "a", "--", word).code == 0
+    assert json.loads(run("list", "--json").out)[-1]["target"] == word
 
 
 @pytest.mark.parametrize(
@@ -238,6 +281,41 @@ def test_servers_are_listed_without_values_of_variables(
     said = run("list", "--config", str(path))
     assert said.out.splitlines()[0].split() == ["SERVER", "STATE", "TYPE", "WHERE"]
     assert "c: Server 'c' has a bad `command`" in said.err
+
+
+def test_an_address_with_variables_in_it_is_listed_as_it_is_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADDRESS", "https://canary.test/mcp")
+    monkeypatch.setenv("PORT", "8080")
+    urls = ["${file:~/a.TOKEN}", "${ADDRESS}", "${ADDRESS}/x", "http://localhost:${PORT}/mcp"]
+    content = {f"s{number}": {"url": url} for number, url in enumerate(urls)}
+    content["live"] = {"type": "websocket", "url": "${ADDRESS}"}
+    content["wrong"] = {"url": "ftp://${PORT}/mcp"}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"mcpServers": content}), "utf-8")
+    rows = json.loads(run("list", "--json", "--config", str(path)).out)
+    assert [(it["state"], it["type"], it["target"], it["problem"]) for it in rows[:-1]] == [
+        *(("enabled", "streamable_http", url, None) for url in urls),
+        ("enabled", "websocket", "${ADDRESS}", None),
+    ]
+    assert (rows[-1]["state"], rows[-1]["target"]) == ("unusable", None)
+    words = ["add", "new", "http://localhost:${PORT}/mcp", "--config", str(path)]
+    assert run(*words).code == 0
+    assert load_servers(path).servers[-1].url == "http://localhost:8080/mcp"
+
+
+def test_an_address_that_import_moved_out_of_the_file_is_usable(
+    run: Run, home: Path, tmp_path: Path
+) -> None:
+    (home / ".cursor").mkdir()
+    entry = {"url": "https://u:12@x.test/s?key=canary&sig=canary"}
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"x": entry}}), "utf-8")
+    assert run("import", "cursor", "--yes", "--config", "own.json").code == 0
+    written = json.loads((tmp_path / "own.json").read_bytes())["mcpServers"]["x"]["url"]
+    assert written.startswith("${file:")
+    [row] = json.loads(run("list", "--json", "--config", "own.json").out)
+    assert (row["state"], row["target"], row["problem"]) == ("enabled", written, None)
 
 
 def test_the_list_names_the_variables_that_are_not_set(

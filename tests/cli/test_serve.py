@@ -1,5 +1,6 @@
 """`pegboard serve`: what it says when it starts; what it does is tried in tests/server."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -66,6 +67,28 @@ def test_what_cannot_be_meant_is_misuse(
     monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
     assert main(["serve", *words]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("store", ["foo", "mysql://x/y"])
+def test_a_store_of_no_known_kind_is_misuse(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    assert main(["serve", "--store", store]) == 2
+    told = capsys.readouterr().err
+    assert "sqlite" in told
+    assert "postgresql" in told
+    assert "mistake of Pegboard" not in told
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_pipe_in_the_place_of_the_store_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    os.mkfifo(tmp_path / "pipe.db")
+    assert main(["serve", "--store", str(tmp_path / "pipe.db")]) == 1
+    assert "name a file" in capsys.readouterr().err
 
 
 def test_on_windows_it_says_where_it_runs(

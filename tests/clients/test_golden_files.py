@@ -364,13 +364,15 @@ def test_what_is_replaced_can_come_back_under_another_name(machine: Machines) ->
         ("a=x b=y", ["a=z b=z"], "a:conflict:a b:same:-"),
         ("a=x b=y", ["a=y"], "a:same:-"),
         ("a=x b=y c=z", ["a=y b=z"], "a:same:- b:same:-"),
-        # One name in two clients: the first of them counts.
-        ("", ["a=x", "a=y"], "a:new:a a:conflict:-"),
-        ("a=w", ["a=x", "a=y"], "a:conflict:a a:conflict:-"),
+        # One name in two clients: the first of them gets it, and the other one is not lost.
+        ("", ["a=x", "a=y"], "a:new:a a:conflict:a-windsurf"),
+        ("a=w", ["a=x", "a=y"], "a:conflict:a a:conflict:a-windsurf"),
+        ("a=x a-windsurf=w", ["a=x", "a=y"], "a:same:- a:conflict:a-windsurf-2"),
+        ("a=x a-windsurf=y", ["a=x", "a=y"], "a:same:- a:same:-"),
         ("a=w", ["a=x", "a=x"], "a:conflict:a a:same:-"),
         # It is there already as another client has it, so it stays: the next import would
         # bring it back.
-        ("a=y", ["a=x", "a=y"], "a:conflict:- a:same:-"),
+        ("a=y", ["a=x", "a=y"], "a:conflict:a-cursor a:same:-"),
         ("a=x b=w", ["a=z", "a=x b=z"], "a:same:- a:same:- b:conflict:b"),
     ],
 )

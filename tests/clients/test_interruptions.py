@@ -1,6 +1,7 @@
 """Files of clients that were changed by others, and commands that were interrupted."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
@@ -71,6 +72,62 @@ def test_wherever_connect_dies_the_file_comes_back(
     connect(CURSOR, here, ENTRY, take_out=["docs"])
     disconnect(CURSOR, here)
     assert path.read_bytes() == golden("cursor")
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("ends", [connect, disconnect])
+def test_what_a_killed_connect_left_goes_with_the_next_command(
+    at: int,
+    ends: Callable[..., object],
+    here: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_in_place("cursor", here)
+    for _ in range(3):
+        die_at(at, here, monkeypatch)
+    for name in (".cursor.backup.ab12_xyz.tmp", ".cursor.json.ab12_xyz.tmp"):
+        left = tmp_path / "xdg/state/pegboard/clients" / name
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_bytes(b"half")
+        os.utime(left, (0, 0))
+    ends(CURSOR, here, *([ENTRY] if ends is connect else []))
+    there = state(tmp_path)
+    assert [it.split(".")[-1] for it in there] == (["backup", "json"] if ends is connect else [])
+
+
+def die_at(at: int, here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect, and be killed when something is to be written for the nth time."""
+    written = 0
+
+    def dying(*arguments: Any, **named: Any) -> None:
+        nonlocal written
+        if written == at:
+            raise Killed
+        written += 1
+        write_file(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pegboard.clients.connection, "write_file", dying)
+        patch.setattr(pegboard.clients.records, "write_file", dying)
+        with suppress(Killed):
+            connect(CURSOR, here, ENTRY, take_out=["docs"])
+
+
+def test_a_backup_that_holds_what_nothing_else_does_stays(here: Machine) -> None:
+    path = put_in_place("cursor", here)
+    connect(CURSOR, here, ENTRY)
+    path.write_bytes(path.read_bytes() + b"\n")
+    undone = disconnect(CURSOR, here)
+    assert undone is not None
+    assert undone.backup is not None
+    connect(CURSOR, here, ENTRY)
+    disconnect(CURSOR, here)
+    assert undone.backup.read_bytes() == golden("cursor")
+    path.write_bytes(golden("cursor"))
+    connect(CURSOR, here, ENTRY)
+    disconnect(CURSOR, here)
+    assert not undone.backup.exists()
 
 
 def test_dying_in_the_middle_is_undone_by_disconnect_alone(

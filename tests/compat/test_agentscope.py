@@ -4,6 +4,7 @@
 import inspect
 import logging
 import sys
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -728,6 +729,45 @@ async def test_registered_tools_can_have_a_time_limit() -> None:
     toolkit.register_tool_function(hang, execution_timeout=0.01)
     with pytest.raises(ToolTimeoutError):
         await toolkit.call_tool_function(use("hang"))
+
+
+@pytest.mark.covers("X-AS-1")
+async def test_a_time_limit_holds_between_two_chunks_of_a_stream() -> None:
+    closed = anyio.Event()
+    go_on = threading.Event()
+
+    async def stall() -> AsyncIterator[str]:
+        try:
+            yield "first"
+            await anyio.sleep_forever()
+        finally:
+            closed.set()
+
+    def block() -> Iterator[str]:
+        yield "first"
+        go_on.wait()
+
+    toolkit = Toolkit()
+    for function in (stall, block):
+        toolkit.register_tool_function(function, execution_timeout=0.5)
+        stream = await toolkit.call_tool_function(use(function.__name__))
+        with anyio.fail_after(5):
+            assert (await anext(stream)).content == [text_block("first")]
+            with pytest.raises(ToolTimeoutError, match="execution_timeout"):
+                await anext(stream)
+    assert closed.is_set()
+    go_on.set()
+
+
+async def test_a_stream_that_ends_in_time_is_whole() -> None:
+    async def count(to: int) -> AsyncIterator[str]:
+        for number in range(to):
+            yield str(number)
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(count, execution_timeout=30)
+    chunks = await responses(toolkit, "count", to=3)
+    assert [chunk.content for chunk in chunks] == [[text_block(it)] for it in "012"]
 
 
 async def test_tools_of_a_group_are_there_while_it_is_active() -> None:

@@ -1,7 +1,9 @@
 import inspect
+import sys
 import threading
 from abc import ABC
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -357,3 +359,23 @@ def test_embedding_loads_late_takes_any_device_and_can_be_unloaded(device: str) 
 def test_a_device_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="toaster"):
         EmbeddingSearch(device="toaster")
+
+
+def test_each_of_two_threads_finds_what_it_searches_among() -> None:
+    algorithm = RegexSearch()
+    barrier = threading.Barrier(2)
+
+    def search(tool: ToolMetadata) -> set[tuple[str, ...]]:
+        barrier.wait(5)
+        found = (algorithm.search("send", [tool], 5) for _ in range(400))
+        return {tuple(names(it)) for it in found}
+
+    tools = [ToolMetadata(name=f"send_{it}", description="Send it.") for it in ("mail", "song")]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(search, tools))
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [{("send_mail",)}, {("send_song",)}]

@@ -167,6 +167,10 @@ def test_every_field_survives_a_restart(kind: Kind, tmp_path: Path) -> None:
         (JSONStorage, "tools", "tools.json"),
         (SQLiteStorage, "tools.db", "tools.db"),
         (SQLiteStorage, "tools", "tools.db"),
+        (JSONStorage, "catalog.v1", "catalog.v1.json"),
+        (JSONStorage, "catalog.v2", "catalog.v2.json"),
+        (JSONStorage, "catalog.db", "catalog.json"),
+        (SQLiteStorage, "catalog.v1", "catalog.v1.db"),
         (JSONStorage, "mine: 100%20/tools.json", "mine: 100%20/tools.json"),
     ],
 )

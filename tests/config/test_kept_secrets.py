@@ -56,6 +56,17 @@ def test_a_name_that_is_taken_gets_a_number_and_the_same_secret_none() -> None:
     assert token_of(second.reference) == "canary-2"
 
 
+@pytest.mark.parametrize("names", [["天气", "地图"], ["x" * 200 + "1", "x" * 200 + "2"]])
+def test_names_that_no_file_can_have_are_told_apart_without_numbers(names: list[str]) -> None:
+    secrets = ["canary-0", "canary-1"]
+    kept = [keep_secret(f"{names[it]}.API_KEY", secrets[it]).reference for it in range(2)]
+    assert len(set(kept)) == 2
+    # A number would say that the name was taken, and a thousand of them would be tried in turn.
+    assert not any(it.endswith(".2}") for it in kept)
+    assert [token_of(it) for it in kept] == secrets
+    assert keep_secret(f"{names[1]}.API_KEY", secrets[1]).reference == kept[1]
+
+
 def test_a_keyring_that_works_is_preferred(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keyring = FakeKeyring()
     monkeypatch.setitem(sys.modules, "keyring", keyring)

@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -126,6 +127,65 @@ def test_remote_servers_have_secrets_too(entry: dict[str, Any], field: str) -> N
 )
 def test_what_is_no_secret_is_no_warning(entry: dict[str, Any]) -> None:
     assert problems({"command": "x", **entry}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("DB_PASSWORD", "84629137", True),
+        ("dbPassword", "84629137", True),
+        ("MYSQL_ROOT_PASSWORD_2", "84629137", True),
+        ("POSTGRES_PASS", "846291", True),
+        ("API_KEY", "8462", True),
+        ("ACCESS_TOKEN", "84629137", True),
+        ("PIN", "8462", True),
+        ("SIM_PIN", "84629137", True),
+        ("PIN", "846", False),
+        ("DB_PASSWORD", "846", False),
+        ("GPIO_PIN", "13", False),
+        ("A_TOKEN", "8462.5", False),
+        ("PORT", "8080", False),
+        ("TIMEOUT", "60000", False),
+        ("MAX_TOKENS", "4096", False),
+        ("MAX_TOKEN", "4096", False),
+        ("MAX_OUTPUT_TOKEN", "4096", False),
+        ("TOKEN_LIMIT", "4096", False),
+        ("TOKEN_BUDGET", "4096", False),
+        ("TOKENS_PER_MINUTE", "4096", False),
+        ("KEY_SIZE", "4096", False),
+        ("KEY_COUNT", "4096", False),
+        ("SORT_KEY", "4096", False),
+        ("PASSWORD_MIN_LENGTH", "1024", False),
+        ("MIN_PASSWORD", "1024", False),
+        ("ACCESS_TOKEN_EXPIRE_MINUTES", "1440", False),
+        ("TOKEN_REFRESH_INTERVAL", "3600", False),
+        ("COOKIE_MAX_AGE", "86400", False),
+        ("API_KEY_ROTATION_DAYS", "3650", False),
+        ("AUTHORIZATION_PORT", "8443", False),
+        ("SECRET_VERSION", "2024", False),
+    ],
+)
+def test_digits_are_a_secret_where_nothing_is_counted(
+    name: str, value: str, is_secret: bool
+) -> None:
+    assert len(problems({"command": "x", "env": {name: value}})) == is_secret
+    assert len(problems({"command": "x", "args": [f"--{name}", value]})) == is_secret
+
+
+def test_a_password_of_digits_in_an_address_is_a_secret() -> None:
+    assert len(problems({"command": "x", "env": {"DB": "postgres://u:84629137@h:5432/x"}})) == 1
+    assert problems({"command": "x", "env": {"DB": "postgres://h:5432/x"}}) == ()
+
+
+def test_servers_without_a_letter_of_ours_are_not_told_to_share_a_variable() -> None:
+    entry = {"url": "https://x.test/mcp", "bearer_token": "hunter2!"}
+    found = load_servers(
+        {"mcpServers": {"天气": entry, "地图": entry, "github-天气": entry}}
+    ).problems
+    variables = [it.message.rpartition("variable ")[2].rstrip(".") for it in found]
+    assert variables[2] == "GITHUB_TOKEN"
+    assert len(set(variables)) == 3
+    assert all(re.fullmatch(r"MCP_[0-9A-F]{8}_TOKEN", it) for it in variables[:2])
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,16 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
     assert [(it.name, it.is_fifo()) for it in tmp_path.iterdir()] == [("mcp.json", True)]
 
 
+def test_a_file_that_somebody_made_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_bytes(b"1")
+    path.chmod(0o444)
+    with pytest.raises(ConfigError, match="read-only"):
+        write_file(path, b"2", instead_of=b"1")
+    assert path.read_bytes() == b"1"
+    assert [it.name for it in tmp_path.iterdir()] == ["own.json"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
 def test_mode_and_links_stay(tmp_path: Path) -> None:
     target, link = tmp_path / "dotfiles" / "real.json", tmp_path / "link.json"

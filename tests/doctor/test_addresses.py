@@ -1,5 +1,6 @@
 import socket
 import ssl
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,16 @@ async def test_a_port_where_nothing_listens_is_told() -> None:
         entry = {"type": kind, "url": f"{scheme}://127.0.0.1:{port}/mcp"}
         finding = await diagnosis(entry, "connection_refused")
         assert f"the port {port}" in finding.remedy
+
+
+async def test_a_library_that_is_missing_is_told_and_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "websockets", None)
+    entry = {"type": "websocket", "url": "ws://127.0.0.1:1/mcp"}
+    finding = await diagnosis(entry, "missing_extra")
+    assert "`pegboard[websocket]`" in finding.what
+    assert "pip install" in finding.remedy
 
 
 async def test_an_address_that_no_way_leads_to_is_told() -> None:

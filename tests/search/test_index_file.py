@@ -164,6 +164,16 @@ def test_what_is_no_file_is_as_none(tmp_path: Path, place: str) -> None:
     assert len(opened(tmp_path / place).snapshot) == len(TOOLS)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_pipe_is_not_waited_for_and_gives_way_to_the_file(tmp_path: Path) -> None:
+    place = tmp_path / "index"
+    os.mkfifo(place)
+    found = opened(place)
+    assert answers(found) == answers(opened(None))
+    assert found.save(place)
+    assert place.is_file()
+
+
 def test_an_index_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
     assert not opened(None).save(tmp_path / "missing" / "index")
     (tmp_path / "taken").mkdir()

@@ -178,6 +178,52 @@ def test_old_traces_of_what_was_deleted_are_removed_once_a_day(
         assert horizon == 4
 
 
+def test_a_store_that_stays_open_is_cleaned_by_its_own_writes(
+    postgres_server: PostgresServer,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("pegboard.storage.postgres.cleaning.PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.storage.postgres.cleaning.BATCH", 2)
+
+    def traces() -> list[tuple[object, ...]]:
+        return postgres_server.execute(
+            "SELECT name FROM pegboard.tools WHERE body IS NULL ORDER BY 1", url=postgres_url
+        )
+
+    def grow_old() -> None:
+        for statement in (
+            "UPDATE pegboard.tools SET deleted_at = '2020-01-01' WHERE deleted_at IS NOT NULL",
+            "UPDATE pegboard.tenants SET cleaned_at = '2020-01-01'",
+        ):
+            postgres_server.execute(statement, url=postgres_url)
+
+    with open_store(postgres_url) as store:
+        names = [f"old {number}" for number in range(5)]
+        store.save_many([Tool(name=name) for name in (*names, "kept")])
+        for name in names:
+            store.delete(name)
+        assert len(traces()) == 5
+        grow_old()
+        store.namespace("room").put("key", 0)
+        assert traces() == []
+
+        store.delete("kept")
+        grow_old()
+        for statement in (
+            "CREATE FUNCTION pegboard.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN RAISE EXCEPTION ''Not now.''; END'",
+            "CREATE TRIGGER refusing BEFORE DELETE ON pegboard.tools "
+            "FOR EACH ROW EXECUTE FUNCTION pegboard.refuse()",
+        ):
+            postgres_server.execute(statement, url=postgres_url)
+        # Nobody fails because nothing can be cleaned.
+        store.namespace("room").put("key", 1)
+        assert "not_cleaned" in caplog.text
+        assert traces() == [("kept",)]
+
+
 def test_marks_of_finished_writes_do_not_pile_up(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:

@@ -1,5 +1,6 @@
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -232,13 +233,26 @@ async def test_an_error_answer_is_an_error_with_its_code(code: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["legacy", "auto"])
 async def test_a_callback_may_close_the_hub_it_is_called_by(protocol: Any) -> None:
+    ended = anyio.Event()
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            ended.set()
+
     async def close(server: str, params: Mapping[str, Any]) -> None:
         await hub.close()
-        await until(lambda: hub.servers["asking"].state == ServerState.CLOSED)
+        # Until then the answer could still be sent: closing begins, and ends some time later.
+        await ended.wait()
 
     on_call = push_question if protocol == "legacy" else return_question
     config = ServerConfig(
-        name="asking", transport="memory", server=one_tool(on_call), protocol=protocol
+        name="asking",
+        transport="memory",
+        server=one_tool(on_call, lifespan=lifespan),
+        protocol=protocol,
     )
     hub = hub_of(config, elicitation=close)
     await hub.start()

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from pegboard import Hub, ProtocolError, ServerConfig
+from pegboard import Hub, ProtocolError, ServerConfig, ServerTimeoutError
 from pegboard.upstream import (
     FileMemory,
     ResourcesChanged,
@@ -151,3 +151,25 @@ async def test_a_subscriber_that_fails_harms_nobody(caplog: pytest.LogCaptureFix
         await hub.server("talk").stop()
         assert events == [ServerDown("talk")]
         assert "subscriber_failed" in caplog.text
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_a_subscription_that_nobody_waited_for_is_taken_back(transport: str) -> None:
+    async with talkative(transport, "legacy") as (hub, server):
+        remote = hub.server("talk")
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(remote.subscribe, "note://slow")
+                await until(lambda: server.subscribed["note://slow"] == 1)
+                group.cancel_scope.cancel()
+            assert server.subscribed["note://slow"] == 0
+            assert remote.watched.uris == frozenset()
+
+
+async def test_a_subscription_that_is_answered_too_late_is_taken_back() -> None:
+    async with talkative("memory", "legacy", timeouts=limits(call=0.05)) as (hub, server):
+        remote = hub.server("talk")
+        with anyio.fail_after(5), pytest.raises(ServerTimeoutError):
+            await remote.subscribe("note://slow")
+        assert server.subscribed == {"note://slow": 0}
+        assert remote.watched.uris == frozenset()

@@ -29,7 +29,16 @@ __all__ = ["add_to", "say_where_secrets_are"]
 
 _ADDRESS = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OTHER_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
-_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+(?:/.*)?|/.*)")
+_FILES = "appimage|app|bash|bat|bin|cjs|cmd|exe|jar|js|mjs|php|pl|ps1|py|pyz|rb|run|sh|ts"
+_NAMED = r"localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+"
+# With a port, with a path, alone, or without its scheme.
+_HOST = re.compile(
+    rf"(?:{_NAMED}|[\w-]+):\d+(?:/.*)?|(?:{_NAMED})/.*|//[^/].*"
+    r"|localhost|\[[0-9A-Fa-f:.]+\]|\d+(?:\.\d+){3}"
+    rf"|[\w-]+(?:\.[\w-]+)*\.(?!(?:{_FILES})$)[a-z]{{2,}}",
+    re.IGNORECASE,
+)
+_HERE = re.compile(r"(?://)?(?:localhost|127\.|\[::1\])", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -131,9 +140,11 @@ def _check_program(word: str) -> None:
     """
     if _OTHER_ADDRESS.match(word):
         raise typer.BadParameter(f"An address begins with http, https, ws or wss, not as {word!r}.")
-    if _HOST.fullmatch(word) and not Path(word).exists():
+    if _HOST.fullmatch(word) and not Path(word).exists() and which(word) is None:
+        scheme = "http" if _HERE.match(word) else "https"
+        address = f"{scheme}://{word.removeprefix('//')}"
         raise typer.BadParameter(
-            f"There is no program {word!r} here; if it is an address, write https:// before it."
+            f"There is no program {word!r} here; if it is an address, write {address} instead."
         )
 
 

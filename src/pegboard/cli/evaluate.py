@@ -6,13 +6,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from pegboard.cli.output import progress, show_table, write_json
+from pegboard.cli.output import progress, show_table, warn, write_json
 from pegboard.search.evaluation import Evaluation, build_by, evaluate
-from pegboard.search.evaluation_set import read_evaluation_set
+from pegboard.search.evaluation_set import EvaluationSet, read_evaluation_set
 
 __all__ = ["add_to"]
 
 METHODS = ("regex", "bm25", "embedding", "hybrid")
+_MOST_NAMED = 10
 
 _eval = typer.Typer(help="Measure the search on data of your own.", no_args_is_help=True)
 
@@ -56,6 +57,8 @@ def search(
     if not asked_for:
         raise typer.BadParameter("Name a folder: `pegboard eval search DIR`.")
     sets = [read_evaluation_set(folder) for folder in asked_for]
+    for asked in sets:
+        _name_those_without_tools(asked)
     methods = method or METHODS
     found: list[Evaluation] = []
     with progress() as bar:
@@ -83,6 +86,23 @@ def evaluation_as_json(it: Evaluation) -> dict[str, Any]:
     ``p95_ms`` of one question, ``build_seconds`` and ``index_bytes``.
     """
     return msgspec.to_builtins(it)
+
+
+def _name_those_without_tools(asked: EvaluationSet) -> None:
+    """Say which queries count in `refused` alone; if there are no others, there is no figure."""
+    without = [it.id for it in asked.questions if not it.relevant]
+    if len(without) == len(asked.questions):
+        raise typer.BadParameter(
+            f"{asked.name}: no query of `queries.jsonl` has a tool in `relevant`, so nothing can "
+            "be measured. Write down which tools would be right."
+        )
+    if without:
+        more = len(without) - _MOST_NAMED
+        besides = f" and {more:,} more" if more > 0 else ""
+        warn(
+            f"{asked.name}: without a right tool, and counted in REFUSED alone: "
+            f"{', '.join(without[:_MOST_NAMED])}{besides}."
+        )
 
 
 _COLUMNS: dict[str, Callable[[Evaluation], str]] = {

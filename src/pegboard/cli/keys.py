@@ -16,6 +16,7 @@ import typer
 from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant, load_auth_settings
 from pegboard.auth.api_keys import KEYS
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.interruption import Interruption, interruptible
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import duration, moment, shown
 from pegboard.cli.output import complain, say, show_table, warn, write_json
@@ -101,9 +102,10 @@ def create(
             calls_per_minute=calls_per_minute,
             concurrent_calls=concurrent_calls,
         )
-        with _opened(store) as kept:
+        with interruptible() as interruption, _opened(store) as kept:
+            interruption.put_off()
             issued = kept.keys.create(grant)
-            with _undone_if_unseen(lambda: kept.values.delete([issued.key.id])):
+            with _undone_if_unseen(lambda: kept.values.delete([issued.key.id]), interruption):
                 _show_secret(issued, json=json)
             kept.audit.note("keys.create", "done", target=issued.key.id, source=_person())
     if not json:
@@ -186,11 +188,14 @@ def rotate(
     """Give a key a new secret, which is shown once."""
     seconds = duration(overlap, option="--overlap")
     _check_store(store, key)
-    with values_checked(), _opened(store) as kept:
+    with values_checked(), interruptible() as interruption, _opened(store) as kept:
         before = kept.values.items().get(key)
+        interruption.put_off()
         issued = _rotated(kept.keys, key, overlap=seconds)
         written = kept.values.get(key)
-        with _undone_if_unseen(lambda: _put_secrets_back(kept.values, key, before, written)):
+        with _undone_if_unseen(
+            lambda: _put_secrets_back(kept.values, key, before, written), interruption
+        ):
             _show_secret(issued, json=json)
         kept.audit.note("keys.rotate", "done", target=key, source=_person())
 
@@ -267,9 +272,10 @@ def _opened(url: str | None) -> Generator[_Kept]:
 
 
 @contextmanager
-def _undone_if_unseen(undo: Callable[[], object]) -> Generator[None]:
-    """Undo what was done, if the secret that is shown here cannot be written."""
+def _undone_if_unseen(undo: Callable[[], object], interruption: Interruption) -> Generator[None]:
+    """Undo what was done, if the secret that is shown here is not written."""
     try:
+        interruption.let_in()
         yield
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -18,14 +18,16 @@ __all__ = ["offer_names"]
 Names = Callable[[Any], Iterable[str]]
 """Takes the context of a command, with the options that are on the line already."""
 
-# Some shells read what is offered as a piece of program, and others split it.
-_PLAIN = re.compile(r"[\w.@+/-]+")
+# Some shells read what is offered as a piece of program, and others split it; we would read what
+# begins with a hyphen as an option.
+_PLAIN = re.compile(r"[\w.@+/][\w.@+/-]*")
 
 
 def offer_names(command: Any, path: tuple[str, ...] = ()) -> None:
     """Let the parameters of a command, and of those below it, be completed with what is known.
 
-    Only the user's file and the store are read; no server is started for it.
+    Only the user's file and the store are read; no server is started for it, and no keyring opened,
+    which might ask for a password.
     """
     # Whatever is wrong, somebody is in the middle of a line.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
@@ -58,7 +60,8 @@ def _tools(context: Any) -> Iterable[str]:
     if store is None:
         return []
     with store:
-        found = recall(load_servers(context.params.get("config")).servers, store)
+        loaded = load_servers(context.params.get("config"), reads_keyring=False)
+        found = recall(loaded.servers, store)
         return [*found.tools, *(it.tool.name for it in store.load_all())]
 
 

@@ -102,7 +102,7 @@ def _typed(given: list[str], needed: Iterable[str]) -> int:
         return _commanded(given, needed)
     from pegboard.cli.one_at_a_time import in_turn  # noqa: PLC0415 - most commands change nothing
 
-    with in_turn():
+    with in_turn(given):
         return _commanded(given, needed)
 
 

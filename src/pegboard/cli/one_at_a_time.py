@@ -4,8 +4,9 @@ import os
 import tempfile
 import time
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from pegboard.cli.output import warn
@@ -18,21 +19,26 @@ _PAUSE = 0.02
 
 
 @contextmanager
-def in_turn() -> Generator[None]:
+def in_turn(given: Sequence[str] = ()) -> Generator[None]:
     """Let a command that changes files of the user run while no other one does.
 
+    It waits for those of the same home, and for those that change a file in the same folder.
+
     Whoever ends, however that happens, lets go of the lock. Where none can be had, nobody waits.
+
+    Args:
+        given: the words of the command.
 
     Raises:
         ConfigError: when another command does not come to an end.
     """
-    handle = _opened()
+    handles = [it for it in (_opened(), _opened_folder(given)) if it is not None]
     try:
-        if handle is not None:
+        for handle in handles:
             _wait(handle)
         yield
     finally:
-        if handle is not None:
+        for handle in handles:
             os.close(handle)
 
 
@@ -50,6 +56,20 @@ def _opened() -> int | None:
         os.close(handle)
         return None
     return handle
+
+
+def _opened_folder(given: Sequence[str]) -> int | None:
+    """Open the folder of the file of servers: who has another home may have the same file."""
+    from pegboard.config.servers_file import file_to_edit  # noqa: PLC0415 - only to change files
+
+    ours = given[: given.index("--")] if "--" in given else given
+    named = [it.partition("=")[2] for it in ours if it.startswith("--config=")]
+    named += [then for it, then in pairwise(ours) if it == "--config"]
+    try:
+        return os.open(Path(os.path.realpath(file_to_edit(*named[-1:]))).parent, os.O_RDONLY)
+    except (ConfigError, OSError, RuntimeError, ValueError):
+        # There is none yet, or it is no place for files, as the command itself will say.
+        return None
 
 
 def _wait(handle: int) -> None:

@@ -15,6 +15,7 @@ from pegboard.cli.demo import demo_config
 from pegboard.cli.early_signals import hear_signals_as_usual
 from pegboard.cli.exit_codes import INTERRUPTED
 from pegboard.cli.log_floods import LogFloods
+from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import warn
 from pegboard.cli.serve_choices import ServeChoices
 from pegboard.cli.wording import counted
@@ -24,6 +25,7 @@ from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
 from pegboard.server.announcement import announcements
 from pegboard.storage import default_url, open_store
+from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password
 
 __all__ = ["run"]
@@ -39,6 +41,10 @@ _STDIO = "It talks on standard input and output."
 def run(options: ServeChoices) -> int:
     """Serve until somebody ends it."""
     hear_signals_as_usual()
+    serve = _options_of(options)
+    if serve.storage is not None:
+        with values_checked():
+            check_url(serve.storage)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if options.verbose else logging.WARNING,
@@ -48,7 +54,6 @@ def run(options: ServeChoices) -> int:
         handler.addFilter(LogFloods())
     # Reloads, and calls that are waited for, are news to whoever sits at the terminal.
     logging.getLogger("pegboard.server").setLevel(logging.INFO)
-    serve = _options_of(options)
     # Now, while the file is there: whoever is told later is told what was read.
     auth = AuthSettings() if options.stdio else load_auth_settings(serve.config)
     tell = partial(_tell, options, serve, auth)

@@ -2,7 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import tomlkit
 from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
+from pegboard.clients.toml_tables import append_tables, cut_tables
 from pegboard.config.edit_jsonc import remove_members, set_members
 from pegboard.config.jsonc import parse_jsonc
 from pegboard.config.paths import value_at
@@ -78,11 +80,16 @@ def with_entries(
     """
     if not entries:
         return text
-    if is_toml(path):
-        written = _with_tables(path, text, section, entries)
+    if not is_toml(path):
+        ways = [lambda: set_members(text, section, entries, file=str(path))]
     else:
-        written = set_members(text, section, entries, file=str(path))
-    return _checked(path, text, written, section, entries)
+        ways = [
+            lambda: _by_lines(
+                text, lambda it: append_tables(cut_tables(it, section, entries), section, entries)
+            ),
+            lambda: _with_tables(path, text, section, entries),
+        ]
+    return _checked(path, text, ways, section, entries)
 
 
 def without_entries(path: Path, text: str, section: Sequence[str], names: Collection[str]) -> str:
@@ -93,21 +100,47 @@ def without_entries(path: Path, text: str, section: Sequence[str], names: Collec
     """
     if not names:
         return text
-    if is_toml(path):
-        written = _without_tables(path, text, section, names)
+    if not is_toml(path):
+        ways = [lambda: remove_members(text, section, names)]
     else:
-        written = remove_members(text, section, names)
-    return _checked(path, text, written, section, dict.fromkeys(names))
+        ways = [
+            lambda: _by_lines(text, lambda it: cut_tables(it, section, names)),
+            lambda: _without_tables(path, text, section, names),
+        ]
+    return _checked(path, text, ways, section, dict.fromkeys(names))
 
 
 def _checked(
     path: Path,
     text: str,
-    written: str,
+    ways: Iterable[Callable[[], str]],
     section: Sequence[str],
     entries: Mapping[str, Mapping[str, Any] | None],
 ) -> str:
-    """Return what is to be written, if it says what the text said but for these entries."""
+    """Return what the first of these ways writes that says what the text said but for the entries.
+
+    Raises:
+        ConfigError: when none does.
+    """
+    expected = _without_empty(_expected(path, text, section, entries), section)
+    for way in ways:
+        written = way()
+        with suppress(ConfigError, ValueError, RecursionError):
+            if _without_empty(_strict(path, written), section) == expected:
+                return written
+    what = "taken out of" if None in entries.values() else "put into"
+    more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
+    shown = f"`{'.'.join((*section, *list(entries)[:1]))}`{more}"
+    raise ConfigError(
+        f"{shown} cannot be {what} this file without changing more of it, so "
+        "nothing was changed; do it by hand.",
+        path=str(path),
+    )
+
+
+def _expected(
+    path: Path, text: str, section: Sequence[str], entries: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, Any]:
     expected = deepcopy(content_of(path, text))
     inner = expected
     for key in section:
@@ -118,22 +151,7 @@ def _checked(
         inner.pop(name, None)
         if entry is not None:
             inner[name] = entry
-    try:
-        is_right = _without_empty(_strict(path, written), section) == _without_empty(
-            expected, section
-        )
-    except (ConfigError, ValueError, RecursionError):
-        is_right = False
-    if not is_right:
-        what = "taken out of" if None in entries.values() else "put into"
-        more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
-        shown = f"`{'.'.join((*section, *list(entries)[:1]))}`{more}"
-        raise ConfigError(
-            f"{shown} cannot be {what} this file without changing more of it, so "
-            "nothing was changed; do it by hand.",
-            path=str(path),
-        )
-    return written
+    return expected
 
 
 def _strict(path: Path, text: str) -> dict[str, Any]:
@@ -149,6 +167,11 @@ def _without_empty(content: dict[str, Any], section: Sequence[str]) -> dict[str,
         if isinstance(outer, dict) and not cast("dict[str, Any]", outer).get(key, 1):
             del outer[key]
     return content
+
+
+def _by_lines(text: str, change: Callable[[str], str]) -> str:
+    bom, plain, is_crlf = _plain(text)
+    return _as_before(bom, change(plain), is_crlf=is_crlf)
 
 
 def _with_tables(

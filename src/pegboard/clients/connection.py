@@ -171,6 +171,7 @@ def connect(
     if old is not None and done.backup is not None and old.name != done.backup:
         # All of it that still counts is in the new one.
         remove(old)
+    records.tidy(before, needed=kept)
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 
@@ -201,19 +202,22 @@ def disconnect(client: Client, machine: Machine) -> Disconnected | None:
     is_lost = now is None and backup is not None and not is_identical
     if before == now and not is_identical and not is_lost and not is_damaged:
         records.forget()
+        records.tidy(now)
         return None
     if before is None:
         _remove_file(path)
         _remove_empty(() if record is None else record.folders)
     elif before != now:
         write_file(path, before, instead_of=now)
+    left = records.forget(backup if is_identical else None)
+    records.tidy(before, needed=backup)
     return Disconnected(
         client=client.name,
         path=path,
         is_identical=is_identical,
         put_back=put_back,
         backup=None if is_identical else backup,
-        left=records.forget(backup if is_identical else None),
+        left=left,
     )
 
 

@@ -57,7 +57,8 @@ def plan_import(
     """Decide what becomes of each server, in this order: the first of two that are the same stays.
 
     No name is written twice, and no server gets two names. Where the clients disagree about a name,
-    the first of them replaces what our file has, unless another one has just that.
+    the first of them replaces what our file has, unless another one has just that; the others get
+    names of their own.
 
     Args:
         found: the servers of clients.
@@ -177,8 +178,8 @@ class _Board:
         return plan
 
     def name_for(self, server: FoundServer, on_conflict: OnConflict) -> str | None:
-        # What was to be replaced is by now; a name of this very import is not.
-        if on_conflict != "rename":
+        # What was to be replaced is by now; what has a name of this very import gets another one.
+        if on_conflict == "skip":
             return None
         wanted = name = f"{server.name}-{server.client}"
         number = 1

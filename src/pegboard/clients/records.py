@@ -1,6 +1,7 @@
 """What we do to the files of clients, written down beforehand, and the files as they were."""
 
 import os
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 from platformdirs import user_state_path
 
 from pegboard.clients.client import Client
-from pegboard.config.write_file import read_file, write_file
+from pegboard.config.write_file import read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
 
 __all__ = ["Record", "Records", "remove"]
@@ -94,10 +95,25 @@ class Records:
         path = self._folder / Path(record.backup).name
         return path if path.is_file() else None
 
+    def tidy(self, content: bytes | None, *, needed: Path | None = None) -> None:
+        """Remove what commands that were killed left behind.
+
+        Args:
+            content: a backup that holds just this holds nothing that would be missed.
+            needed: the one that stays even so.
+        """
+        remove_leftovers(self._folder)
+        for path in self._backups():
+            with suppress(ConfigError):
+                if path != needed and read_file(path) == content:
+                    remove(path)
+
     def latest_backup(self) -> Path | None:
         """Return the last backup that was made, whatever it belonged to."""
-        found = [it for it in self._folder.glob(f"{self._client.name}.*") if it.suffix == ".backup"]
-        return max(found, key=lambda it: it.stat().st_mtime_ns, default=None)
+        return max(self._backups(), key=lambda it: it.stat().st_mtime_ns, default=None)
+
+    def _backups(self) -> list[Path]:
+        return [it for it in self._folder.glob(f"{self._client.name}.*") if it.suffix == ".backup"]
 
     def _numbered(self, number: int) -> Path:
         return self._folder / f"{self._client.name}{f'.{number}' if number > 1 else ''}.backup"

@@ -33,6 +33,7 @@ _AS_IT_IS = (
     *("max_result_chars", "trust_hints"),
 )
 _LISTS = ("allow", "deny", "tags", "idempotent")
+_VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 class FieldError(ConfigError):
@@ -44,9 +45,15 @@ class FieldError(ConfigError):
 
 
 def assemble(
-    name: str, entry: ServerEntry, *, folder: Path, home: str, secrets: frozenset[str]
+    name: str,
+    entry: ServerEntry,
+    *,
+    folder: Path,
+    home: str,
+    secrets: frozenset[str],
+    is_expanded: bool = True,
 ) -> ServerConfig:
-    """Make the server out of its entry.
+    """Make the server out of its entry; unless it is expanded, variables may stand in its address.
 
     Raises:
         ConfigError: when the entry contradicts itself or lacks something; a `FieldError` where one
@@ -65,6 +72,7 @@ def assemble(
     env = _texts(entry.env)
     if entry.env_file and transport == "stdio":
         env = _env_file(name, folder / _at_home(entry.env_file, home)) | env
+    address = (entry.http_url or entry.url or "").strip()
     config = ServerConfig(
         name=name,
         transport=transport,
@@ -72,7 +80,7 @@ def assemble(
         args=tuple(_text(argument) for argument in entry.args or ()),
         env=env,
         cwd=_folder(_at_home(entry.cwd, home), folder) if entry.cwd else None,
-        url=(entry.http_url or entry.url or "").strip() or None,
+        url=(address if is_expanded else _stand_in(address, transport)) or None,
         headers=_texts(entry.headers),
         oauth=_oauth(entry.oauth),
         timeouts=_timeouts(name, entry),
@@ -80,6 +88,8 @@ def assemble(
         secrets=secrets,
         **options,
     )
+    if not is_expanded and address:
+        msgspec.structs.force_setattr(config, "url", address)
     check_texts(config)
     return config
 
@@ -125,6 +135,13 @@ def _transport_of(url: str) -> Transport:
     if parts.scheme in ("ws", "wss"):
         return "websocket"
     return "sse" if parts.path.rstrip("/").endswith("/sse") else "streamable_http"
+
+
+def _stand_in(address: str, transport: Transport) -> str:
+    """Return an address with something that fits in the place of each variable."""
+    whole = "ws://host" if transport == "websocket" else "http://host"
+    start = _VARIABLE.match(address)
+    return _VARIABLE.sub("1", address if start is None else whole + address[start.end() :])
 
 
 def _env_file(name: str, path: Path) -> dict[str, str]:

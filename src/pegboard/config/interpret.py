@@ -120,6 +120,7 @@ class _Reader:
                 folder=self.surroundings.folder,
                 home=self.variables.home,
                 secrets=frozenset(self.secrets),
+                is_expanded=self.variables.reads_secrets,
             )
         except FieldError as error:
             self.report(self.without_secrets(str(error)), tuple(error.field.split(".")))

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -105,7 +106,7 @@ def _keep(name: str, value: str) -> _KeptAndUndo:
     """Keep a secret, and return how to undo that, unless it was there before."""
     if len(value.encode("utf-8", "surrogatepass")) >= LARGEST_SECRET:
         raise ConfigError("A secret is too long to be kept outside of the file (64 KiB).")
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-")[:_LONGEST_NAME] or "secret"
+    name = _plain_name(name)
     keyring = _working_keyring()
     if keyring is not None:
         kept = _kept_in_keyring(keyring, name, value)
@@ -194,6 +195,15 @@ def _kept_in_file(name: str, value: str) -> _KeptAndUndo:
 
 def _folder() -> Path:
     return user_data_path(SERVICE, appauthor=False) / "secrets"
+
+
+def _plain_name(name: str) -> str:
+    """Return a name that a file can have; what differs in what is left out differs in a hash."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._-") or "secret"
+    if name.isascii() and len(plain) <= _LONGEST_NAME:
+        return plain
+    told = zlib.crc32(name.encode("utf-8", "surrogatepass"))
+    return f"{plain[:_LONGEST_NAME]}.{told:08x}"
 
 
 def _free_name(name: str, value: str, there: Callable[[str], str | None]) -> str:

@@ -1,6 +1,7 @@
 """Secrets that stand in a configuration file as plain text, where a variable should be."""
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
@@ -8,6 +9,7 @@ from pegboard.config.paths import FieldPath, shown_key, shown_path, value_at
 from pegboard.config.secret_words import (
     Suspect,
     argument_secrets,
+    is_numeric_secret,
     is_secret,
     is_secret_name,
     secrets_in,
@@ -120,28 +122,34 @@ def _on_command_line(server: str, args: list[str]) -> dict[int, tuple[str, str]]
 
 def _holds_secret(name: str, value: str) -> bool:
     if is_secret(name, value):
-        return _is_plain(value)
+        return _is_plain(name, value)
     return any(_secret_defaults(value)) or any(map(_is_plain_suspect, secrets_in(value)))
 
 
 def _is_plain_suspect(suspect: Suspect) -> bool:
     is_clear = is_secret_name(suspect.name)
-    return _is_plain(suspect.value) and (is_clear or not _WORD_OR_FILE.fullmatch(suspect.value))
+    return _is_plain(*suspect) and (is_clear or not _WORD_OR_FILE.fullmatch(suspect.value))
 
 
 def _secret_defaults(text: str) -> Iterator[tuple[str, str]]:
     for name, default in defaults_in(text):
-        if is_secret(name, default) and _is_plain(default):
+        if is_secret(name, default) and _is_plain(name, default):
             yield name, default
 
 
-def _is_plain(value: str) -> bool:
+def _is_plain(name: str, value: str) -> bool:
     parts = [default for _, default in defaults_in(value)] if "${" in value else [value]
     texts = [_SCHEME.sub("", part.strip(), count=1) for part in parts]
-    return any(text and _NO_SECRET.fullmatch(text) is None for text in texts)
+    return any(
+        text and (is_numeric_secret(name, text) or _NO_SECRET.fullmatch(text) is None)
+        for text in texts
+    )
 
 
 def _variable(server: str, name: str) -> str:
+    if not server.isascii() and not re.search("[A-Za-z]", server):
+        # Nothing of it can stand in a variable, and other servers have the same fields.
+        server = f"MCP_{zlib.crc32(server.encode('utf-8', 'surrogatepass')):08x}"
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", shown_key(name))
     word = "TOKEN" if name.lower() in _TOKENS else words
     whole = re.sub(r"[^A-Z0-9]+", "_", f"{server}_{word}".upper()).strip("_")

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 __all__ = [
     "Suspect",
     "argument_secrets",
+    "is_numeric_secret",
     "is_secret",
     "is_secret_name",
     "looks_like_token",
@@ -35,6 +36,14 @@ _HARMLESS = re.compile(
     r"_(?:url|uri|file|path|dir|limit|count|type|name|id|ttl|expiry|timeout|endpoint|header"
     r"|budget|length|size|host|port|algorithm|issuer|prefix|env|scheme|stdin)$"
 )
+# MAX_TOKEN and ACCESS_TOKEN_EXPIRE_MINUTES are numbers that nobody has to hide.
+_DIGITS = re.compile(r"[0-9]{4,}")
+_COUNTING = re.compile(r"(?:^|_)(?:max|maximum|min|minimum|num|number|count|limit|total|per)_")
+_AT_THE_END = re.compile(
+    r"(?:token|secret|pass|password|passwd|pwd|pw|passphrase|authorization|bearer|cookie"
+    r"|credentials?|pat|jwt|keys?)(?:_[0-9]+)?$"
+)
+_PIN = re.compile(r"(?:^|_)(?:pin|passcode)(?:_[0-9]+)?$")
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|sk-|pk_live_|sk_live_|xox[abprs]-|AKIA|AIza|npm_|hf_|eyJ"
     r"|pb_[a-z0-9]{12}_(?=[0-9a-f]{64}))[\w.\-]{12,}"
@@ -71,14 +80,21 @@ class Suspect(NamedTuple):
 @lru_cache(maxsize=1000)
 def is_secret_name(name: str) -> bool:
     """Tell whether something of this name is a secret: ``GITHUB_TOKEN``, ``x-api-key``."""
-    words = "_".join(_WORD.findall(name[:_LONGEST_NAME])).lower()
+    words = _words(name)
     return _SECRET.search(words) is not None and _HARMLESS.search(words) is None
 
 
 def is_secret(name: str, value: str) -> bool:
     """Tell whether this value of something of this name is a secret: a `BRAVE_KEY`, say."""
     is_random_key = name.lower().endswith("key") and _RANDOM.fullmatch(value) is not None
-    return is_random_key or is_secret_name(name)
+    return is_random_key or is_secret_name(name) or _is_pin(name, value)
+
+
+def is_numeric_secret(name: str, value: str) -> bool:
+    """Tell whether digits alone are a secret under this name, and do not count something."""
+    if not _DIGITS.fullmatch(value) or _COUNTING.search(words := _words(name)):
+        return False
+    return _is_pin(name, value) or (is_secret_name(name) and _AT_THE_END.search(words) is not None)
 
 
 def looks_like_token(text: str) -> bool:
@@ -158,6 +174,14 @@ def looks_random(segment: str) -> bool:
     if len(segment) > _LONGEST_NAME:
         return True
     return _RANDOM_SEGMENT.fullmatch(segment) is not None or looks_like_token(segment)
+
+
+def _words(name: str) -> str:
+    return "_".join(_WORD.findall(name[:_LONGEST_NAME])).lower()
+
+
+def _is_pin(name: str, value: str) -> bool:
+    return _DIGITS.fullmatch(value) is not None and _PIN.search(_words(name)) is not None
 
 
 def _is_option(argument: str) -> bool:

@@ -14,6 +14,7 @@ from pegboard.errors import ConfigError
 __all__ = ["read_file", "remove_leftovers", "write_file"]
 
 _MAX_BYTES = 10_000_000
+_WRITABLE = 0o222
 _RANDOM = r"[a-z0-9_]{8}"
 _OLD = 3600.0
 """Seconds: whoever wrote a file that long ago does so no more."""
@@ -44,7 +45,8 @@ def write_file(
 ) -> None:
     """Put content under a path, following links; mode and owner of what is there are kept.
 
-    A file that is new can be read by its owner alone, and so can folders that lack.
+    A file that is new can be read by its owner alone, and so can folders that lack. One that nobody
+    may write to is left alone.
 
     Args:
         path: where to.
@@ -108,6 +110,9 @@ def _take_over(target: Path, temporary: Path) -> None:
         old = target.stat()
         if not stat.S_ISREG(old.st_mode):
             raise ConfigError("It is no file, and so it is left alone.", path=str(target))
+        if not old.st_mode & _WRITABLE:
+            # A folder that can be written to would let us replace it all the same.
+            raise ConfigError("The file is read-only, and so it is left alone.", path=str(target))
         if hasattr(os, "chown"):
             with suppress(OSError):
                 os.chown(temporary, old.st_uid, old.st_gid)

@@ -1,5 +1,7 @@
 """Addresses that failed: the name, the port, the encryption, and what is behind them."""
 
+from importlib.util import find_spec
+
 import anyio.to_thread
 
 from pegboard.config import ServerConfig
@@ -8,6 +10,7 @@ from pegboard.doctor.knocking import Knock, knock
 from pegboard.doctor.places import TryOut, speaks_https, why_wrong_place, with_scheme
 from pegboard.doctor.refusals import why_busy, why_unauthorized
 from pegboard.doctor.visit import Visit
+from pegboard.errors.extras import install_extra
 from pegboard.upstream.causes import failure_behind
 
 __all__ = ["why_address_failed"]
@@ -35,6 +38,10 @@ async def why_address_failed(visit: Visit, try_out: TryOut) -> Finding | None:
     """Return why a server behind an address was not reached; ``None`` when it is not that."""
     if visit.error is None or visit.phase != "starting":
         return None
+    if visit.config.transport == "websocket":
+        missing = await anyio.to_thread.run_sync(_missing_extra, visit.config)
+        if missing is not None:
+            return missing
     failure = failure_behind(visit.error)
     if failure is not None and failure.kind == "unauthorized":
         return why_unauthorized(visit.config, failure)
@@ -49,6 +56,18 @@ async def why_address_failed(visit: Visit, try_out: TryOut) -> Finding | None:
         if nearer is not None:
             return nearer
     return await why_wrong_place(visit, failure, try_out)
+
+
+def _missing_extra(config: ServerConfig) -> Finding | None:
+    if find_spec("websockets") is not None:
+        return None
+    name, url = config.name, config.target
+    return found(
+        "missing_extra",
+        f"Server {name!r} ({url}) needs the extra `pegboard[websocket]`, which is not installed.",
+        f"Run `{install_extra('websocket')}`.",
+        server=name,
+    )
 
 
 def _encryption(config: ServerConfig, message: str) -> Finding | None:

@@ -67,6 +67,7 @@ CODES: dict[str, Code] = {
     "rate_limited": Code("error", "the server takes no more requests for a while (429)"),
     "server_error": Code("error", "the server itself fails (5xx)"),
     "http_error": Code("error", "the server refuses with another status"),
+    "missing_extra": Code("error", "a library is not installed that Pegboard needs for it"),
     # The conversation
     "not_mcp": Code("error", "what answers does not speak MCP"),
     "unsupported_protocol": Code("error", "the server speaks a version that nobody else does"),

@@ -86,7 +86,7 @@ def take_saved(
     A file that is not there, damaged, or made by another version, has none of them.
     """
     try:
-        arrays = _unpacked(path.read_bytes(), _maker(meaning))
+        arrays = _unpacked(_content(path), _maker(meaning))
         same = _all_of(arrays, tools)
         digests = {} if same else _digests(arrays)
         postings, vectors = _postings(arrays), _vectors(arrays, space)
@@ -108,6 +108,13 @@ def take_saved(
     postings = postings.of_rows(rows[order])
     vectors = None if vectors is None else vectors.of_rows(rows[order])
     return build_segment(taken, postings, vectors), rest
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        # A pipe would be waited for, and nobody writes to it.
+        raise ValueError("It is no file.")
+    return path.read_bytes()
 
 
 def _laid_out(

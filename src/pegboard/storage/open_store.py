@@ -14,7 +14,7 @@ from pegboard.storage.encoding import check_tenant
 from pegboard.storage.store import Store
 from pegboard.storage.urls import SCHEME, without_password
 
-__all__ = ["DEFAULT_TENANT", "default_url", "open_store", "scheme_of"]
+__all__ = ["DEFAULT_TENANT", "check_url", "default_url", "open_store", "scheme_of"]
 
 DEFAULT_TENANT = "default"
 ENTRY_POINTS = "pegboard.stores"
@@ -46,6 +46,16 @@ def open_store(url: str | Path | None = None, *, tenant: str = DEFAULT_TENANT) -
     """
     wanted = default_url() if url is None else os.fspath(url)
     return _opener(scheme_of(wanted), wanted)(wanted, check_tenant(tenant))
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL of which nobody can open a store; nothing is opened.
+
+    Raises:
+        ValueError: when nobody knows the scheme.
+        StorageError: when what it needs is not installed.
+    """
+    _opener(scheme_of(url), url)
 
 
 def default_url() -> str:

@@ -14,6 +14,8 @@ __all__ = ["ResourceSubscriptions"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
+_SECONDS_TO_TAKE_BACK = 1.0
+
 
 class ResourceSubscriptions:
     """Subscribes to resources once, for as many as want to hear about each."""
@@ -51,7 +53,9 @@ class ResourceSubscriptions:
                 with anyio.fail_after(limit):
                     await self._ask_for(uri, is_first=is_first)
             except BaseException as error:
-                self.watched.remove(uri)
+                is_answer = isinstance(error, PegboardError) and not isinstance(error, TimeoutError)
+                if self.watched.remove(uri) and not is_answer:
+                    await self._take_back(uri)
                 if isinstance(error, TimeoutError):
                     words = f"Server {name!r} did not answer `subscribe` within {limit:g} s."
                     raise ServerTimeoutError(words, server=name) from None
@@ -61,7 +65,7 @@ class ResourceSubscriptions:
         """Take back one `subscribe`."""
         async with self._turn:
             if self.watched.remove(uri) and self._is_legacy():
-                await self._say_that_nobody_wants(uri)
+                await self._say_that_nobody_wants(uri, limit=self._config.timeouts.call)
 
     async def renew(self, session: Session) -> None:
         """Subscribe again over a new session; whoever subscribed is told to look again."""
@@ -87,11 +91,17 @@ class ResourceSubscriptions:
                 server=self._config.name,
             )
 
-    async def _say_that_nobody_wants(self, uri: str) -> None:
+    async def _take_back(self, uri: str) -> None:
+        """Undo what was asked and not answered: the server may agree later, and tell for ever."""
+        if self._is_legacy():
+            with anyio.CancelScope(shield=True):
+                await self._say_that_nobody_wants(uri, limit=_SECONDS_TO_TAKE_BACK)
+
+    async def _say_that_nobody_wants(self, uri: str, *, limit: float) -> None:
         connection = self._connection()
         if connection.state != ServerState.READY:
             return
-        with anyio.move_on_after(self._config.timeouts.call):
+        with anyio.move_on_after(limit):
             try:
                 await connection.request("resources/unsubscribe", {"uri": uri})
             except PegboardError as error:

@@ -102,6 +102,8 @@ class Talkative:
             raise ValueError("There is no such note.")
         self.subscribed[str(params.uri)] += 1
         self.contexts.append(context)
+        if str(params.uri) == "note://slow":
+            await self.go_on.wait()
         return types.EmptyResult()
 
     async def _unsubscribe(

@@ -15,12 +15,14 @@ from collections.abc import (
 from contextlib import aclosing
 from typing import Any, TypeAlias, TypedDict, cast
 
-import anyio.to_thread
+import anyio
 
 from pegboard.compat.agentscope.blocks import ToolResponse, ToolUseBlock, response_of
 from pegboard.compat.agentscope.function import extract_json_schema
+from pegboard.errors import ToolTimeoutError
 from pegboard.model import ArgumentSchema, Step, Tool, ToolCall, ToolResult
 from pegboard.registry import BoundTool, FunctionTool
+from pegboard.registry.threads import run_in_thread
 
 __all__ = ["Binding", "Postprocess", "bind_local", "bind_remote"]
 
@@ -43,6 +45,8 @@ class Binding(TypedDict, total=False):
     preset_kwargs: Mapping[str, Any] | None
     """Arguments that the model neither sees nor can change."""
     postprocess_func: Postprocess | None
+    execution_timeout: float | None
+    """After so many seconds a call ends with `ToolTimeoutError`."""
 
 
 def bind_local(function: Callable[..., Any], options: Binding) -> BoundTool:
@@ -83,7 +87,7 @@ def _bound(run: Step, schema: Mapping[str, Any], options: Binding) -> BoundTool:
         input_schema=_without(parameters, options.get("preset_kwargs") or {}),
     )
     ArgumentSchema(tool.input_schema, tool=tool.name)
-    return BoundTool(tool, _answering(run, options.get("postprocess_func")), checked=True)
+    return BoundTool(tool, _answering(run, options), checked=True)
 
 
 def _with_preset(function: Callable[..., Any], preset: Mapping[str, Any]) -> Callable[..., Any]:
@@ -115,7 +119,10 @@ def _without(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return left
 
 
-def _answering(run: Step, postprocess: Postprocess | None) -> Step:
+def _answering(run: Step, options: Binding) -> Step:
+    postprocess = options.get("postprocess_func")
+    limit = options.get("execution_timeout")
+
     async def step(call: ToolCall) -> object:
         asked = ToolUseBlock(
             type="tool_use",
@@ -126,7 +133,8 @@ def _answering(run: Step, postprocess: Postprocess | None) -> Step:
         answer = await run(call)
         if not isinstance(answer, AsyncIterator | Iterator):
             return await _response(answer, asked, postprocess)
-        return _stream(cast("_Stream", answer), asked, postprocess)
+        stream = _stream(cast("_Stream", answer), asked, postprocess)
+        return stream if limit is None else _in_time(stream, call.tool.name, limit)
 
     return step
 
@@ -153,6 +161,26 @@ async def _stream(
             yield await _response(chunk, asked, postprocess)
 
 
+async def _in_time(
+    stream: AsyncGenerator[ToolResponse], tool: str, limit: float
+) -> AsyncGenerator[ToolResponse]:
+    """Give what comes while the tool has not taken longer than it may; readers take their time."""
+    left = limit
+    async with aclosing(stream):
+        while True:
+            began = anyio.current_time()
+            response = None
+            with anyio.move_on_after(left) as scope:
+                response = await anext(stream, None)
+            if scope.cancelled_caught:
+                remedy = "raise its `execution_timeout`"
+                raise ToolTimeoutError(tool, seconds=limit, remedy=remedy)
+            if response is None:
+                return
+            left -= anyio.current_time() - began
+            yield response
+
+
 async def _chunks(answer: _Stream) -> AsyncGenerator[object]:
     if isinstance(answer, AsyncGenerator):
         async with aclosing(cast("AsyncGenerator[object]", answer)) as chunks:
@@ -164,5 +192,5 @@ async def _chunks(answer: _Stream) -> AsyncGenerator[object]:
     else:
         end = object()
         # A generator that is not asynchronous may block between two chunks.
-        while (chunk := await anyio.to_thread.run_sync(next, answer, end)) is not end:
+        while (chunk := await run_in_thread(lambda it: next(it, end), answer)) is not end:
             yield chunk

@@ -31,8 +31,6 @@ class FunctionRegistration(Binding, total=False):
 
     namesake_strategy: OnConflict
     """When the name is taken: ``"raise"``, ``"override"``, ``"skip"`` or ``"rename"``."""
-    execution_timeout: float | None
-    """After so many seconds a call ends with `ToolTimeoutError`."""
 
 
 class ClientRegistration(TypedDict, total=False):

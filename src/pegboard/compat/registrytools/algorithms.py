@@ -1,6 +1,7 @@
 """SearchAlgorithm: the ways to search of the RegistryTools document, and those of one's own."""
 
 import re
+import threading
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar
@@ -62,13 +63,18 @@ class SearchAlgorithm(ABC):
 
     @abstractmethod
     def search(self, query: str, tools: list[ToolMetadata], limit: int) -> list[ToolSearchResult]:
-        """Return those of the tools that fit, the best first, at most ``limit``."""
+        """Return those of the tools that fit, the best first, at most ``limit``.
+
+        Called from any thread, also while another one searches or indexes.
+        """
 
 
 class _Searching(SearchAlgorithm):
     """One of Pegboard's own searchers, with an index of its own that follows what it is given."""
 
     def __init__(self) -> None:
+        # An index is of the tools of one search: nobody else may change it meanwhile.
+        self._lock = threading.RLock()
         self._searcher: Searcher | None = None
         self._known: dict[str, Tool] = {}
         self._revision = 0
@@ -76,19 +82,20 @@ class _Searching(SearchAlgorithm):
     def index(self, tools: list[ToolMetadata]) -> None:
         """Take in what is new or different since the last time, and forget what is gone."""
         wanted = {tool.name: tool_of(tool) for tool in tools}
-        known = self._known
-        change = CatalogChange(
-            revision=self._revision + 1,
-            added=tuple(tool for name, tool in wanted.items() if name not in known),
-            changed=tuple(
-                tool for name, tool in wanted.items() if name in known and tool != known[name]
-            ),
-            removed=tuple(tool for name, tool in known.items() if name not in wanted),
-        )
-        searcher = self._searcher or open_searcher(str(self.method))
-        if change.added or change.changed or change.removed:
-            searcher.apply(change)
-        self._searcher, self._known, self._revision = searcher, wanted, change.revision
+        with self._lock:
+            known = self._known
+            change = CatalogChange(
+                revision=self._revision + 1,
+                added=tuple(tool for name, tool in wanted.items() if name not in known),
+                changed=tuple(
+                    tool for name, tool in wanted.items() if name in known and tool != known[name]
+                ),
+                removed=tuple(tool for name, tool in known.items() if name not in wanted),
+            )
+            searcher = self._searcher or open_searcher(str(self.method))
+            if change.added or change.changed or change.removed:
+                searcher.apply(change)
+            self._searcher, self._known, self._revision = searcher, wanted, change.revision
 
     def search(self, query: str, tools: list[ToolMetadata], limit: int) -> list[ToolSearchResult]:
         """Return those of the tools that fit, the best first, at most ``limit``.
@@ -96,12 +103,13 @@ class _Searching(SearchAlgorithm):
         Raises:
             InvalidQueryError: when it cannot be searched for; it is a `ValueError`.
         """
-        self.index(tools)
-        searcher = self._searcher
-        if searcher is None or not query.strip() or limit < 1:
-            return []
         abstain = self.method not in KEYWORDS
-        return results_of(searcher.search(Query(text=query, limit=limit, abstain=abstain)))
+        with self._lock:
+            self.index(tools)
+            searcher = self._searcher
+            if searcher is None or not query.strip() or limit < 1:
+                return []
+            return results_of(searcher.search(Query(text=query, limit=limit, abstain=abstain)))
 
 
 class RegexSearch(_Searching):
@@ -136,7 +144,8 @@ class EmbeddingSearch(_Searching):
 
     def unload_model(self) -> None:
         """Let go of the index; the next search makes it again."""
-        self._searcher, self._known = None, {}
+        with self._lock:
+            self._searcher, self._known = None, {}
 
 
 class HybridSearch(_Searching):

@@ -18,6 +18,8 @@ __all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat.registrytools")
 
+_SUFFIXES = frozenset({"", ".json", ".db", ".sqlite", ".sqlite3"})
+
 
 class ToolStorage(ABC):
     """Keeps metadata: subclass it, and write `load_all`, `save` and, if need be, `delete`.
@@ -103,7 +105,7 @@ class _FileStorage(ToolStorage):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._path = Path(path).expanduser().with_suffix(self._suffix)
+        self._path = _with_suffix(Path(path).expanduser(), self._suffix)
         # Whole, so that it stays the same file, and is never taken for a URL.
         self._file = self._path.absolute()
         self._lock = threading.Lock()
@@ -209,3 +211,10 @@ class SQLiteStorage(_FileStorage):
     """A database in one file, which ends in ``.db``."""
 
     _suffix = ".db"
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    if path.suffix.lower() in _SUFFIXES:
+        return path.with_suffix(suffix)
+    # `catalog.v1` and `catalog.v2` are two.
+    return path.with_name(f"{path.name}{suffix}")

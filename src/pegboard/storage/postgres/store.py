@@ -1,6 +1,5 @@
 """The PostgreSQL store: one database for many processes on many machines."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from hashlib import sha256
@@ -8,25 +7,21 @@ from typing import Self
 
 import psycopg
 
-from pegboard.errors import StorageError
 from pegboard.model import Tool, Usage
 from pegboard.storage.encoding import check_key, check_tenant
-from pegboard.storage.postgres.cleaning import clean
+from pegboard.storage.postgres.cleaning import CleaningTransactions
 from pegboard.storage.postgres.connections import Connections, parse_url
 from pegboard.storage.postgres.election import election
 from pegboard.storage.postgres.entries import PostgresEntries
 from pegboard.storage.postgres.errors import translated
 from pegboard.storage.postgres.migrations import migrate
 from pegboard.storage.postgres.tools import PostgresTools
-from pegboard.storage.postgres.transactions import Transactions
 from pegboard.storage.postgres.usage import PostgresUsage
 from pegboard.storage.postgres.watch import ChangeFeed
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
 from pegboard.storage.watching import Watchers
 
 __all__ = ["PostgresStore", "open_url"]
-
-logger: logging.Logger = logging.getLogger("pegboard.storage")
 
 _LONGEST_TENANT = 128
 
@@ -52,7 +47,7 @@ class PostgresStore:
         conninfo, self._url = parse_url(url)
         self._tenant = check_tenant(tenant)
         self._connections = Connections(conninfo, self._url)
-        self._transactions = Transactions(self._connections, _short(tenant))
+        self._transactions = CleaningTransactions(self._connections, _short(tenant))
         self._tools = PostgresTools(self._transactions, self._url)
         self._usage = PostgresUsage(self._transactions)
         self._feed = ChangeFeed(self._connections, self._transactions.tenant)
@@ -61,19 +56,12 @@ class PostgresStore:
         try:
             with self._connections.one() as connection:
                 migrate(connection, url=self._url)
-            self._clean()
+            self._transactions.clean()
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
                 raise translated(error, self._url) from error
             raise
-
-    def _clean(self) -> None:
-        try:
-            clean(self._transactions, self.elected)
-        except (psycopg.OperationalError, StorageError):
-            # There is too much of it to go at once, or somebody is in the way: the next one tries.
-            logger.warning("not_cleaned", exc_info=True)
 
     @property
     def url(self) -> str:

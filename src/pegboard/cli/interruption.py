@@ -1,0 +1,62 @@
+"""Interruption: signals that end a process, heard only where nothing is half done."""
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+__all__ = ["Interruption", "interruptible"]
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Interruption:
+    """The signal that came, and whether it has to wait."""
+
+    def __init__(self) -> None:
+        self.came: int | None = None
+        self._waits = False
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal: it raises at once, unless it has to wait."""
+        self.came = number
+        if not self._waits:
+            # Not again: whoever hears of it puts things in order.
+            self._waits = True
+            raise KeyboardInterrupt
+
+    def put_off(self) -> None:
+        """Let a signal wait from now on."""
+        self._waits = True
+
+    def let_in(self) -> None:
+        """Let signals wait no longer.
+
+        Raises:
+            KeyboardInterrupt: when one came meanwhile.
+        """
+        self._waits = False
+        if self.came is not None:
+            self._waits = True
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Generator[Interruption]:
+    """Let what would end this process raise ``KeyboardInterrupt``, and end it behind this."""
+    interruption = Interruption()
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        # As `nohup` has it: whoever ignores one goes on ignoring it.
+        heard = [it for it in numbers if signal.getsignal(it) not in (signal.SIG_IGN, None)]
+        before = {number: signal.signal(number, interruption) for number in heard}
+    try:
+        yield interruption
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if interruption.came is not None:
+            signal.raise_signal(interruption.came)
