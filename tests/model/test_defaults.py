@@ -161,6 +161,12 @@ def test_schemas_that_refer_to_themselves_or_lead_far_are_filled_in_or_left_alon
     assert len(str(complete({"type": "object", "properties": members}, {}))) < 200_000
 
 
+def test_thousands_of_ways_back_are_looked_at_once() -> None:
+    members: dict[str, Any] = {f"m{number}": {"$ref": "#"} for number in range(4000)}
+    schema = {"type": "object", "properties": {**members, "default": {}, "x": {"default": 1}}}
+    assert complete(schema, {"m0": {}}) == {"x": 1, "m0": {"x": 1}}
+
+
 def test_a_recursive_default_ends() -> None:
     schema = {**obj(child={"$ref": "#", "default": {}}, n={"default": 0})}
     assert complete(schema, {}) == {"n": 0, "child": {"n": 0, "child": {}}}

@@ -19,6 +19,12 @@ def test_the_name_that_was_meant_comes_first(wanted: str, best: str) -> None:
     assert nearest_names(wanted, NAMES)[0] == best
 
 
+def test_what_is_far_worse_than_the_best_is_left_out() -> None:
+    names = ["mcp_weather_get_forecast", "mcp_weather_get_forecasts", "mcp_weather_boom"]
+    assert nearest_names("mcp_weather_get_forecst", names) == names[:2]
+    assert nearest_names("mcp_weather_bom", names)[0] == "mcp_weather_boom"
+
+
 def test_the_right_name_is_found_among_very_many() -> None:
     names = [f"server_{number}_{verb}" for number in range(5000) for verb in ("read", "write")]
     assert nearest_names("create_pull_reqest", [*names, "create_pull_request"]) == [

@@ -232,12 +232,139 @@ def _multiplying(levels: int, keyword: str, reference: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-@pytest.mark.parametrize("reference", ["#/$defs/d{}", "#a{}"])
+@pytest.mark.parametrize("reference", ["#/$defs/d{}", "#/%24defs/d{}", "#a{}"])
 def test_references_that_multiply_are_refused(keyword: str, reference: str) -> None:
-    with pytest.raises(InvalidToolError, match="references multiply"):
+    with pytest.raises(InvalidToolError, match="parts multiply"):
         ArgumentSchema(_multiplying(60, keyword, reference), tool="t")
-    with pytest.raises(InvalidToolError, match=r"output_schema.*references multiply"):
+    with pytest.raises(InvalidToolError, match=r"output_schema.*parts multiply"):
         check_output_schema(_multiplying(60, keyword, reference), tool="t")
+
+
+def _by_addresses(levels: int, reference: str) -> dict[str, Any]:
+    definitions: dict[str, Any] = {
+        f"d{level}": {
+            "$id": f"http://x/a{level}",
+            "allOf": [{"$ref": reference.format(level + 1)} for _ in range(2)],
+        }
+        for level in range(levels)
+    }
+    definitions[f"d{levels}"] = {"$id": f"http://x/a{levels}", "type": "string"}
+    return {"$id": "http://x/root", "$defs": definitions, "$ref": reference.format(0)}
+
+
+def _unevaluated(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"allOf": [schema], "unevaluatedProperties": {"type": "integer"}}
+    return schema
+
+
+def _overlapping(levels: int, patterns: int) -> dict[str, Any]:
+    """Each member is looked at by many patterns, and so is each member of it."""
+    definitions: dict[str, Any] = {
+        f"d{level}": {
+            "patternProperties": {
+                f"a|{number}": {"$ref": f"#/$defs/d{level + 1}"} for number in range(patterns)
+            }
+        }
+        for level in range(levels)
+    }
+    definitions[f"d{levels}"] = {}
+    return {"$defs": definitions, "$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        _by_addresses(40, "a{}"),
+        _by_addresses(40, "./a{}"),
+        _by_addresses(40, "/a{}"),
+        _by_addresses(40, "HTTP://x/a{}"),
+        _unevaluated(20),
+        _overlapping(8, 10),
+    ],
+)
+def test_whatever_multiplies_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToolError, match="parts multiply"):
+        ArgumentSchema(schema, tool="t")
+
+
+def test_a_default_is_not_held_against_what_multiplies() -> None:
+    member = {**_multiplying(60, "allOf", "#/$defs/d{}"), "default": {"value": 1}}
+    schema = {"type": "object", "properties": {"a": member}, "$defs": {"d0": {}}}
+    assert ArgumentSchema(schema, tool="t").check({}, tool="t") == {"a": {"value": 1}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{number}": {"pattern": "a"} for number in range(201)}},
+        {"pattern": r"\p{L}{190}" * 20},
+    ],
+)
+def test_patterns_that_would_fill_the_memory_are_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToolError, match="not a usable JSON Schema"):
+        ArgumentSchema(schema, tool="t")
+
+
+def test_a_pattern_that_goes_back_and_forth_gives_up() -> None:
+    items = {"type": "string", "pattern": r"^(?=a)(a|aa)+\1$"}
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": items}}}
+    with pytest.raises(InvalidArgumentsError):
+        ArgumentSchema(schema, tool="t").check({"a": ["a" * 60 + "b"] * 100}, tool="t")
+
+
+def test_patterns_that_look_ahead_work() -> None:
+    password = {"type": "string", "pattern": r"^(?=.*[A-Z])(?=.*\d).{8,}$"}
+    schema = ArgumentSchema({"type": "object", "properties": {"p": password}}, tool="t")
+    assert schema.check({"p": "Passw0rds"}, tool="t") == {"p": "Passw0rds"}
+    with pytest.raises(InvalidArgumentsError):
+        schema.check({"p": "password"}, tool="t")
+
+
+def _nested(levels: int, leaf: Any) -> dict[str, Any]:
+    value: Any = leaf
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "allOf": [{"properties": {"a": {"$ref": "#"}}}] * 2}, _nested(40, 1)),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"$ref": "#"}},
+                "patternProperties": {"a": {"$ref": "#"}},
+            },
+            _nested(40, 1),
+        ),
+        (
+            {
+                "properties": {
+                    "a": {
+                        "items": {
+                            "anyOf": [
+                                {"anyOf": [{"const": [one, two]} for one in range(50)]}
+                                for two in range(50)
+                            ]
+                        }
+                    }
+                }
+            },
+            {"a": [1] * 2000},
+        ),
+    ],
+    ids=["allOf", "patterns", "wide"],
+)
+def test_what_would_take_long_to_explain_is_named_only(
+    schema: dict[str, Any], value: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        ArgumentSchema(schema, tool="t").check(value, tool="t")
+    assert [str(it) for it in caught.value.violations] == ["`a`: does not fit its schema"]
 
 
 def test_many_references_that_do_not_multiply_are_fine() -> None:

@@ -153,7 +153,8 @@ def _score(tool: Tool, there: list[Tool], text: str) -> float:
     score = 0.0
     for term, times in query_words(text).counts.items():
         having = sum(term in it for it in impacts.values())
-        rarity = math.log(1 + (len(there) - having + 0.5) / (having + 0.5))
+        size = max(len(there), lexical.FEW_TOOLS)
+        rarity = math.log(1 + (size - having + 0.5) / (having + 0.5))
         score += math.sqrt(times) * rarity * impacts[tool.name].get(term, 0.0)
     return score
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import jsonschema_rs
-import msgspec
+
+from pegboard.model.validator import compile_schema
 
 __all__ = ["Filler", "compile_defaults"]
 
@@ -28,7 +29,7 @@ def compile_defaults(schema: Mapping[str, Any]) -> Filler | None:
         return None
     try:
         root = _Plan(schema).node(schema)
-        root.prune(set())
+        _prune(root)
     except RecursionError:
         return None
     if not root.properties and not root.nested:
@@ -72,29 +73,17 @@ class _Node:
         yield from self.also
         yield from (node for node in (self.additional, self.items) if node is not None)
 
-    def useful(self, seen: set[int]) -> bool:
-        """Tell whether this node or one below it has anything to fill in."""
-        if id(self) in seen:
-            return False
-        seen.add(id(self))
-        return bool(self.properties) or any(child.useful(seen) for child in self.children())
-
-    def prune(self, seen: set[int]) -> None:
+    def keep_only(self, useful: set[int]) -> None:
         """Drop what has nothing to fill in, so that calls do not walk there."""
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        self.members = {name: node for name, node in self.members.items() if node.useful(set())}
-        self.also = [node for node in self.also if node.useful(set())]
-        if self.items is not None and not self.items.useful(set()):
+        self.members = {name: node for name, node in self.members.items() if id(node) in useful}
+        self.also = [node for node in self.also if id(node) in useful]
+        if self.items is not None and id(self.items) not in useful:
             self.items = None
         # The first items stay where any item has something to fill in: they are counted by place.
-        if self.items is None and not any(node.useful(set()) for node in self.prefix):
+        if self.items is None and not any(id(node) in useful for node in self.prefix):
             self.prefix = []
-        if self.additional is not None and not self.additional.useful(set()):
+        if self.additional is not None and id(self.additional) not in useful:
             self.additional = None
-        for child in list(self.children()):
-            child.prune(seen)
 
     def fill(self, value: object, inside: frozenset[int], seen: set[int] | None = None) -> object:
         """Return the value with defaults.
@@ -136,6 +125,29 @@ class _Node:
             if node is not None:
                 filled[index] = node.fill(item, inside)
         return filled
+
+
+def _prune(root: _Node) -> None:
+    """Keep the nodes that fill something in, and those that lead to one."""
+    nodes: dict[int, _Node] = {id(root): root}
+    parents: dict[int, list[int]] = {}
+    left = [root]
+    while left:
+        node = left.pop()
+        for child in node.children():
+            parents.setdefault(id(child), []).append(id(node))
+            if id(child) not in nodes:
+                nodes[id(child)] = child
+                left.append(child)
+    useful: set[int] = set()
+    found = [number for number, node in nodes.items() if node.properties]
+    while found:
+        number = found.pop()
+        if number not in useful:
+            useful.add(number)
+            found += parents.get(number, ())
+    for node in nodes.values():
+        node.keep_only(useful)
 
 
 class _Plan:
@@ -206,9 +218,8 @@ class _Plan:
 def _fits(default: object, schema: Mapping[str, Any]) -> bool:
     """Tell whether a default fits its own schema; what refers elsewhere is taken at its word."""
     try:
-        # As text and as a plain copy: the validator does not know our frozen containers.
-        validator = jsonschema_rs.validator_for(msgspec.json.encode(schema).decode(), offline=True)
-        return validator.is_valid(copy.deepcopy(default))
+        # A plain copy: the validator does not know our frozen containers.
+        return compile_schema(schema).is_valid(copy.deepcopy(default))
     except (ValueError, jsonschema_rs.ReferencingError):
         return True
 

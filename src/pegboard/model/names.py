@@ -13,6 +13,8 @@ __all__ = ["check_name", "name_matcher", "nearest_names"]
 MAX_NAME_LENGTH = 512
 # Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
 _MAX_COMPARED = 500
+_FAR = 0.2
+"""So much less alike than the best is not what was meant."""
 
 
 def check_name(name: object) -> str:
@@ -56,7 +58,8 @@ def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list
         squashed = dict(islice(alike, _MAX_COMPARED))
     by_form = {form: other for other, form in squashed.items()}
     close = difflib.get_close_matches(wanted, by_form, n=limit, cutoff=0.6)
-    return [by_form[form] for form in close]
+    alike = [difflib.SequenceMatcher(None, form, wanted).ratio() for form in close]
+    return [by_form[form] for form, it in zip(close, alike, strict=True) if it > alike[0] - _FAR]
 
 
 def _squash(name: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model.defaults import Filler, compile_defaults
 from pegboard.model.schema_effort import looks_at_one_value
+from pegboard.model.validator import compile_schema
 from pegboard.model.violations import argument_path, describe_violation
 
 __all__ = ["ArgumentSchema", "check_output_schema"]
@@ -25,10 +26,8 @@ MAX_EXPLAINED_SIZE = 500_000
 """For larger arguments only the top-level culprits are named."""
 MAX_EXPLAINED_DEPTH = 6
 """Alternatives that refer to themselves fail in exponentially many ways, the deeper the more."""
-MOST_LOOKS = 4_000
-"""So many subschemas may judge one value; the richest schemas of real servers need a dozen."""
-_FEW_REFERENCES = 16
-"""So many cannot multiply to more than a few hundred looks."""
+MOST_LOOKS_EXPLAINED = 50_000
+"""Where alternatives and values make more than this together, only the culprits are named."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -109,8 +108,7 @@ class ArgumentSchema:
         _refuse_what_is_not_json(arguments, tool)
         validator = self._validator or self._compile()
         encoded = _encode(arguments)
-        deep = self._branches and _depth(arguments) > MAX_EXPLAINED_DEPTH
-        if deep or len(encoded) > MAX_EXPLAINED_SIZE:
+        if self._explains_at_length(arguments, encoded):
             return self._coarse_violations(arguments)
         try:
             found = validator.iter_errors(msgspec.json.decode(encoded))
@@ -138,10 +136,17 @@ class ArgumentSchema:
         ]
         return violations or [Violation("", "the arguments do not fit the schema")]
 
-    @property
-    def _branches(self) -> bool:
+    def _explains_at_length(self, arguments: dict[str, Any], encoded: bytes) -> bool:
+        """Tell whether the full account of what is wrong would take long."""
+        if len(encoded) > MAX_EXPLAINED_SIZE:
+            return True
         text = _encode(self._schema)
-        return b'"$ref"' in text and (b'"anyOf"' in text or b'"oneOf"' in text)
+        if b'ef":' in text and _depth(arguments) > MAX_EXPLAINED_DEPTH:
+            return True
+        if b'Of":' not in text:
+            return False
+        values = 1 + encoded.count(b",") + encoded.count(b":")
+        return looks_at_one_value(self._schema) * values > MOST_LOOKS_EXPLAINED
 
     def _ready(self) -> Callable[[Any], bool]:
         self._fill = compile_defaults(self._schema) if self._fills_defaults else None
@@ -161,23 +166,11 @@ def check_output_schema(schema: Mapping[str, Any], *, tool: str) -> None:
 
 def _compiled(schema: Mapping[str, Any], field: str, tool: str) -> jsonschema_rs.Validator:
     try:
-        # As text: the validator knows plain dicts and lists only, and ours are frozen.
-        text = _encode(schema).decode()
-        if text.count('ef":') > _FEW_REFERENCES:
-            _refuse_endless_work(schema)
-        return jsonschema_rs.validator_for(text, offline=True)
+        return compile_schema(schema)
     except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
         raise InvalidToolError(
             f"The {field} of tool {tool!r} is not a usable JSON Schema: {_reason(error)}."
         ) from error
-
-
-def _refuse_endless_work(schema: Mapping[str, Any]) -> None:
-    # The validator cannot be interrupted.
-    if looks_at_one_value(schema) > MOST_LOOKS:
-        raise ValueError(
-            f"its references multiply, so that more than {MOST_LOOKS:,} subschemas judge one value"
-        )
 
 
 def _reason(error: Exception) -> str:

@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
+from urllib.parse import unquote
 
 __all__ = ["looks_at_one_value"]
 
-_ONE = ("not", "if", "then", "else")
+_ONE = (
+    *("not", "if", "then", "else", "contains", "propertyNames", "items", "additionalItems"),
+    *("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
+)
 _SEVERAL = ("allOf", "anyOf", "oneOf")
+_NAMED = ("patternProperties", "dependentSchemas", "dependencies")
+_APART = ("properties", "prefixItems", "items")
+"""Their members look at different values."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "id", "$anchor", "$dynamicAnchor")
 
@@ -14,10 +21,11 @@ _Schema = Mapping[str, Any]
 
 
 def looks_at_one_value(schema: _Schema) -> int:
-    """Return the number of subschemas that a single value may be held against.
+    """Return the number of subschemas that a single value may be held against, at most.
 
     Ten definitions that each refer twice to the next are short to write, and hold the value against
-    the last one a thousand times.
+    the last one a thousand times. Whatever asks for what nobody else has looked at
+    (``unevaluatedProperties``) lets everybody look again.
     """
     return _Count(schema).most()
 
@@ -27,7 +35,10 @@ class _Count:
         self._root = root
         self._all = list(_subschemas(root))
         self._named = {
-            str(it[name]).lstrip("#"): it for it in self._all for name in _NAMES if name in it
+            _last_part(it[name]): it
+            for it in self._all
+            for name in _NAMES
+            if isinstance(it.get(name), str)
         }
         self._looks: dict[int, int] = {}
 
@@ -45,43 +56,73 @@ class _Count:
             if id(schema) in self._looks:
                 stack.pop()
                 continue
-            inner = list(self._at_the_same_value(schema))
+            together, apart = list(self._together(schema)), list(_apart(schema))
             if id(schema) in begun:
-                # What is not counted yet is a reference back to here, and validators notice those.
-                self._looks[id(schema)] = 1 + sum(self._looks.get(id(it), 1) for it in inner)
+                self._looks[id(schema)] = self._looks_of(schema, together, apart)
                 continue
             begun.add(id(schema))
-            stack += [it for it in inner if id(it) not in begun]
+            stack += [it for it in (*together, *apart) if id(it) not in begun]
 
-    def _at_the_same_value(self, schema: _Schema) -> Iterator[_Schema]:
+    def _looks_of(self, schema: _Schema, together: list[_Schema], apart: list[_Schema]) -> int:
+        # What is not counted yet is a reference back to here, and validators notice those.
+        looks = 1 + sum(self._looks.get(id(it), 1) for it in together)
+        looks += max((self._looks.get(id(it), 1) for it in apart), default=0)
+        is_asked_twice = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
+        return 2 * looks if is_asked_twice else looks
+
+    def _together(self, schema: _Schema) -> Iterator[_Schema]:
+        """Give the subschemas that may look at the same value, or at the same one in it."""
         for keyword in _REFERENCES:
             target = self._target(schema.get(keyword))
             if target is not None:
                 yield target
         for keyword in _SEVERAL:
             yield from _schemas(schema.get(keyword))
-        for keyword in _ONE:
-            yield from _schemas([schema.get(keyword)])
-        for keyword in ("dependentSchemas", "dependencies"):
+        yield from _schemas([schema.get(keyword) for keyword in _ONE])
+        for keyword in _NAMED:
             members: object = schema.get(keyword)
             if isinstance(members, Mapping):
                 yield from _schemas(list(cast("_Schema", members).values()))
 
     def _target(self, reference: object) -> _Schema | None:
+        """Return what a reference leads to, or else something that it may lead to."""
         if not isinstance(reference, str):
             return None
-        place, _, fragment = reference.partition("#")
-        found: Any = self._named.get(place) if place else self._root
-        if found is None or (fragment and not fragment.startswith("/")):
-            return self._named.get(fragment or place)
-        for part in fragment.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = cast("list[Any]", found)
-                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
-            else:
-                found = cast("_Schema", found).get(key) if isinstance(found, Mapping) else None
-        return cast("_Schema", found) if isinstance(found, Mapping) else None
+        place, _, fragment = unquote(reference).partition("#")
+        start: Any = self._named.get(_last_part(place), self._root) if place else self._root
+        if fragment and not fragment.startswith("/"):
+            return self._named.get(_last_part(fragment), self._root)
+        found = _at(start, fragment)
+        if found is None and start is not self._root:
+            found = _at(self._root, fragment)
+        return found
+
+
+def _at(found: Any, pointer: str) -> _Schema | None:
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list | tuple):
+            found = cast("list[Any]", found)
+            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        else:
+            found = cast("_Schema", found).get(key) if isinstance(found, Mapping) else None
+    return cast("_Schema", found) if isinstance(found, Mapping) else None
+
+
+def _last_part(address: object) -> str:
+    """Return what tells a name from others, in whatever way it is written out."""
+    return str(address).lstrip("#").rstrip("/#").rpartition("/")[2].lower()
+
+
+def _apart(schema: _Schema) -> Iterator[_Schema]:
+    for keyword in _APART:
+        members: object = schema.get(keyword)
+        if isinstance(members, Mapping):
+            # A schema under `items` looks at all of them, and is counted elsewhere.
+            inner = cast("_Schema", members).values()
+            yield from _schemas(list(inner) if keyword == "properties" else [])
+        else:
+            yield from _schemas(members)
 
 
 def _subschemas(root: _Schema) -> Iterator[_Schema]:

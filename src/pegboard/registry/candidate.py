@@ -18,6 +18,7 @@ __all__ = ["BoundTool", "Candidate", "candidate_of", "stored_candidate"]
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _MISSING: Any = object()
+_ANYTHING = ArgumentSchema({}, tool="")
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -35,13 +36,13 @@ class Candidate(msgspec.Struct, frozen=True):
 
     def arguments(self) -> ArgumentSchema:
         """Return what checks the arguments."""
+        # Nothing runs a definition, whatever the arguments.
+        if self.is_definition:
+            return _ANYTHING
         if self.schema is not None:
             return self.schema
         return ArgumentSchema(
-            self.tool.input_schema,
-            tool=self.tool.name,
-            fills_defaults=self.is_definition,
-            checked=True,
+            self.tool.input_schema, tool=self.tool.name, fills_defaults=False, checked=True
         )
 
 

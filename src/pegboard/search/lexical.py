@@ -38,6 +38,9 @@ class Term(NamedTuple):
     """How many rows that are, dead ones too."""
 
 
+FEW_TOOLS = 20
+"""Words count as much among fewer tools as they would among so many."""
+
 Weighed = tuple[Term, float]
 """A term of a query, and how much it counts."""
 
@@ -52,6 +55,8 @@ class Terms:
     """
 
     def __init__(self, views: Sequence[tuple[int, View]], *, size: int, living: int) -> None:
+        # Among two or three tools every word is frequent, and that says nothing about the word.
+        living = max(living, FEW_TOOLS)
         self.size = size
         self.unknown: float = 0.5 * math.log(1 + (living + 0.5) / 0.5)
         """How much it tells that no tool has a term."""
