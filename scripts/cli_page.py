@@ -55,7 +55,7 @@ Exit codes:
 | code | means |
 | --- | --- |
 | 0 | it was done |
-| 1 | it was not done, or something is wrong; standard error says what |
+| 1 | it was not done, or something is wrong; standard error says what. Also, without a word, where the reader of a pipe has read enough, as `head` does |
 | 2 | the command line itself is wrong |
 | 3 | there is no such tool, server, key or file, or no configuration, or the search found nothing |
 | 130 | somebody pressed Ctrl-C; of `serve`, which ends in good order then, 0 |

@@ -106,6 +106,24 @@ async def test_what_one_process_makes_and_revokes_all_know(
             await run_sync(thing.close)
 
 
+async def test_a_key_is_good_as_soon_as_another_process_has_made_it(
+    open_operator: Callable[[], Store],
+) -> None:
+    def open_both() -> tuple[list[Store], list[ApiKeys]]:
+        stores = [open_operator(), open_operator()]
+        return stores, [ApiKeys(store) for store in stores]
+
+    stores, (here, there) = await run_sync(open_both)
+    try:
+        made = await run_sync(here.create, TEAM)
+        assert (await there.authenticate(made.secret)).tenant == "team"
+        newer = await run_sync(here.rotate, made.key.id)
+        assert (await there.authenticate(newer.secret)).tenant == "team"
+    finally:
+        for thing in (here, there, *stores):
+            await run_sync(thing.close)
+
+
 def test_the_secret_is_nowhere_but_in_the_answer(memory: Memory) -> None:
     with memory.open(OPERATOR) as store, ApiKeys(store) as keys:
         made = keys.create(TEAM)
@@ -333,6 +351,18 @@ async def test_keys_go_on_working_while_the_store_is_away(memory: Memory) -> Non
         keys.list()
     with pytest.raises(StorageError):
         keys.create(TEAM)
+
+
+async def test_guessing_has_the_store_asked_a_few_times_only(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = memory.open(OPERATOR)
+    with ApiKeys(store) as keys, caplog.at_level("DEBUG", "pegboard.auth"):
+        store.close()
+        for number in range(100):
+            assert await reason_of(keys, f"pb_{'a' * 12}_{number:064x}") == "unknown"
+    looks = caplog.text.count("api_key_not_looked_for")
+    assert 0 < looks < 100
 
 
 def test_keys_that_ended_long_ago_are_forgotten(

@@ -387,6 +387,21 @@ def test_what_cannot_be_done_changes_nothing(
     assert list(home.iterdir()) == []
 
 
+def test_a_client_is_not_given_a_pegboard_that_would_serve_the_same_file(
+    run: Run, tmp_path: Path
+) -> None:
+    path, other = installed("cursor"), installed("gemini")
+    link = tmp_path / "servers.json"
+    link.symlink_to(path)
+    said = run("connect", "gemini", "cursor", "--yes", "--config", str(link))
+    assert said.code == 2
+    assert "`pegboard import`" in said.err
+    assert path.read_bytes() == golden("cursor")
+    assert other.read_bytes() == golden("gemini")
+    address = ("--url", "http://127.0.0.1:9/mcp")
+    assert run("connect", "cursor", "--yes", "--config", str(link), *address).code == 0
+
+
 def test_a_broken_file_of_a_client_is_left_alone_and_the_others_are_done(run: Run) -> None:
     broken, whole = installed("cursor"), installed("gemini")
     broken.write_bytes(b'{"canary": ')

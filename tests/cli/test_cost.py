@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pegboard.cli.tokens import estimated
-from tests.cli.handy import Home
+from tests.cli.handy import Home, Terminal
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,16 @@ def test_where_search_costs_more_it_is_said_and_the_bars_keep_their_width(home: 
     assert bars["/mcp-search"] == 30
     assert bars["/mcp-full"] < 30
     assert "`pegboard serve --surface full` costs less" in ran.stderr
+
+
+def test_on_a_narrow_terminal_bars_are_shorter_and_keep_their_proportions(home: Home) -> None:
+    home.main("tools")
+    with Terminal(home, ["cost", "--tools", "0"], COLUMNS="76") as terminal:
+        assert terminal.end() == 0
+    lines = {it.split()[0]: it for it in terminal.shown.splitlines() if "/mcp-" in it}
+    full, search = lines["/mcp-full"], lines["/mcp-search"]
+    assert "tools that find and call the others" in search
+    assert 0 < full.count("█") < search.count("█") < 30
 
 
 def test_counting_needs_a_tokenizer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

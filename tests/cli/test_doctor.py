@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pegboard.cli.main import main
+from pegboard.clients import CLIENTS, Machine
 from tests.cli.handy import Home
 from tests.doctor.patients import TOOL, python, speaking
 
@@ -130,6 +131,35 @@ def test_the_limit_can_be_given(run: Run) -> None:
     code, out, _ = run({"a": python("import sys; sys.stdin.read()")}, "--timeout", "0.5")
     assert code == 1
     assert "did not answer within 0.5 s" in out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_files_of_clients_that_others_can_read_are_in_the_summary(run: Run) -> None:
+    path = CLIENTS["cursor"].file(Machine.here())
+    path.parent.mkdir(parents=True)
+    entry = {"command": "x", "env": {"API_KEY": "ghp_0123456789abcdefghijABCDEFGHIJ012345"}}
+    path.write_text(json.dumps({"mcpServers": {"x": entry}}), encoding="utf-8")
+    path.chmod(0o644)
+    for folder in (path.parent, path.parent.parent):
+        folder.chmod(0o755)
+    code, out, err = run({"a": speaking(TOOL)})
+    assert code == 0
+    assert out.endswith("1 server looked at. Besides, others may read 1 file of your clients.\n")
+    assert f"`chmod 600 {path}`" in err
+    code, out, err = run({"a": speaking(TOOL)}, "a")
+    assert out.endswith("All is well: 1 server looked at.\n")
+    assert "chmod" not in err
+
+
+def test_an_entry_that_hides_that_it_is_pegboard_itself_is_found_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PEGBOARD_SERVING", raising=False)
+    line = f"exec {sys.executable} -m pegboard.cli.main serve --stdio --config mcp.json"
+    code, out, _ = run({"me": {"command": "sh", "args": ["-c", line]}})
+    assert code == 1
+    assert "error [itself] me" in out
+    assert "PEGBOARD_SERVING" not in os.environ
 
 
 def test_nothing_configured_says_how_to_begin(

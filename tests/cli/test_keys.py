@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from pegboard.auth import ApiKeys, KeyGrant
 from pegboard.cli.main import main
+from pegboard.cli.moments import shown
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
 from pegboard.storage import open_store
@@ -267,6 +269,20 @@ def test_an_expiry_that_no_calendar_has_does_not_hide_the_other_keys(run: Run, s
     assert code == 0
     assert "sound" in out
     assert "1000000000000000 s since 1970" in out
+
+
+def test_a_moment_is_short_where_a_person_looks_and_never_ambiguous(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = datetime.now(UTC)
+    this_year = now.replace(month=now.month % 12 + 1, day=1)
+    moments = (now, this_year, now.replace(year=now.year + 1, day=1))
+    whole = [shown(it.timestamp(), nothing="") for it in moments]
+    assert whole == [f"{it:%Y-%m-%d %H:%M}" for it in moments]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    short = [shown(it.timestamp(), nothing="") for it in moments]
+    assert short == [f"{now:%H:%M}", f"{this_year:%b %d}", f"{moments[2]:%Y-%m-%d}"]
+    assert shown(None, nothing="never") == "never"
 
 
 @pytest.mark.parametrize("verb", [["list"], ["revoke", "x"], ["rotate", "x"]])

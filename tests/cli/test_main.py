@@ -140,6 +140,16 @@ def test_a_command_explains_itself(word: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr() == said
 
 
+@pytest.mark.parametrize("word", ["import", "search", "call", "add", "keys", "store", "config"])
+def test_help_has_whole_sentences_and_no_types_of_python(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word, "--help"]) == 0
+    _, _, said = capsys.readouterr().out.partition("\n\n")
+    assert not re.search(r"<(str|int|float|list)\b", said)
+    assert not re.search(r"\w\.\.\.$", said, re.MULTILINE)
+
+
 def test_an_interrupted_command_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.cli.output import ask, complain, say, show_table, warn, write_json
-from pegboard.cli.plain_text import columns_of, escaped, fitting_widths, one_line, printable
+from pegboard.cli.plain_text import (
+    columns_of,
+    cut_in_the_middle,
+    escaped,
+    fitting_widths,
+    one_line,
+    printable,
+    width_of,
+    without_folder,
+)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -117,9 +126,41 @@ def test_what_people_type_next_is_whole_on_a_narrow_terminal(
     terminal = at_terminal(monkeypatch)
     show_table(["id", *("many_letters" for _ in range(9))], [[name, *["some words"] * 9]])
     lines = terminal.getvalue().splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert lines[1].split()[0] == name
     assert len(lines[1].rstrip()) <= max(40, len(name))
+
+
+def test_numbers_and_states_are_whole_or_left_out_and_then_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = at_terminal(monkeypatch)
+    columns = ("ID", "NAME", "STATE", "USES")
+    row = ("abc", "words " * 9, "no such file", "1,000,000")
+    show_table(columns, [row], right=["USES"], whole=["STATE"])
+    show_table((*columns, "TENANT"), [(*row, "default")], right=["USES"], whole=["STATE"])
+    lines = terminal.getvalue().splitlines()
+    assert lines[1] == lines[3] == "abc  words wor…  no such file  1,000,000"
+    assert lines[4] == "Left out for want of room: TENANT; `--json` has all."
+
+
+def test_a_command_line_keeps_both_ends_and_its_program_is_named_without_a_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    row = ("a", "/home/me/.venv/bin/python -m a_server_with_a_long_name --root /home/me/documents")
+    show_table(("SERVER", "WHERE"), [row], commands=["WHERE"])
+    assert row[1] in capsys.readouterr().out
+    terminal = at_terminal(monkeypatch)
+    show_table(("SERVER", "WHERE"), [row], commands=["WHERE"])
+    assert terminal.getvalue().splitlines()[1] == "a       python -m a_serv…me/me/documents"
+    assert without_folder("https://docs.example.com/mcp") == "https://docs.example.com/mcp"
+
+
+@given(st.text("ab付"), st.integers(3, 40))
+def test_what_is_cut_in_the_middle_is_no_wider_than_asked(text: str, width: int) -> None:
+    cut = cut_in_the_middle(text, width)
+    assert width_of([[cut]]) <= width
+    assert (cut == text) == (width_of([[text]]) <= width)
 
 
 @given(st.text())

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pegboard.config import load_servers, user_config_file
+from pegboard.config.servers_file import ServersFile
+from pegboard.server.announcement import Announcement, identity_of, publish
 from tests.cli.own_machine import ENTRY, Run, at_a_terminal, in_process
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
@@ -43,7 +45,6 @@ def file(tmp_path: Path) -> Path:
 def test_a_first_server_makes_the_file_and_the_command_is_kept_as_typed(run: Run) -> None:
     said = run("add", "time", "--", "uvx", "mcp-server-time", "--debug", "--json")
     assert (said.code, said.out) == (0, f"Added 'time' to {user_config_file()} (a new file).\n")
-    assert "reads it again by itself" in said.err
     content = json.loads(user_config_file().read_bytes())
     args = ["mcp-server-time", "--debug", "--json"]
     assert content == {"mcpServers": {"time": {"command": "uvx", "args": args}}}
@@ -141,6 +142,51 @@ def test_headers_and_variables_are_written_and_their_secrets_kept_elsewhere(
     assert "canary" not in path.read_text("utf-8")
     said = run("remove", "gh", "--config", str(path))
     assert "still kept: ${file:" in said.err
+
+
+def test_a_secret_that_was_replaced_is_named_and_one_that_is_used_is_not(
+    run: Run, file: Path
+) -> None:
+    add = ["add", "slow", "--force", "--env"]
+    assert "still kept" not in run(*add, "X_TOKEN=canary-1234", "--", "sh").err
+    assert "still kept" not in run(*add, "X_TOKEN=canary-1234", "--", "sh", "-x").err
+    said = run(*add, "X_TOKEN=canary-5678", "--", "sh")
+    assert said.err.count("still kept: ${file:") == 1
+    assert "slow.X_TOKEN}" in said.err.partition("still kept")[2]
+    # Another server has the same one.
+    entry = json.dumps(ServersFile(file).entries["slow"].value)
+    file.write_text(
+        file.read_text("utf-8").replace('"time":', f'"twin": {entry}, "time":'), "utf-8"
+    )
+    assert "still kept" not in run("remove", "slow").err
+    assert "slow.X_TOKEN.2}" in run("remove", "twin").err
+
+
+def test_a_gateway_that_serves_the_file_need_not_be_told(run: Run, file: Path) -> None:
+    assert "reads it again" not in run("disable", "time").err
+    machine, started = identity_of(os.getpid())
+    announced = Announcement(
+        pid=os.getpid(),
+        started=started,
+        machine=machine,
+        address="http://127.0.0.1:8765",
+        config=str(file.resolve()),
+        store=None,
+        token="none",
+    )
+    publish(announced)
+    assert "reads it again by itself" in run("enable", "time").err
+    assert "reads it again" not in run("add", "a", "--config", "other.json", "--", "sh").err
+
+
+def test_a_variable_that_is_not_set_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLACK_TOKEN", raising=False)
+    words = ["add", "needy", "--force", "--env", "SLACK_TOKEN", "--env", "HOME", "--", "sh"]
+    assert run(*words).err == (
+        "The environment variable SLACK_TOKEN is not set here; the server needs it to start.\n"
+    )
+    monkeypatch.setenv("SLACK_TOKEN", "xoxb")
+    assert run(*words).err == ""
 
 
 def test_a_keyring_keeps_them_if_there_is_one(

@@ -171,6 +171,26 @@ def test_its_announcement_goes_with_it(tmp_path: Path) -> None:
     assert list(announced(home)) == []
 
 
+def test_a_call_that_is_cut_off_is_told_so_by_the_gateway(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with gateway(home):
+        [path] = announced(home)
+        pid = json.loads(path.read_text("utf-8"))["pid"]
+        words = [*ENTRY, "call", "mcp_handy_wait"]
+        with subprocess.Popen(
+            words, stderr=subprocess.PIPE, env=home.environ, cwd=home.folder
+        ) as calling:
+            while "called wait" not in home.noted():
+                assert calling.poll() is None
+            os.kill(pid, signal.SIGINT)
+            while path.exists():
+                pass
+            os.kill(pid, signal.SIGINT)
+            _, said = calling.communicate(timeout=15)
+    assert b"The gateway answered with error -32603: The gateway is shutting down." in said
+    assert b"it may have run all the same: look before you repeat it." in said
+
+
 def test_what_is_tried_out_is_found_where_nothing_is_configured(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "mcp.json").unlink()
@@ -233,3 +253,15 @@ def test_at_a_terminal_it_is_said_at_once_that_servers_are_started(tmp_path: Pat
         terminal.until(r"Starting 1 server….*For the file of your client")
         terminal.process.send_signal(signal.SIGTERM)
         terminal.end()
+
+
+def test_the_doctor_is_silent_about_a_gateway_whose_servers_it_does_not_start(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "mcp.json").unlink()
+    with gateway(home, "--demo"):
+        ran = home.main("doctor")
+    assert ran.returncode == 3
+    assert "No server was looked at" in ran.stdout
+    assert "gateway at" not in ran.stderr

@@ -1,6 +1,7 @@
 """`pegboard serve`: what it says when it starts; what it does is tried in tests/server."""
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 
 from pegboard.cli.main import main
 from pegboard.cli.serve import serve
-from tests.server.processes import appears, serving
+from tests.server.processes import ROOT, appears, serving
 
 
 async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
@@ -45,6 +46,7 @@ async def test_a_demo_that_asks_for_keys_says_whose_keys_it_takes(
         await served.hears("For the file of your client")
     assert f"API keys         {tmp_path / 'pegboard' / 'pegboard.db'}" in served.said
     assert "There is no API key yet" not in served.said
+    assert "nowhere: all is forgotten at the end" in served.said
 
 
 async def test_ended_while_it_starts_it_does_not_say_what_it_serves(tmp_path: Path) -> None:
@@ -99,3 +101,28 @@ def test_on_windows_it_says_where_it_runs(
         serve()
     assert ended.value.exit_code == 1
     assert "on Windows use WSL" in capsys.readouterr().err
+
+
+async def test_a_gateway_that_is_a_server_of_its_own_file_ends_at_once_and_says_why(
+    tmp_path: Path,
+) -> None:
+    line = f"exec {sys.executable} -m pegboard.cli.main serve --stdio --config mcp.json"
+    entry = {
+        "command": "sh",
+        "args": ["-c", line],
+        "cwd": str(tmp_path),
+        "env": {"PYTHONPATH": str(ROOT)},
+    }
+    async with serving(tmp_path, config={"mcpServers": {"me": entry}}) as served:
+        await served.hears("For the file of your client")
+    assert "exited with code 2" in served.said
+    assert "`pegboard remove NAME --config " in served.said
+
+
+async def test_a_gateway_may_be_a_server_of_another(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"mcpServers": {}}', "utf-8")
+    args = ["-m", "pegboard.cli.main", "serve", "--stdio", "--config", str(tmp_path / "other.json")]
+    entry = {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}
+    async with serving(tmp_path, config={"mcpServers": {"other": entry}}) as served:
+        await served.hears("For the file of your client")
+    assert re.search(r"other +ready", served.said), served.said

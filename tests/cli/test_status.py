@@ -178,4 +178,4 @@ def test_a_gateway_that_runs_is_asked(
     assert "the gateway at http://127.0.0.1:" in run()[2]
     assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0
-    assert "are started a second time now" in capfd.readouterr().err
+    assert "were started a second time" in capfd.readouterr().err

@@ -218,6 +218,7 @@ def test_an_unknown_tool_is_not_found_and_near_names_are_told(home: Home) -> Non
         ran = home.main("show", wrong)
         assert (ran.returncode, ran.stdout) == (3, "")
         assert "Did you mean 'mcp_handy_echo'" in ran.stderr
+    assert "`pegboard tools`" in home.main("show", "zzzzqqqq").stderr
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pegboard.gateway.own_tool import OWN_NAMES
 
 ROOT = Path(__file__).parents[2]
 # What a process of ours tells its own children, and what shells tell completion.
-INTERNAL = {"PEGBOARD_CHILD", "PEGBOARD_COMPLETE"}
+INTERNAL = {"PEGBOARD_CHILD", "PEGBOARD_COMPLETE", "PEGBOARD_SERVING"}
 
 
 @pytest.mark.parametrize("name", [*PAGES, *PARTS])

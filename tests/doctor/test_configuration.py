@@ -45,6 +45,42 @@ async def test_a_file_that_may_not_be_read_is_told(path: Path) -> None:
     assert codes(report.findings) == ["config_unreadable"]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "/opt/bin/pegboard", "args": ["serve", "--stdio", "--config", "mcp.json"]},
+        {"command": "uvx", "args": ["pegboard", "serve", "--stdio", "--config=mcp.json"]},
+        {"command": "pegboard", "args": ["serve", "--stdio"], "cwd": "."},
+        {"command": "pegboard", "args": ["serve"], "env": {"PEGBOARD_CONFIG": "mcp.json"}},
+    ],
+)
+async def test_an_entry_that_is_pegboard_itself_is_told_and_not_started(
+    path: Path, entry: dict[str, Any]
+) -> None:
+    report = await of_file(path, {"mcpServers": {"me": entry, "it": speaking(TOOL)}})
+    [finding] = report.findings
+    assert (finding.code, finding.server) == ("itself", "me")
+    assert "`pegboard remove me`" in finding.remedy
+    assert [(it.server, it.stage) for it in report.servers] == [("it", "well"), ("me", "unusable")]
+
+
+@pytest.mark.parametrize("words", [["--config", "other.json"], ["--config", "gone"], ["--demo"]])
+async def test_a_gateway_with_other_servers_is_an_entry_like_any(
+    path: Path, words: list[str]
+) -> None:
+    script(path.parent / "other.json", "{}", 0o600)
+    entry = {"command": str(path.parent / "no/pegboard"), "args": ["serve", *words]}
+    report = await of_file(path, {"mcpServers": {"other": entry}})
+    assert codes(report.findings) == ["command_not_found"]
+
+
+async def test_a_variable_without_braces_is_told_with_how_it_is_written(path: Path) -> None:
+    report = await of_file(path, {"mcpServers": {"it": speaking(TOOL, env={"KEY": "$HOME_KEY"})}})
+    [finding] = report.findings
+    assert finding.code == "unset_variable"
+    assert "in braces, `${NAME}`" in finding.remedy
+
+
 async def test_no_configuration_at_all_is_told_with_how_to_get_one(path: Path) -> None:
     report = await diagnose()
     [finding] = report.findings

@@ -116,6 +116,28 @@ async def test_a_process_that_ends_at_once_is_told_with_its_code_and_last_words(
     assert "the moon is full" in finding.what
 
 
+@pytest.mark.parametrize("end", ["exit 7", "exec sleep 60"])
+async def test_the_notices_of_npm_are_not_the_last_words(end: str) -> None:
+    script = f"echo the moon is full >&2; echo npm notice >&2; echo npm WARN x >&2; {end}"
+    [finding] = await found_in(shell(script), seconds=2.0)
+    assert finding.code in ("exited", "no_answer")
+    assert "last it said: the moon is full." in finding.what
+
+
+async def test_a_script_that_python_does_not_find_is_told_with_where_to_look() -> None:
+    entry = {"command": sys.executable, "args": ["/nowhere/missing.py"]}
+    finding = await diagnosis(entry, "exited")
+    assert "/nowhere/missing.py" in finding.what
+    assert finding.remedy == "Correct the path in `args`."
+
+
+async def test_a_path_that_only_a_shell_would_understand_is_told_as_the_cause() -> None:
+    findings = await found_in({"command": sys.executable, "args": ["~/nowhere/missing.py"]})
+    assert codes(findings) == ["shell_syntax", "exited"]
+    assert "knows `~`" in findings[1].what
+    assert "`${userHome}/nowhere/missing.py`" in findings[1].remedy
+
+
 async def test_what_the_system_refuses_to_start_is_told_with_its_reason() -> None:
     finding = await diagnosis(shell("exit", env={"LONG": "x" * 3_000_000}), "not_executable")
     assert "too long" in finding.what

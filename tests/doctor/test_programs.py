@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,11 @@ async def test_a_whole_command_line_is_taken_apart() -> None:
     findings = await found_in({"command": "npx -y some-server"})
     assert codes(findings) == ["doubtful_entry", "command_not_found"]
     assert '`"command": "npx", "args": ["-y", "some-server"]`' in findings[1].remedy
+
+
+async def test_a_whole_command_line_with_full_paths_is_taken_apart() -> None:
+    finding = await diagnosis({"command": f"{sys.executable} /x/todo.py"}, "command_not_found")
+    assert f'`"command": "{sys.executable}", "args": ["/x/todo.py"]`' in finding.remedy
 
 
 async def test_a_working_directory_that_is_not_there_is_told(tmp_path: Path) -> None:

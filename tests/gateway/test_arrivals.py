@@ -222,6 +222,23 @@ async def test_nobody_is_kept_from_leaving_by_who_waits_for_a_server(name: str) 
         await anyio.wait_all_tasks_blocked()
         assert answers == []
         with anyio.fail_after(10):
-            await gateway.drain(60)
+            await gateway.drain(0.01)
         (answer,) = answers
         assert answer["isError"]
+
+
+async def test_a_call_that_waits_for_a_server_is_finished_when_the_gateway_ends() -> None:
+    late, answers = LateBench(sow=echo), list[Any]()
+    async with half_up(late) as (_, gateway), anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            answers.append(await Caller(gateway).call("call_tool", name="mcp_late_sow"))
+
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(gateway.drain, 60)
+        await anyio.wait_all_tasks_blocked()
+        assert (answers, gateway.busy) == ([], 1)
+        late.let.set()
+    (answer,) = answers
+    assert not answer.get("isError")

@@ -376,6 +376,9 @@ def test_of_structured_content_that_is_not_shown_the_model_is_told() -> None:
     same = {**said(json.dumps(data)), "structuredContent": data}
     note = shelf.shortened(same, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert "Structured content" not in note
+    wrapped = {**said("ä" * 800), "structuredContent": {"result": "ä" * 800}}
+    note = shelf.shortened(wrapped, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    assert "Structured content" not in note
     large = {**said("x" * 100_000), "structuredContent": data}
     note = shelf.shortened(large, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert "is not shown. The rest is too large to be kept" in note

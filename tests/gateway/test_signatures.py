@@ -1,10 +1,17 @@
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.gateway.signatures import LONGEST_SENTENCE, first_sentence, one_line, signature
+from pegboard.gateway.signatures import (
+    LONGEST_SENTENCE,
+    first_sentence,
+    one_line,
+    signature,
+    type_name,
+)
 from pegboard.model import Tool
 
 
@@ -26,6 +33,15 @@ from pegboard.model import Tool
         ({"$ref": "#/$defs/Kind"}, 't(a?: "small"|"large")'),
         ({"$ref": "#/$defs/Nothing"}, "t(a?: any)"),
         ({"$ref": "#/$defs/Self"}, "t(a?: any)"),
+        ({"$ref": "#/definitions/Old"}, "t(a?: integer)"),
+        (
+            {"anyOf": [{"const": number} for number in range(21)]},
+            f"t(a?: {'|'.join(map(str, range(20)))}|…)",
+        ),
+        (
+            {"anyOf": [{"const": number} for number in range(20)]},
+            f"t(a?: {'|'.join(map(str, range(20)))})",
+        ),
         (True, "t(a?: any)"),
         ({"enum": ["word" * 10, "words" * 10], "type": "string"}, "t(a?: string)"),
     ],
@@ -33,7 +49,22 @@ from pegboard.model import Tool
 def test_types_are_written_in_a_few_letters(schema: Any, written: str) -> None:
     kinds = {"Kind": {"enum": ["small", "large"]}, "Self": {"$ref": "#/$defs/Self"}}
     whole: dict[str, Any] = {"properties": {"a": schema} if schema != {} else {}, "$defs": kinds}
+    whole["definitions"] = {"Old": {"type": "integer"}, "Kind": {"type": "null"}}
     assert signature(Tool(name="t", input_schema=whole)) == written
+
+
+class OnlyLookedUpIn(dict[str, Any]):
+    def __iter__(self) -> Iterator[str]:
+        pytest.fail("All definitions were gone through.")
+
+    def keys(self) -> Any:
+        return iter(self)
+
+
+@pytest.mark.parametrize("keyword", ["$defs", "definitions"])
+def test_a_definition_is_looked_up_without_a_look_at_the_others(keyword: str) -> None:
+    root = {keyword: OnlyLookedUpIn(Kind={"type": "string"})}
+    assert type_name({"$ref": f"#/{keyword}/Kind"}, root) == "string"
 
 
 def test_required_parameters_come_first_and_too_many_are_left_out() -> None:

@@ -15,7 +15,8 @@ import anyio
 import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
 from tests.server.processes import Served, appears, interrupt, is_gone, servers, serving, write
 from tests.server.serving import modern_request
@@ -58,6 +59,8 @@ async def test_it_says_what_it_serves_and_where(tmp_path: Path) -> None:
         await served.hears("For the file of your client")
         assert re.search(r"serves \d tools of 2 servers \(1 down, see above[;)]", served.said)
         assert served.said.count("'no-such-server' was not found") == 1
+        where = f"--config {tmp_path / 'mcp.json'}"
+        assert f"down, 0 tools; `pegboard doctor missing {where}` says why" in served.said
         assert str(tmp_path / "mcp.json") in served.said
         assert "pegboard.db" in served.said
         assert "Authorization" not in served.said
@@ -109,20 +112,24 @@ async def test_a_call_under_way_is_finished_before_the_process_ends(
         await is_gone(child)
 
 
-async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    home = tmp_path / "a"
+@pytest.mark.parametrize("wire", ["legacy", "2026-07-28", "sse"])
+async def test_a_second_signal_ends_it_at_once_and_tells_whom_it_cuts_off(
+    tmp_path: Path, wire: str
+) -> None:
+    home, told = tmp_path / "a", list[str]()
     config = servers(slow=script_in(home))
     async with serving(tmp_path, "--drain", "600", config=config) as served:
         await served.hears("For the file of your client")
         child = await pid_in(home)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_call_in_vain, served)
+            tasks.start_soon(_call_in_vain, served, wire, told)
             await appears(home / "never.waiting")
             interrupt(served, signal.SIGINT)
+            await served.hears("Finishing 1 request;")
             interrupt(served, signal.SIGTERM)
             await served.rest()
-            tasks.cancel_scope.cancel()
         await is_gone(child)
+    assert "may have run all the same: look before you repeat it" in told[0]
 
 
 async def test_a_limit_ends_calls_that_never_end(tmp_path: Path) -> None:
@@ -132,7 +139,7 @@ async def test_a_limit_ends_calls_that_never_end(tmp_path: Path) -> None:
         await served.hears("For the file of your client")
         child = await pid_in(home)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_call_in_vain, served)
+            tasks.start_soon(_call_in_vain, served, "2026-07-28", list[str]())
             await appears(home / "never.waiting")
             interrupt(served)
             await served.rest()
@@ -404,8 +411,20 @@ async def test_over_stdio_a_second_signal_ends_it_at_once(tmp_path: Path) -> Non
         await served.hears("Finishing 1 request;")
         interrupt(served)
         await served.rest()
+        assert served.process.stdout is not None
+        said = b"".join([part async for part in served.process.stdout])
+        assert "may have run all the same" in json.loads(said)["error"]["message"]
 
 
-async def _call_in_vain(served: Served) -> None:
+async def _call_in_vain(served: Served, wire: str, told: list[str]) -> None:
     with suppress(Exception):  # the process ends meanwhile, and the client breaks
-        await call(served, "mcp_slow_wait_for", {"name": "never"}, "2026-07-28")
+        if wire != "sse":
+            place, mode = f"{served.url}/mcp-full", wire
+        else:
+            place, mode = sse_client(f"{served.url}/sse-full"), "legacy"
+        async with Client(place, mode=mode) as client:
+            try:
+                await client.list_tools()
+                await client.call_tool("mcp_slow_wait_for", {"name": "never"})
+            except MCPError as error:
+                told.append(str(error))

@@ -154,3 +154,19 @@ async def test_a_hub_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
         assert not broken.is_done
         with pytest.raises(ConfigError):
             await broken.finished()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
+async def test_a_server_that_is_the_gateway_itself_is_left_out_with_a_warning(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    urls = {"own": "http://localhost:9/mcp", "self": "http://127.0.0.1:9/mcp-full"}
+    others = {"port": "http://127.0.0.1:8/mcp", "far": "http://example.test:9/mcp"}
+    entries = {name: {"url": it, "lazy": True} for name, it in {**urls, **others}.items()}
+    options = ServeOptions(config={"mcpServers": entries}, host=host)
+    async with open_serving(options, port=9) as serving:
+        await serving.opening.run()
+        assert set(serving.hub.servers) == set(others)
+        await serving.hub.reload()
+        assert set(serving.hub.servers) == set(others)
+    assert caplog.text.count("is this gateway itself, and left out") == 4

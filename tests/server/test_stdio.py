@@ -233,6 +233,27 @@ async def test_requests_under_way_at_the_end_of_the_input_are_answered() -> None
         assert "result" in await peer.hears()
 
 
+@pytest.mark.parametrize("name", ["echo", "flood"])
+async def test_a_client_that_hangs_up_and_does_not_read_is_not_served_for_ever(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("GRACE", "LAST_WORDS"):
+        monkeypatch.setattr(f"pegboard.server.stdio.{limit}", 0.05)
+    (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+    gateway, client = FakeGateway(), StdioWire(their_input, their_output)
+    call = {"name": name, "arguments": {"text": "x" * 100_000}}
+    try:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(serve_stdio, FrontDesk(gateway), StdioWire(our_input, our_output))
+                await client.write(encoded(modern_request("tools/call", call)))
+                os.close(their_output)
+        assert len(gateway.heard) == 1
+    finally:
+        for descriptor in (their_input, our_output, our_input):
+            os.close(descriptor)
+
+
 async def test_a_cancelled_request_is_cancelled() -> None:
     async with talking() as (gateway, peer):
         await peer.says(modern_request("tools/call", {"name": "hang"}))

@@ -116,6 +116,54 @@ async def test_of_a_flood_of_progress_a_slow_client_is_told_the_newest() -> None
     assert len(steps) <= 1003
 
 
+async def test_no_task_waits_while_a_slow_client_is_told_and_no_note_is_lost() -> None:
+    heard: list[object] = []
+    calls, is_slow, taken = CallsInFlight(), anyio.Event(), anyio.Event()
+
+    async def slow(note: object) -> None:
+        is_slow.set()
+        await taken.wait()
+        heard.append(note)
+
+    async def on_log(params: Mapping[str, Any]) -> None:
+        await slow(params["data"])
+
+    async def on_progress(done: float, *_: object) -> None:
+        await slow(done)
+
+    context = CallContext(on_log=on_log, on_progress=on_progress)
+    with anyio.fail_after(5), CallInFlight(context, calls) as call:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call.progressed, 1.0, None, None)
+            await is_slow.wait()
+            await calls.log({"level": "info", "data": "two"})
+            await call.logged({"level": "info", "data": "three"})
+            await call.progressed(4.0, None, None)
+            taken.set()
+            await call.all_told()
+            assert heard == [1.0, "two", "three", 4.0]
+
+
+async def test_what_waits_when_the_one_who_tells_is_stopped_is_told_before_the_result() -> None:
+    heard: list[object] = []
+    is_slow = anyio.Event()
+
+    async def on_progress(done: float, *_: object) -> None:
+        if done == 1.0:
+            is_slow.set()
+            await anyio.sleep_forever()
+        heard.append(done)
+
+    with anyio.fail_after(5), CallInFlight(CallContext(on_progress=on_progress), None) as call:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call.progressed, 1.0, None, None)
+            await is_slow.wait()
+            await call.progressed(2.0, None, None)
+            group.cancel_scope.cancel()
+        await call.all_told()
+    assert heard == [2.0]
+
+
 async def test_what_a_server_says_of_a_call_that_was_given_up_reaches_no_other_client() -> None:
     heard: list[object] = []
     calls = CallsInFlight()

@@ -328,6 +328,14 @@ async def test_the_last_words_are_kept_without_secrets_and_the_flood_does_not_bl
     assert process.describe_exit().startswith("exited with code 4; its last words: …xxx")
 
 
+async def test_what_npm_says_of_itself_is_not_among_the_last_words():
+    code = "import sys; sys.exit('no key\\nnpm notice\\nnpm notice New major version of npm!')"
+    async with spawn(python(code)) as process:
+        with anyio.fail_after(5):
+            await process.exited.wait()
+    assert process.describe_exit() == "exited with code 1; its last words: no key"
+
+
 async def test_a_secret_that_was_cut_in_two_is_not_shown():
     secret = "s3cret" * 10
     config = msgspec.structs.replace(

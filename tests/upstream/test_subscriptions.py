@@ -173,3 +173,27 @@ async def test_a_subscription_that_is_answered_too_late_is_taken_back() -> None:
             await remote.subscribe("note://slow")
         assert server.subscribed == {"note://slow": 0}
         assert remote.watched.uris == frozenset()
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_an_address_that_is_not_answered_for_keeps_nobody_from_another(
+    transport: str,
+) -> None:
+    async with talkative(transport, "legacy") as (hub, server):
+        remote = hub.server("talk")
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                for _ in range(2):
+                    group.start_soon(remote.subscribe, "note://slow")
+                await until(lambda: server.subscribed["note://slow"] == 1)
+                await remote.subscribe("note://a")
+                await remote.subscribe("note://b")
+                await remote.unsubscribe("note://b")
+                assert +server.subscribed == {"note://slow": 1, "note://a": 1}
+                server.go_on.set()
+            # Who wanted the same waited for the answer, and did not ask again.
+            assert +server.subscribed == {"note://slow": 1, "note://a": 1}
+            await remote.unsubscribe("note://slow")
+            assert server.subscribed["note://slow"] == 1
+            await remote.unsubscribe("note://slow")
+            assert server.subscribed["note://slow"] == 0

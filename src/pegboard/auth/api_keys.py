@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from pegboard.auth.key_record import (
@@ -23,7 +25,12 @@ from pegboard.auth.key_record import (
     new_secret,
     parse_key,
 )
-from pegboard.errors import ApiKeyNotFoundError, AuthenticationFailedError, RevisionConflictError
+from pegboard.errors import (
+    ApiKeyNotFoundError,
+    AuthenticationFailedError,
+    RevisionConflictError,
+    StorageError,
+)
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
 from pegboard.storage.flushing import Flushing
@@ -38,6 +45,9 @@ MAX_SECRETS = 5
 FORGOTTEN_AFTER = 90 * 24 * 3600.0
 """Seconds for which a key that is revoked or expired is still shown."""
 ATTEMPTS = 20
+LOOKS_A_SECOND = 5
+"""How often the store is asked for keys that nobody has: guessing must not cost it anything."""
+_LOOK_WITHIN = 1.0
 
 
 class _Known(NamedTuple):
@@ -56,8 +66,9 @@ _DECOY = (_Known(bytes(16), bytes(32), Principal(subject=""), revoked=False),)
 class ApiKeys:
     """The keys that open the gateway; all of them are in memory, and follow the store.
 
-    A key that another process makes or revokes is known here within a second. While the store
-    cannot be reached, what was known last counts. Methods that read or write the store block.
+    A key that another process revokes is refused here within a second; one that it makes is
+    looked for when it is first used. While the store cannot be reached, what was known last
+    counts. Methods that read or write the store block.
 
     Args:
         store: the operator's, that is, opened with ``tenant=OPERATOR``.
@@ -74,6 +85,8 @@ class ApiKeys:
         self.damaged: tuple[str, ...] = ()
         """The ids under which something is kept that is no key; nobody is let in by them."""
         self._reading = threading.Lock()
+        self._looks: int = LOOKS_A_SECOND
+        self._looks_since: float = 0.0
         self._noting = threading.Lock()
         self._uses: dict[str, Use] = {}
         self._flushing = Flushing(self.flush)
@@ -96,7 +109,7 @@ class ApiKeys:
         return credential.startswith("pb_")
 
     async def authenticate(self, credential: str) -> Principal:
-        """Return who has this key; never waits for the store.
+        """Return who has this key; waits for the store, a second at most, if nobody is known to.
 
         Raises:
             AuthenticationFailedError: when nobody has, or not any more.
@@ -108,11 +121,12 @@ class ApiKeys:
                 reason="malformed",
             )
         key, secret = parsed
-        found: _Known | None = None
-        # All of them, whichever it is: how long it takes tells nothing.
-        for known in self._known.get(key, _DECOY):
-            if hmac.compare_digest(digest_of(secret, known.salt), known.digest):
-                found = known
+        found = self._find(key, secret)
+        # Whether the id is known or not: somebody may just have made it, or given it a new secret.
+        if found is None and self._may_look():
+            with anyio.move_on_after(_LOOK_WITHIN):
+                await anyio.to_thread.run_sync(self._look_for, key, abandon_on_cancel=True)
+            found = self._find(key, secret)
         if found is None:
             raise AuthenticationFailedError("Nobody has this API key.", reason="unknown")
         now = time.time()
@@ -219,6 +233,34 @@ class ApiKeys:
             stored = {key: _stored(key, it.value) for key, it in self._keys.items().items()}
             self._known = {key: tuple(_ready(it)) for key, it in stored.items() if it}
             self.damaged = tuple(key for key, it in stored.items() if it is None)
+
+    def _find(self, key: str, secret: str) -> _Known | None:
+        found: _Known | None = None
+        # All of them, whichever it is: how long it takes tells nothing.
+        for known in self._known.get(key, _DECOY):
+            if hmac.compare_digest(digest_of(secret, known.salt), known.digest):
+                found = known
+        return found
+
+    def _may_look(self) -> bool:
+        now = time.monotonic()
+        if now - self._looks_since >= 1:
+            self._looks_since, self._looks = now, LOOKS_A_SECOND
+        self._looks -= 1
+        return self._looks >= 0
+
+    def _look_for(self, key: str) -> None:
+        if key in self.damaged or not self._reading.acquire(timeout=_LOOK_WITHIN):
+            return
+        try:
+            found = self._keys.get(key)
+            stored = None if found is None else _stored(key, found.value)
+            if stored is not None:
+                self._known = {**self._known, key: tuple(_ready(stored))}
+        except StorageError as error:
+            logger.debug("api_key_not_looked_for: %s", error, extra={"reason": str(error)})
+        finally:
+            self._reading.release()
 
     def _note_use(self, key: str, now: float) -> None:
         use = Use(1, datetime.fromtimestamp(now, UTC))

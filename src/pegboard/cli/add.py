@@ -14,8 +14,10 @@ from pegboard.cli.own_file import (
     ConfigOption,
     KeepSecretsOption,
     agree,
+    kept_references,
     open_file,
     say_that_it_counts,
+    say_what_is_left,
 )
 from pegboard.cli.pairs import HeaderOption, headers_in, pairs_in
 from pegboard.config.interpret import RawEntry, Surroundings, interpret
@@ -67,9 +69,13 @@ def add(
     ] = None,
     transport: Annotated[
         str | None,
-        typer.Option("--type", help="stdio, http, sse or websocket; left out, it is told."),
+        typer.Option(
+            "--type", metavar="TYPE", help="stdio, http, sse or websocket; left out, it is told."
+        ),
     ] = None,
-    cwd: Annotated[str | None, typer.Option(help="Where the program runs.")] = None,
+    cwd: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Where the program runs.")
+    ] = None,
     lazy: Annotated[bool, typer.Option("--lazy", help="Start it when it is first called.")] = False,
     force: Annotated[
         bool, typer.Option("--force", "--yes", help="Replace a server of that name.")
@@ -93,7 +99,7 @@ def add(
         agree(f"{file.path} has a server {name!r}; replace it?", yes=force, otherwise="--force")
     kept: dict[str, KeptSecret] = {}
     left: tuple[str, ...] = ()
-    is_new = file.is_new
+    is_new, before = file.is_new, kept_references(file)
     with KeptTogether(file.path) as keep:
         if not keep_secrets:
             entry, kept, left = move_secrets(name, entry, keep)
@@ -101,8 +107,10 @@ def add(
         file.save()
     say(f"Added {name!r} to {file.path}{' (a new file)' if is_new else ''}.")
     _say_if_missing(entry.get("command", ""))
+    _say_if_unset(env or ())
     say_where_secrets_are(name, kept, left)
-    say_that_it_counts()
+    say_what_is_left(before, file)
+    say_that_it_counts(file)
 
 
 def say_where_secrets_are(
@@ -151,6 +159,12 @@ def _check_program(word: str) -> None:
 def _say_if_missing(program: str) -> None:
     if program and not program.startswith(("~", "$")) and which(program) is None:
         warn(f"There is no program {program!r} on this machine yet; `pegboard doctor` says more.")
+
+
+def _say_if_unset(variables: Iterable[str]) -> None:
+    for name in variables:
+        if "=" not in name and name not in os.environ:
+            warn(f"The environment variable {name} is not set here; the server needs it to start.")
 
 
 def _folder(entry: dict[str, Any], cwd: str | None) -> dict[str, str]:

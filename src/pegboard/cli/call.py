@@ -15,7 +15,12 @@ from pegboard.cli.call_arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.catalogue import Catalogue, Places, find_tool, open_catalogue
 from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import complain, warn, write_json
-from pegboard.errors import InvalidArgumentsError, NotImplementedToolError
+from pegboard.errors import (
+    InvalidArgumentsError,
+    NotImplementedToolError,
+    ToolTimeoutError,
+    UpstreamError,
+)
 from pegboard.gateway.signatures import signature
 from pegboard.model import ArgumentSchema, Tool, ToolResult
 from pegboard.model.objects import object_in
@@ -157,4 +162,21 @@ def _result(
     # A gateway counts by itself.
     store = None if origin.is_gateway else places.store or default_url()
     work = partial(call_tool, origin=origin, store=store, timeout=timeout)
-    return anyio.run(work, tool.name, given)
+    try:
+        return anyio.run(work, tool.name, given)
+    except ToolTimeoutError as error:
+        if places.patience is None or error.seconds != timeout:
+            raise
+        # What was left of it is nothing that anybody typed.
+        words = "give `--timeout` more"
+        raise ToolTimeoutError(tool.name, seconds=places.patience, remedy=words) from error
+    except UpstreamError as error:
+        if origin.is_gateway:
+            error.args = (_of_gateway(str(error), origin.server.name),)
+        raise
+
+
+def _of_gateway(words: str, name: str) -> str:
+    """Return what is said of a server, of the gateway: no server of the user's has this name."""
+    named = repr(name)
+    return words.replace(f"Server {named}", "The gateway").replace(f"server {named}", "the gateway")

@@ -126,7 +126,10 @@ def find_tool(catalogue: Catalogue, name: str) -> Tool:
     for server, prefix in catalogue.disabled().items():
         if prefix and name.startswith(prefix):
             warn(f"Server {server!r} is disabled; `pegboard enable {server}` switches it on.")
-    raise ToolNotFoundError(name, nearest=_near(name, catalogue.tools.values()))
+    near = _near(name, catalogue.tools.values())
+    if not near:
+        warn("`pegboard search` and `pegboard tools` show which tools there are.")
+    raise ToolNotFoundError(name, nearest=near)
 
 
 def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) -> None:

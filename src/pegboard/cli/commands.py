@@ -43,7 +43,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
     },
     "Looking after it": {
         "keys": Command("keys", "make, list, revoke and rotate API keys of the gateway"),
-        "store": Command("store", "look after what is kept: info, migrate, export, import, check"),
+        "store": Command("store", "what is kept: info, check, recover, migrate, export, import"),
         "config": Command("config", "find and check the configuration, or print its schema"),
         "eval": Command("evaluate", "measure the search on data of your own"),
         "upgrade-notes": Command("upgrade_notes", "say what changed with each version"),

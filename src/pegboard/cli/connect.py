@@ -91,6 +91,7 @@ def connect_clients(
     if not wanted:
         warn(f"No client is found here; name one of {', '.join(CLIENTS)}.")
         raise typer.Exit(NOT_FOUND)
+    _check_file(source, url, [it.file(machine) for it in wanted])
     for client in wanted:
         try:
             entry = _program(client, source) if url is None else client.address_entry(url, headers)
@@ -189,6 +190,18 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
     # As it is written there: so it is compared with what is written in the files of clients.
     written = load_servers(source, undefined="keep").servers
     return tuple(it for it in written if it.name in usable)
+
+
+def _check_file(source: Path | None, url: str | None, files: list[Path]) -> None:
+    """Refuse where Pegboard would be one of the servers that it serves itself."""
+    if source is None or source.resolve() not in {it.resolve() for it in files}:
+        return
+    if url is None or _is_served_from(source, url):
+        raise typer.BadParameter(
+            f"{source} is the client's own file: with Pegboard in it, Pegboard would serve itself. "
+            "`pegboard import` takes its servers over into a file of Pegboard's own; connect "
+            "without that `--config` then."
+        )
 
 
 def _check_program() -> None:

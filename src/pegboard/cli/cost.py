@@ -8,7 +8,7 @@ import typer
 
 from pegboard.cli import tool_options as option
 from pegboard.cli.catalogue import Catalogue, Places, open_catalogue, tell_failures
-from pegboard.cli.output import say, show_table, warn, write_json
+from pegboard.cli.output import room_beside, say, show_table, warn, write_json
 from pegboard.cli.tokens import Cost, counting, estimated
 from pegboard.cli.waiting import waiting
 from pegboard.model.names import name_matcher
@@ -16,6 +16,9 @@ from pegboard.model.names import name_matcher
 __all__ = ["add_to"]
 
 _WIDEST = 30
+_SHORTEST = 4
+"""Bars that are no longer say nothing."""
+_NUMBERS = ("TOOLS", "TOKENS", "SHARE")
 _REGISTERED = "(registered)"
 
 
@@ -133,36 +136,40 @@ def _show(tools: Sequence[_Tool], surfaces: Sequence[_Surface], most: int) -> No
         name or _REGISTERED: (len(own), sum(it.tokens for it in own))
         for name, own in _by_server(tools).items()
     }
-    widest = max((tokens for _, tokens in servers.values()), default=0)
-    rows = [
-        (name, f"{count:,}", f"{tokens:,}", _bar(tokens, widest))
-        for name, (count, tokens) in servers.items()
-    ]
-    show_table(("SERVER", "TOOLS", "TOKENS", ""), rows, right=["TOOLS", "TOKENS"])
+    rows = [(name, f"{count:,}", f"{tokens:,}") for name, (count, tokens) in servers.items()]
+    _with_bars(("SERVER", "TOOLS", "TOKENS"), rows, [tokens for _, tokens in servers.values()])
     shown = _largest_first(tools)[:most]
     if shown:
         say()
-        rows = [(it.name, f"{it.tokens:,}", _bar(it.tokens, shown[0].tokens)) for it in shown]
         heading = "LARGEST TOOL" if len(shown) < len(tools) else "TOOL"
-        show_table((heading, "TOKENS", ""), rows, right=["TOKENS"])
+        rows = [(it.name, f"{it.tokens:,}") for it in shown]
+        _with_bars((heading, "TOKENS"), rows, [it.tokens for it in shown])
     say()
     full, search, *_ = surfaces
-    widest = max(full.tokens, search.tokens)
     rows = [
-        (
-            it.address,
-            it.what,
-            f"{it.tokens:,}",
-            _share(it.tokens, full.tokens),
-            _bar(it.tokens, widest),
-        )
+        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, full.tokens))
         for it in (full, search)
     ]
-    show_table(("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "", ""), rows, right=["TOKENS"])
+    columns = ("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "SHARE")
+    _with_bars(columns, rows, [full.tokens, search.tokens])
 
 
-def _bar(tokens: int, most: int) -> str:
-    return "█" * max(1, round(_WIDEST * tokens / most)) if tokens and most else ""
+def _with_bars(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], amounts: Sequence[int]
+) -> None:
+    """Print a table with a bar for each row, as long as there is room beside the words."""
+    room = room_beside((*columns, ""), [(*row, "") for row in rows])
+    longest = _WIDEST if room is None else min(room, _WIDEST)
+    if longest >= _SHORTEST:
+        columns = (*columns, "")
+        most = max(amounts, default=0)
+        bars = [_bar(it, most, longest) for it in amounts]
+        rows = [(*row, bar) for row, bar in zip(rows, bars, strict=True)]
+    show_table(columns, rows, right=_NUMBERS)
+
+
+def _bar(tokens: int, most: int, longest: int) -> str:
+    return "█" * max(1, round(longest * tokens / most)) if tokens and most else ""
 
 
 def _share(tokens: int, whole: int) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from pegboard.cli.exit_codes import INTERRUPTED
 from pegboard.cli.live_checkups import watching
 from pegboard.cli.output import warn
+from pegboard.cli.served_file import file_claimed
 from pegboard.config import load_servers
 from pegboard.doctor import Limits, Report, diagnose
 from pegboard.errors import PegboardError
@@ -44,7 +45,7 @@ def diagnosed(
     logging.getLogger().addHandler(_NOWHERE)
 
     async def run() -> Report:
-        with watching() as tell:
+        with file_claimed(config), watching() as tell:
             return await diagnose(
                 config,
                 names=names,

@@ -15,6 +15,9 @@ from pegboard.cli.wording import counted
 from pegboard.clients import Machine, exposed_files, files_of_clients
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from pegboard.doctor import Finding, Report
 
 __all__ = ["add_to", "report_as_json"]
@@ -51,17 +54,17 @@ def doctor(
     Ends with 1 if something is wrong, and with 3 if nothing is configured; advice alone is no
     reason.
     """
-    gateway = find_gateway(config, store)
-    if gateway is not None:
-        warn(f"The gateway at {gateway.address} runs: its servers are started a second time now.")
     from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
 
     report = diagnosed(names or [], config=config, store=store, timeout=timeout, login=login)
+    _tell_of_gateway(report, store)
+    # Whoever asks for one server does not ask for those.
+    exposed = [] if names else list(dict.fromkeys(exposed_files(files_of_clients(Machine.here()))))
     if json:
         write_json(report_as_json(report))
     else:
-        _show(report)
-    warn_of_exposed(exposed_files(files_of_clients(Machine.here())))
+        _show(report, exposed)
+    warn_of_exposed(exposed)
     if any(it.code == "no_configuration" for it in report.findings):
         raise typer.Exit(NOT_FOUND)
     if not report.is_well:
@@ -86,7 +89,15 @@ def report_as_json(report: "Report") -> dict[str, Any]:
     }
 
 
-def _show(report: "Report") -> None:
+def _tell_of_gateway(report: "Report", store: str | None) -> None:
+    if report.config is None or not any(it.stage in ("well", "ill") for it in report.servers):
+        return
+    gateway = find_gateway(report.config, store)
+    if gateway is not None:
+        warn(f"The gateway at {gateway.address} runs: its servers were started a second time.")
+
+
+def _show(report: "Report", exposed: "Sequence[Path]") -> None:
     if report.servers:
         show_table(
             ("SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START"),
@@ -108,7 +119,7 @@ def _show(report: "Report") -> None:
         say()
         _show_finding(finding)
     say()
-    say(_summary(report))
+    say(_summary(report, exposed))
 
 
 def _show_finding(finding: "Finding") -> None:
@@ -129,11 +140,14 @@ def _show_finding(finding: "Finding") -> None:
         say(f"  Remedy: {finding.remedy}")
 
 
-def _summary(report: "Report") -> str:
+def _summary(report: "Report", exposed: "Sequence[Path]") -> str:
     kinds = [it.severity for it in report.findings]
     errors, warnings = kinds.count("error"), kinds.count("warning")
     number = sum(it.stage != "disabled" for it in report.servers)
     looked = f"{counted(number, 'server')} looked at" if number else "No server was looked at"
+    besides = f" Besides, others may read {counted(len(exposed), 'file')} of your clients."
     if report.is_well:
-        return f"All is well: {looked}." if number else f"{looked}; nothing else is wrong."
-    return f"{looked}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
+        told = f"All is well: {looked}." if number else f"{looked}; nothing else is wrong."
+    else:
+        told = f"{looked}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    return told + besides * bool(exposed)

@@ -1,7 +1,7 @@
 """`pegboard import`: take over the servers of MCP clients."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from getpass import getpass
 from itertools import count
 from pathlib import Path
@@ -19,8 +19,10 @@ from pegboard.cli.own_file import (
     KeepSecretsOption,
     YesOption,
     agree,
+    kept_references,
     open_file,
     say_that_it_counts,
+    say_what_is_left,
 )
 from pegboard.cli.plain_text import printable
 from pegboard.cli.waiting import waiting
@@ -116,13 +118,14 @@ def _write(
 ) -> None:
     """Ask what is to be asked, write the file, and say what was done."""
     answers = _answers([*written, *open_]) if asks else {}
+    before = kept_references(file)
     secrets = sum(len(it.secrets) + len(it.inputs) for it in written)
     with KeptTogether(file.path) as keep, waiting("Moving secrets") as tell:
         place = _counting(keep, lambda done: tell(done, secrets)) if moves else None
         done = take_over(file, written, keep=place, answers=answers)
         done += answer_questions(file, open_, keep=place, answers=answers)
         file.save()
-    _report(done, file, is_quiet=is_quiet)
+    _report(done, file, before, is_quiet=is_quiet)
 
 
 def _name_questions(servers: list[PlannedServer]) -> None:
@@ -202,7 +205,8 @@ def _show(plan: list[PlannedServer], files: list[ClientFile]) -> None:
         warn(f"Read: {file.path}")
     if plan:
         rows = [(it.name, it.client, _what(it), it.target, ", ".join(it.secrets)) for it in plan]
-        show_table(("SERVER", "FROM", "PLAN", "WHERE", "SECRETS IN"), rows)
+        columns = ("SERVER", "FROM", "PLAN", "WHERE", "SECRETS IN")
+        show_table(columns, rows, whole=["FROM"], commands=["WHERE"])
     for server in plan:
         if server.problem is not None:
             warn(f"{server.name} ({server.client}): {server.problem}")
@@ -275,7 +279,9 @@ def _answer(words: str, *, is_secret: bool) -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _report(done: list[TakenOver], file: ServersFile, *, is_quiet: bool) -> None:
+def _report(
+    done: list[TakenOver], file: ServersFile, before: Iterable[str], *, is_quiet: bool
+) -> None:
     tell = warn if is_quiet else say
     if not done:
         warn("Nothing was written.")
@@ -288,9 +294,10 @@ def _report(done: list[TakenOver], file: ServersFile, *, is_quiet: bool) -> None
             warn(
                 f"{server.name!r} needs the environment variable {variable} (`${{input:{asked}}}`)."
             )
+    say_what_is_left(before, file)
     if any(not field.startswith("input:") for server in done for field in server.kept):
         warn("The clients' files have these secrets still; `pegboard connect CLIENT --only` helps.")
-    say_that_it_counts()
+    say_that_it_counts(file)
     warn(
         "Next: `pegboard doctor` tries each server, `pegboard connect CLIENT` puts Pegboard there."
     )

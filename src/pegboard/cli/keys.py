@@ -43,10 +43,6 @@ _Store = Annotated[
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Patterns = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATTERN", help="What it is for: git* (all); may be given several times."),
-]
 
 
 def add_to(root: typer.Typer) -> None:
@@ -57,8 +53,8 @@ def add_to(root: typer.Typer) -> None:
 @_keys.command()
 def create(
     *,
-    name: Annotated[str, typer.Option(help="Whom or what it is for.")] = "",
-    tenant: Annotated[str, typer.Option(help="Whose it is.")] = DEFAULT_TENANT,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Whom or what it is for.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose it is.")] = DEFAULT_TENANT,
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,19 +64,37 @@ def create(
             "admin: all. May be given several times.",
         ),
     ] = None,
-    server: _Patterns = None,
-    tool: _Patterns = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="For which servers, such as git* (default: all); may be given several times.",
+        ),
+    ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="For which tools, such as *_read_* (default: all); may be given several times.",
+        ),
+    ] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="90d from now, or 2027-01-31 (never).")
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="After 90d, or on a day such as 2027-01-31 (default: never)."
+        ),
     ] = None,
     surface: Annotated[
-        Surface | None, typer.Option(help="What it sees at /mcp (as the server was started).")
+        Surface | None,
+        typer.Option(help="What it sees at /mcp (default: as the server was started)."),
     ] = None,
     calls_per_minute: Annotated[
-        int | None, typer.Option(metavar="N", help="How many calls in a minute (any).")
+        int | None,
+        typer.Option(metavar="N", help="How many calls in a minute (default: any number)."),
     ] = None,
     concurrent_calls: Annotated[
-        int | None, typer.Option(metavar="N", help="How many calls at once (any).")
+        int | None,
+        typer.Option(metavar="N", help="How many calls at once (default: any number)."),
     ] = None,
     store: _Store = None,
     json: _Json = False,
@@ -115,7 +129,9 @@ def create(
 @_keys.command("list")
 def list_keys(
     *,
-    tenant: Annotated[str | None, typer.Option(help="Only those of this tenant.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of this tenant.")
+    ] = None,
     store: _Store = None,
     json: _Json = False,
 ) -> None:
@@ -129,7 +145,9 @@ def list_keys(
     if json:
         write_json([key_as_json(it) for it in found])
     elif found:
-        show_table(list(_COLUMNS), ([write(it) for write in _COLUMNS.values()] for it in found))
+        rows = ([write(it) for write in _COLUMNS.values()] for it in found)
+        whole = ("STATE", "EXPIRES", "LAST USED")
+        show_table(list(_COLUMNS), rows, right=["USES"], whole=whole)
     elif missing is not None:
         warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
     elif not damaged:
@@ -350,13 +368,13 @@ _COLUMNS: dict[str, Callable[[ApiKey], str]] = {
     "ID": lambda it: it.id,
     "NAME": lambda it: it.name,
     "STATE": _state,
-    "SCOPES": lambda it: " ".join(it.scopes),
-    "TENANT": lambda it: it.tenant,
-    "SERVERS": lambda it: " ".join(it.servers),
-    "TOOLS": lambda it: " ".join(it.tools),
     "EXPIRES": lambda it: shown(it.expires, nothing="never"),
     "LAST USED": lambda it: shown(it.last_used, nothing="never"),
     "USES": lambda it: f"{it.uses:,}",
+    "SCOPES": lambda it: " ".join(it.scopes),
+    "SERVERS": lambda it: " ".join(it.servers),
+    "TOOLS": lambda it: " ".join(it.tools),
+    "TENANT": lambda it: it.tenant,
 }
 
 

@@ -34,6 +34,8 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
         show_table(
             ("SERVER", "STATE", "TYPE", "WHERE"),
             [(it["name"], it["state"], it["type"] or "", it["target"] or "") for it in rows],
+            whole=("STATE", "TYPE"),
+            commands=["WHERE"],
         )
     for row in rows:
         if row["problem"] is not None and not json:

@@ -1,6 +1,7 @@
 """Moments and stretches of time, as people write them on a command line."""
 
 import re
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -46,11 +47,19 @@ def moment(text: str, *, option: str) -> float:
 
 
 def shown(moment: float | None, *, nothing: str) -> str:
-    """Return a moment as people read it, in UTC."""
+    """Return a moment as people read it, in UTC; on a terminal only what tells it apart."""
     if moment is None:
         return nothing
     try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
+        found = datetime.fromtimestamp(moment, UTC)
+        return found.strftime(_form(found) if sys.stdout.isatty() else "%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         # Further away than this system can write down.
         return f"{moment:.0f} s since 1970"
+
+
+def _form(moment: datetime) -> str:
+    today = datetime.now(UTC)
+    if moment.date() == today.date():
+        return "%H:%M"
+    return "%b %d" if moment.year == today.year else "%Y-%m-%d"

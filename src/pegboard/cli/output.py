@@ -5,7 +5,16 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from pegboard.cli.plain_text import columns_of, escaped, fitting_widths, one_line, printable
+from pegboard.cli.plain_text import (
+    columns_of,
+    cut_in_the_middle,
+    escaped,
+    fitting_widths,
+    one_line,
+    printable,
+    width_of,
+    without_folder,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +27,7 @@ __all__ = [
     "error_console",
     "progress",
     "result_console",
+    "room_beside",
     "say",
     "show_table",
     "warn",
@@ -72,24 +82,39 @@ def show_table(
     rows: Iterable[Sequence["str | Text"]],
     *,
     right: Collection[str] = (),
+    whole: Collection[str] = (),
+    commands: Collection[str] = (),
 ) -> None:
     """Print a table: as wide as the terminal, or as wide as its cells where nobody looks.
 
-    The first column is never cut: it names what people type next. On a narrow terminal the last
-    ones are left out.
+    The first column is never cut: it names what people type next; nor are numbers. On a narrow
+    terminal the last ones are left out, and named.
 
     Args:
         columns: what is above each column.
         rows: a cell for each column.
         right: the columns whose cells are numbers, so that these end below each other.
+        whole: others that say nothing once they are cut, such as states and moments.
+        commands: those with command lines: on a terminal the program goes by its name, and what
+            is too long is cut in the middle.
     """
     cells = [list(row) for row in rows]
     if sys.stdout.isatty() and len(cells) <= _MANY:
-        _show_rich_table(columns, cells, right)
+        left_out = _show_rich_table(columns, cells, right, whole=whole, commands=commands)
+        named = [it for it in left_out if it]
+        if named:
+            warn(f"Left out for want of room: {', '.join(named)}; `--json` has all.")
         return
     plain = [[it if isinstance(it, str) else it.plain for it in row] for row in cells]
     aligned = [">" if column in right else "<" for column in columns]
     sys.stdout.writelines(f"{line}\n" for line in columns_of([list(columns), *plain], aligned))
+
+
+def room_beside(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> int | None:
+    """Return how much room a terminal has beside these columns; ``None`` where nobody looks."""
+    if not sys.stdout.isatty():
+        return None
+    return result_console().width - width_of([columns, *rows])
 
 
 def result_console() -> "Console":
@@ -128,23 +153,38 @@ def ask(question: str, *, default: bool = False) -> bool:
 
 
 def _show_rich_table(
-    columns: Sequence[str], rows: Sequence[Sequence["str | Text"]], right: Collection[str]
-) -> None:
+    columns: Sequence[str],
+    rows: Sequence[Sequence["str | Text"]],
+    right: Collection[str],
+    *,
+    whole: Collection[str],
+    commands: Collection[str],
+) -> Sequence[str]:
+    """Print a table between the edges, and return the columns that have no room."""
     from rich.table import Table  # noqa: PLC0415 - only where a person looks
     from rich.text import Text  # noqa: PLC0415 - only where a person looks
 
     cells = [[Text(one_line(it)) if isinstance(it, str) else it for it in row] for row in rows]
     console = result_console()
+    for at, column in enumerate(columns):
+        if column in commands:
+            for row in cells:
+                row[at] = Text(without_folder(row[at].plain))
     plain = [list(columns), *([cell.plain for cell in row] for row in cells)]
-    widths = fitting_widths(plain, console.width)
+    kept = {at for at, it in enumerate(columns) if it in right or it in whole}
+    widths = fitting_widths(plain, console.width, whole=kept)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     console.width = max(console.width, widths[0])
-    for column, width in zip(columns, widths, strict=False):
+    for at, (column, width) in enumerate(zip(columns, widths, strict=False)):
         side = "right" if column in right else "left"
         table.add_column(column, overflow="ellipsis", no_wrap=True, justify=side, width=width)
+        if column in commands:
+            for row in cells:
+                row[at] = Text(cut_in_the_middle(row[at].plain, width))
     for row in cells:
         table.add_row(*row[: len(widths)])
     console.print(table)
+    return columns[len(widths) :]
 
 
 def _write(stream: TextIO, line: str) -> None:

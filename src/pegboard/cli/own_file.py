@@ -1,7 +1,9 @@
 """What the commands share that change the user's own file of servers."""
 
+import re
 import sys
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, cast
 
 import typer
 
@@ -16,10 +18,13 @@ __all__ = [
     "ServerName",
     "YesOption",
     "agree",
+    "kept_references",
     "open_file",
     "say_that_it_counts",
+    "say_what_is_left",
 ]
 
+_KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
 
 ConfigOption = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="The file (mcp.json, looked for).")
@@ -61,6 +66,34 @@ def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
     raise typer.Exit(FAILED)
 
 
-def say_that_it_counts() -> None:
-    """Say that nobody has to be told."""
-    warn("A gateway that serves this file reads it again by itself.")
+def kept_references(file: ServersFile) -> dict[str, None]:
+    """Return what the servers of a file say of secrets that are kept elsewhere, in their order."""
+    return dict.fromkeys(it for entry in file.entries.values() for it in _references(entry.value))
+
+
+def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
+    """Name the secrets that are kept although no server of the file has them any more."""
+    now = kept_references(file)
+    for reference in before:
+        if reference not in now:
+            warn(f"A secret that no server has any more is still kept: {reference}")
+
+
+def say_that_it_counts(file: ServersFile) -> None:
+    """Say that a gateway which serves the file need not be told, if one runs."""
+    from pegboard.server.announcement import announcements  # noqa: PLC0415 - once all is done
+
+    path = str(file.path.resolve())
+    if any(it.config == path for it in announcements()):
+        warn("The gateway that serves this file reads it again by itself.")
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _KEPT.findall(value)
+    elif isinstance(value, Mapping):
+        for it in cast("Mapping[str, object]", value).values():
+            yield from _references(it)
+    elif isinstance(value, list):
+        for it in cast("list[object]", value):
+            yield from _references(it)

@@ -1,10 +1,20 @@
 """Text without colours: harmless on a terminal, and in columns."""
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
-__all__ = ["columns_of", "escaped", "fitting_widths", "one_line", "printable"]
+__all__ = [
+    "columns_of",
+    "cut_in_the_middle",
+    "escaped",
+    "fitting_widths",
+    "one_line",
+    "printable",
+    "width_of",
+    "without_folder",
+]
 
 # Controls but for tab and line feed, and what turns the direction of a line around.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -14,7 +24,7 @@ _UNSEEN = re.compile(
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _GAP = "  "
-_LEAST = 4
+_LEAST = 8
 """A column that is narrower says nothing."""
 
 
@@ -50,21 +60,53 @@ def columns_of(rows: Sequence[Sequence[str]], aligned: Sequence[str]) -> Iterato
         yield _GAP.join(parts).rstrip()
 
 
-def fitting_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+def fitting_widths(
+    rows: Sequence[Sequence[str]], room: int, *, whole: Collection[int] = ()
+) -> list[int]:
     """Return how wide each column may be: the widest give way, and the first one never does.
 
     Where that is not enough, there are fewer than there are columns: the last ones have no room.
     What stands above a column, the first of the rows, is not cut.
+
+    Args:
+        rows: as many cells as there are columns.
+        room: how wide all of them may be together.
+        whole: the columns, by number, that do not give way either.
     """
     widths = _widths(rows)
     gaps = len(_GAP) * (len(widths) - 1)
     least = [max(_LEAST, _width(heading)) for heading in rows[0]]
     while len(widths) > 1 and sum(widths) + gaps > room:
-        yielding = [it for it in range(1, len(widths)) if widths[it] > least[it]]
+        free = (it for it in range(1, len(widths)) if it not in whole)
+        yielding = [it for it in free if widths[it] > least[it]]
         if not yielding:
-            return fitting_widths([row[:-1] for row in rows], room)
+            return fitting_widths([row[:-1] for row in rows], room, whole=whole)
         widths[max(yielding, key=widths.__getitem__)] -= 1
     return widths
+
+
+def cut_in_the_middle(text: str, width: int) -> str:
+    """Return text that is no wider: of a command line, both ends say the most."""
+    if _width(text) <= width:
+        return text
+    end = text
+    while _width(end) > (width - 1) // 2:
+        end = end[1:]
+    while _width(text) > width - 1 - _width(end):
+        text = text[:-1]
+    return f"{text}…{end}"
+
+
+def without_folder(command_line: str) -> str:
+    """Return a command line whose program goes by its name alone; an address stays as it is."""
+    program, gap, rest = command_line.partition(" ")
+    return f"{os.path.basename(program)}{gap}{rest}" if os.path.isabs(program) else command_line  # noqa: PTH117, PTH119 - of any text
+
+
+def width_of(rows: Sequence[Sequence[str]]) -> int:
+    """Return how wide a table is of which nothing is cut."""
+    widths = _widths(rows)
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _spelled(found: re.Match[str]) -> str:

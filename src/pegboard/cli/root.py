@@ -45,7 +45,7 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
         with suppress(ImportError, AttributeError):
             import_module("pegboard.cli.known_names").offer_names(group)
     for command in written.values():
-        _write_usage_plainly(command)
+        _write_help_plainly(command)
     group.commands = {
         name: written.get(name) or TyperCommand(name=name, help=command.summary)
         for name, command in COMMANDS.items()
@@ -53,16 +53,27 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
     return group
 
 
-def _write_usage_plainly(command: Any) -> None:
-    """Let a line of usage say `TOOL [ARGUMENT]...`, not `{TOOL} [[ARGUMENT]...]...`."""
+def _write_help_plainly(command: Any) -> None:
+    """Let help say `TOOL [ARGUMENT]...`, not `{TOOL} [[ARGUMENT]...]...`, and no Python types.
+
+    The first sentences of the commands below it are not cut.
+    """
     pieces = command.collect_usage_pieces
 
     def plain_pieces(context: Any) -> list[str]:
         return [_plain(it) for it in pieces(context)]
 
     command.collect_usage_pieces = plain_pieces
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = _no_type
     for inner in getattr(command, "commands", {}).values():
-        _write_usage_plainly(inner)
+        inner.short_help = inner.short_help or (inner.help or "").partition("\n\n")[0]
+        _write_help_plainly(inner)
+
+
+def _no_type(ctx: Any) -> None:
+    """Return nothing to write behind the name of an argument."""
 
 
 def _plain(piece: str) -> str:

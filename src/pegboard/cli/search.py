@@ -33,7 +33,9 @@ def search(
         str, typer.Argument(metavar="TEXT", help="What the tool should do, in your own words.")
     ],
     *,
-    method: Annotated[str, typer.Option(help="hybrid, bm25, embedding, regex, …")] = "hybrid",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="hybrid, bm25, embedding, regex, …")
+    ] = "hybrid",
     limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 5,
     server: option.Servers = None,
     category: option.Categories = None,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from pegboard.cli.log_floods import LogFloods
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import warn
 from pegboard.cli.serve_choices import ServeChoices
+from pegboard.cli.served_file import claim_file
 from pegboard.cli.wording import counted
 from pegboard.config import load_servers
 from pegboard.errors import ConfigError
@@ -35,6 +37,7 @@ _NO_SERVERS = (
     "  `pegboard add` writes one down, and `pegboard serve --demo` shows four small ones.",
 )
 _NONE_USABLE = "  No server of the configuration can be used, because of:"
+_NOWHERE = "nowhere: all is forgotten at the end"
 _STDIO = "It talks on standard input and output."
 
 
@@ -45,6 +48,7 @@ def run(options: ServeChoices) -> int:
     if serve.storage is not None:
         with values_checked():
             check_url(serve.storage)
+    claim_file(serve.config)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if options.verbose else logging.WARNING,
@@ -113,13 +117,13 @@ def _tell(
     options: ServeChoices, serve: ServeOptions, auth: AuthSettings, serving: Serving, address: str
 ) -> None:
     """Say what is served, and where, to the person who started it."""
-    lines = [*_about_servers(serving), *_about_places(serve, auth, serving)]
+    lines = [*_about_servers(options, serving), *_about_places(serve, auth, serving)]
     lines += _about_address(options, serve, auth, address) if address else [_STDIO]
     for line in lines:
         warn(line)
 
 
-def _about_servers(serving: Serving) -> Iterator[str]:
+def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
     servers, registry = serving.hub.servers, serving.hub.registry
     definitions = sum(registry.is_definition(tool.name) for tool in registry.tools())
     tools = counted(len(registry) - definitions, "tool")
@@ -129,9 +133,11 @@ def _about_servers(serving: Serving) -> Iterator[str]:
     told = [f"{absent} down, see above"] if absent else []
     told += [f"{late} still starting"] if late else []
     notes = f" ({'; '.join(told)})" if told else ""
+    where = f" --config {shlex.quote(options.config)}" if options.config else ""
     yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{notes}{besides}."
     for name, it in servers.items():
-        yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}"
+        why = f"; `pegboard doctor {name}{where}` says why" if it.state == "down" else ""
+        yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}{why}"
     if not servers:
         yield from _why_none(serving)
 
@@ -150,7 +156,7 @@ def _why_none(serving: Serving) -> Iterator[str]:
 def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> Iterator[str]:
     if not isinstance(serve.config, Mapping):
         yield f"  {'configuration':<16} {serving.hub.loaded.path or 'none found'}"
-    kept = "nowhere" if serve.storage is None else without_password(serve.storage)
+    kept = _NOWHERE if serve.storage is None else without_password(serve.storage)
     yield f"  {'store':<16} {kept}"
     if serve.storage is None and auth.keys:
         yield f"  {'API keys':<16} {without_password(default_url())}"

@@ -20,4 +20,4 @@ def switch(name: str, config: str | None, *, on: bool) -> None:
         return
     file.save()
     say(f"Server {name!r} is {state} now.")
-    say_that_it_counts()
+    say_that_it_counts(file)

@@ -1,12 +1,13 @@
 """`pegboard usage`: which tools are used, slow, failing or never used."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from pegboard.cli.misuse import values_checked
+from pegboard.cli.moments import shown
 from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.wording import counted
 from pegboard.config import load_servers
@@ -63,7 +64,7 @@ def usage(
                 unused = [it for it in _never_used(opened, config) if it not in tried]
     if json:
         write_json(usage_as_json(days, used, unused))
-    else:
+    elif opened is not None:
         _show(used, unused, days=days, limit=limit)
 
 
@@ -105,13 +106,14 @@ def _never_used(store: Store, config: str | None) -> list[str]:
 
 def _show(used: Sequence[ToolUsage], unused: Sequence[str], *, days: int, limit: int) -> None:
     if used:
-        _section(f"Most used, in {counted(days, 'day')}", used[:limit])
+        heading = f"Most used, in {counted(days, 'day')}"
+        _section(heading, used[:limit], "CALLS", "FAILED", "MEAN", "LAST USED")
         measured = [it for it in used if it.mean_seconds is not None]
         slow = sorted(measured, key=lambda it: -(it.mean_seconds or 0))
-        _section("Slowest", slow[:limit])
+        _section("Slowest", slow[:limit], "CALLS", "MEAN", "SLOWEST")
         failing = [it for it in used if it.failed]
         failing.sort(key=lambda it: (-it.failed / it.calls, -it.failed))
-        _section("Failing", failing[:limit])
+        _section("Failing", failing[:limit], "CALLS", "FAILED", "LAST USED", "REASONS")
     else:
         warn(f"No call is known of the last {counted(days, 'day')}.")
     if unused:
@@ -121,29 +123,32 @@ def _show(used: Sequence[ToolUsage], unused: Sequence[str], *, days: int, limit:
         say(f"Never used ({len(unused):,}): {', '.join(unused[:limit])}{more}")
 
 
-def _section(heading: str, tools: Sequence[ToolUsage]) -> None:
+def _section(heading: str, tools: Sequence[ToolUsage], *columns: str) -> None:
     if not tools:
         return
     say(heading)
-    columns = ("TOOL", "CALLS", "FAILED", "MEAN", "SLOWEST", "LAST USED", "REASONS")
-    show_table(columns, map(_row, tools), right=columns[1:5])
+    rows = ([it.tool, *(_CELLS[column](it) for column in columns)] for it in tools)
+    show_table(("TOOL", *columns), rows, right=_NUMBERS, whole=["LAST USED"])
     say()
 
 
-def _row(it: ToolUsage) -> list[str]:
-    reasons = sorted(it.failures.items(), key=lambda found: -found[1])
-    return [
-        it.tool,
-        f"{it.calls:,}",
-        f"{it.failed / it.calls:.0%}" if it.failed else "",
-        _time(it.mean_seconds),
-        _time(it.slowest_seconds),
-        "" if it.last_used is None else f"{it.last_used:%Y-%m-%d %H:%M}",
-        ", ".join(f"{reason} {number:,}" for reason, number in reasons),
-    ]
+def _reasons(it: ToolUsage) -> str:
+    often = sorted(it.failures.items(), key=lambda found: -found[1])
+    return ", ".join(f"{reason} {number:,}" for reason, number in often)
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:,.1f} s"
+
+
+_NUMBERS = ("CALLS", "FAILED", "MEAN", "SLOWEST")
+_CELLS: dict[str, Callable[[ToolUsage], str]] = {
+    "CALLS": lambda it: f"{it.calls:,}",
+    "FAILED": lambda it: f"{it.failed / it.calls:.0%}" if it.failed else "",
+    "MEAN": lambda it: _time(it.mean_seconds),
+    "SLOWEST": lambda it: _time(it.slowest_seconds),
+    "LAST USED": lambda it: shown(it.last_used and it.last_used.timestamp(), nothing=""),
+    "REASONS": _reasons,
+}

@@ -28,6 +28,7 @@ CODES: dict[str, Code] = {
     "readable_by_others": Code("warning", "a file with secrets that other users can read"),
     "same_server_twice": Code("warning", "two entries are the same server"),
     "shell_syntax": Code("warning", "an argument that only a shell would understand"),
+    "itself": Code("error", "an entry is Pegboard itself with the same file"),
     "disabled": Code("advice", "a server that is switched off"),
     "store_unusable": Code("error", "what Pegboard keeps cannot be opened or read"),
     # Processes

@@ -25,7 +25,7 @@ _CODES: dict[ProblemKind, str] = {
 }
 _REMEDIES = {
     "bad_entry": "Correct the entry; `pegboard config check` shows the line.",
-    "unset_variable": "Set it where Pegboard is started, or give a default: `${NAME:-default}`.",
+    "unset_variable": "Write its name in braces, `${NAME}`, and set it where Pegboard is started.",
     "unknown_field": "Leave it out, or correct its spelling.",
     "doubtful_entry": "Correct the entry, or leave the field out.",
 }

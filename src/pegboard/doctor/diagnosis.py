@@ -17,6 +17,7 @@ from pegboard.doctor.conversation import why_conversation_failed
 from pegboard.doctor.definitions import KnownTool, look_at_definitions
 from pegboard.doctor.descriptions import look_at_descriptions, look_at_instructions
 from pegboard.doctor.finding import Finding, found
+from pegboard.doctor.itself import is_itself, serves_itself
 from pegboard.doctor.keeping import look_at_store
 from pegboard.doctor.likeness import look_for_likeness
 from pegboard.doctor.overheard import overhearing
@@ -69,7 +70,9 @@ async def diagnose(
     except ConfigError as error:
         return Report(config=error.path, findings=(unreadable(error), *found_))
     chosen = _chosen(loaded, names)
+    itself = await _in_thread(lambda: [it for it in chosen if is_itself(it, loaded)])
     found_ = [
+        *map(serves_itself, itself),
         *look_at_configuration(loaded, chosen, names),
         *await anyio.to_thread.run_sync(look_at_file, loaded),
         *found_,
@@ -77,7 +80,8 @@ async def diagnose(
     if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
         found_.insert(0, _nothing(loaded.path))
     rounds = _Rounds(limits or Limits(), on_checkup, on_login=on_login)
-    checkups = (*await rounds.make(chosen), *_unusable(loaded, names))
+    others = [it for it in chosen if it not in itself]
+    checkups = (*await rounds.make(others), *_unusable(loaded, names, itself))
     found_ += await _in_thread(rounds.findings)
     path = None if loaded.path is None else str(loaded.path)
     return Report(config=path, servers=checkups, findings=tuple(found_), learned=rounds.learned)
@@ -212,12 +216,14 @@ def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> list[ServerConfig]:
     return [by_name[name] for name in dict.fromkeys(names) if name in by_name]
 
 
-def _unusable(loaded: LoadedConfig, names: Sequence[str]) -> list[Checkup]:
+def _unusable(
+    loaded: LoadedConfig, names: Sequence[str], itself: Sequence[ServerConfig]
+) -> list[Checkup]:
     # Why they are is told among what is wrong with the file.
+    wrong = [it for it in unusable_entries(loaded) if not names or it in names]
     return [
         Checkup(server=name, stage="unusable", transport="", target="")
-        for name in unusable_entries(loaded)
-        if not names or name in names
+        for name in (*wrong, *(it.name for it in itself))
     ]
 
 

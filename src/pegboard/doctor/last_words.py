@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pegboard.config import ServerConfig
 from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.itself import instead_of_itself
 
 __all__ = ["meaning_of"]
 
@@ -95,7 +96,17 @@ def _missing_setting(told: _Told) -> str:
     return f'Add `"env": {{"{name}": "${{{name}}}"}}` to its entry, and set {name}.{seen}'
 
 
+def _itself(told: _Told) -> str:
+    return instead_of_itself(told.config)
+
+
 _RULES: tuple[_Rule, ...] = (
+    _Rule(
+        "itself",
+        re.compile(r"A Pegboard that serves .+ has started this one"),
+        "is Pegboard itself with this very file",
+        _itself,
+    ),
     _Rule(
         "package_not_found",
         re.compile(
@@ -150,6 +161,12 @@ _RULES: tuple[_Rule, ...] = (
         ),
         "lacks a module",
         _missing_module,
+    ),
+    _Rule(
+        "exited",
+        re.compile(r"can't open file '([^']+)': \[Errno 2\]"),
+        "ended before it answered",
+        "Correct the path in `args`.",
     ),
     _Rule(
         "port_in_use",

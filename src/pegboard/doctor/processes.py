@@ -6,9 +6,10 @@ import shlex
 from pegboard.config import ServerConfig
 from pegboard.doctor.finding import Finding, found, shown
 from pegboard.doctor.last_words import meaning_of
-from pegboard.doctor.programs import why_not_started
+from pegboard.doctor.programs import instead_of, why_not_started
 from pegboard.doctor.visit import Visit
 from pegboard.errors import ServerUnavailableError
+from pegboard.upstream.stdio.chatter import without_chatter
 
 __all__ = ["noise_of", "why_process_failed"]
 
@@ -37,7 +38,8 @@ def why_process_failed(visit: Visit) -> Finding | None:
         return _serves_http(visit) or _not_mcp(visit)
     if visit.phase == "listing":
         return None
-    return why_not_started(config) or meaning_of(visit.words, config) or _exited(visit)
+    told = why_not_started(config) or _took_tilde(visit) or meaning_of(visit.words, config)
+    return told or _exited(visit)
 
 
 def noise_of(visit: Visit) -> Finding | None:
@@ -77,7 +79,8 @@ def _why_silent(visit: Visit) -> Finding:
     told = meaning_of(visit.words, config)
     if told is not None:
         return told
-    said = f" The last it said: {shown(visit.said[-1])}." if visit.said else ""
+    last = without_chatter(visit.said)[-1:]
+    said = f" The last it said: {shown(last[0])}." if last else ""
     remedy = (
         f"Look whether it runs at all: start it by hand as `{config.target}`. If it needs longer, "
         f'write `"timeouts": {{"connect": {round(4 * (visit.limit or 30))}}}` into its entry.'
@@ -119,11 +122,26 @@ def _not_mcp(visit: Visit) -> Finding:
     )
 
 
+def _took_tilde(visit: Visit) -> Finding | None:
+    """Return that a program complains of a path that begins with `~`, which only shells know."""
+    config = visit.config
+    for argument in config.args:
+        if argument.startswith("~/") and argument in visit.words:
+            return found(
+                "exited",
+                f"Server {config.name!r} ended before it answered: it got the argument "
+                f"`{shown(argument)}` as it stands, because no shell is in between that knows `~`.",
+                instead_of(shown(argument)),
+                server=config.name,
+            )
+    return None
+
+
 def _exited(visit: Visit) -> Finding:
     name = visit.config.name
     how = (visit.lost_because or "").partition(";")[0].partition(",")[0]
-    last = next((line for line in reversed(visit.words.splitlines()) if line.strip()), "")
-    said = f"; the last it said: {shown(last).rstrip('.')}" if last else ", without a word"
+    last = without_chatter(visit.words.splitlines())[-1:]
+    said = f"; the last it said: {shown(last[0]).rstrip('.')}" if last else ", without a word"
     return found(
         "exited",
         f"Server {name!r} {how} before it answered{said}.",

@@ -11,7 +11,7 @@ from pegboard.config import ServerConfig
 from pegboard.doctor.finding import Finding, found
 from pegboard.upstream.stdio.command import environment_for
 
-__all__ = ["doubts_about_command", "why_not_started"]
+__all__ = ["doubts_about_command", "instead_of", "why_not_started"]
 
 _INSTALL = {
     "npx": "Install Node.js (https://nodejs.org), which brings `npx`",
@@ -62,12 +62,13 @@ def doubts_about_command(config: ServerConfig) -> Iterator[Finding]:
                 "shell_syntax",
                 f"Server {config.name!r} gets the argument `{config.redact(argument)}` as it "
                 "stands, because no shell is in between.",
-                _instead_of(config.redact(argument)),
+                instead_of(config.redact(argument)),
                 server=config.name,
             )
 
 
-def _instead_of(argument: str) -> str:
+def instead_of(argument: str) -> str:
+    """Return what to write instead of what only a shell would understand."""
     if argument.startswith("~"):
         return f"Write `${{userHome}}{argument[1:]}`, which Pegboard replaces."
     if argument.startswith("$"):
@@ -85,6 +86,8 @@ def _wrong_with_file(config: ServerConfig, path: Path) -> Finding | None:
     if not path.exists():
         if _is_of_windows(config.command or ""):
             return _of_windows(config)
+        if (Path(config.cwd or "") / (config.command or "").split()[0]).is_file():
+            return _whole_line(config)
         remedy = "Correct the `command` of its entry."
         if not path.is_absolute():
             remedy = (
@@ -138,14 +141,7 @@ def _wrong_with_script(config: ServerConfig, path: Path) -> Finding | None:
 def _not_found(config: ServerConfig) -> Finding:
     name, command = config.name, config.command or ""
     if " " in command:
-        program, *rest = command.split()
-        args = ", ".join(f'"{config.redact(it)}"' for it in rest)
-        return found(
-            "command_not_found",
-            f"Server {name!r} cannot be started: its `command` is a whole command line.",
-            f'Write `"command": "{config.redact(program)}", "args": [{args}]`.',
-            server=name,
-        )
+        return _whole_line(config)
     if _is_of_windows(command):
         return _of_windows(config)
     install = _INSTALL.get(command)
@@ -158,6 +154,17 @@ def _not_found(config: ServerConfig) -> Finding:
     )
     what = f"Server {name!r} cannot be started: the command {command!r} was not found."
     return found("command_not_found", what, remedy, server=name)
+
+
+def _whole_line(config: ServerConfig) -> Finding:
+    program, *rest = (config.command or "").split()
+    args = ", ".join(f'"{config.redact(it)}"' for it in (*rest, *config.args))
+    return found(
+        "command_not_found",
+        f"Server {config.name!r} cannot be started: its `command` is a whole command line.",
+        f'Write `"command": "{config.redact(program)}", "args": [{args}]`.',
+        server=config.name,
+    )
 
 
 def _of_windows(config: ServerConfig) -> Finding:

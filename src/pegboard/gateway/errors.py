@@ -36,7 +36,7 @@ from pegboard.gateway.signatures import signature
 from pegboard.model import Principal, Tool
 from pegboard.policies import may_operate
 
-__all__ = ["error_result", "failure_of", "rpc_error_of"]
+__all__ = ["CutOffError", "error_result", "failure_of", "rpc_error_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -59,6 +59,14 @@ _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
     (ConfigError, "The configuration of the gateway cannot be used"),
 )
 """What is said of errors whose own words tell how the gateway and its servers are run."""
+
+
+class CutOffError(RpcError):
+    """The gateway ends before a request under way is answered; nobody knows what it did."""
+
+    def __init__(self) -> None:
+        words = "it may have run all the same: look before you repeat it."
+        super().__init__(INTERNAL_ERROR, f"The gateway is shutting down. This was cut off; {words}")
 
 
 def error_result(words: str) -> dict[str, Any]:

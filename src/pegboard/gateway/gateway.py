@@ -14,7 +14,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.bridge import Bridge, client_key
 from pegboard.gateway.eras import for_client
-from pegboard.gateway.errors import rpc_error_of
+from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
 from pegboard.gateway.methods import Answer, Methods
 from pegboard.gateway.options import GatewayOptions
@@ -30,6 +30,10 @@ __all__ = ["Gateway"]
 
 _LISTEN = "subscriptions/listen"
 _SHOWN = 100
+_STOPPING = 1.0
+"""Seconds that what is stopped at the end has for it."""
+_TELLING = 0.1
+"""Seconds in which whoever waited for it is told."""
 _VERSION = version("pegboard")
 
 
@@ -61,7 +65,7 @@ class Gateway(AsyncContextManagerMixin):
         self._parking: Parking | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
-        self._busy = 0
+        self._running: set[anyio.CancelScope] = set()
         self._idle = anyio.Event()
 
     @asynccontextmanager
@@ -94,7 +98,7 @@ class Gateway(AsyncContextManagerMixin):
     @property
     def busy(self) -> int:
         """How many requests are being answered; those that only listen are not counted."""
-        return self._busy
+        return len(self._running)
 
     @property
     def instructions(self) -> str:
@@ -128,18 +132,15 @@ class Gateway(AsyncContextManagerMixin):
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
-        counts = method != _LISTEN
-        self._busy += counts
         try:
-            result = await self._answered(exchange, answer, tenants)
+            if method == _LISTEN:
+                result = await self._answered(exchange, answer, tenants)
+            else:
+                result = await self._finished(exchange, answer, tenants)
         except PegboardError as error:
             raise rpc_error_of(error, client.principal) from error
         except RecursionError:
             raise RpcError(INVALID_PARAMS, "The request is nested too deeply.") from None
-        finally:
-            self._busy -= counts
-            if not self._busy:
-                self._idle.set()
         return for_client(result, client, method=method, info=self.info)
 
     async def admit(self, client: Client) -> None:
@@ -209,18 +210,45 @@ class Gateway(AsyncContextManagerMixin):
     async def drain(self, seconds: float) -> None:
         """Refuse new requests, and wait for those under way, but not for longer than this.
 
-        Those that wait for a server that is not up are not waited for.
+        Those that are not answered by then, or when whoever waits here is cancelled, are cut off
+        and told so; those that still wait for a server to start, that it was not asked.
         """
         self._is_draining = True
-        async with anyio.create_task_group() as group:
-            for tenant in self._tenants.open_now() if self._tenants is not None else ():
-                tenant.changes.end_requests()
-                group.start_soon(tenant.hub.stop_starting)
-            with anyio.move_on_after(seconds):
-                while self._busy:
-                    self._idle = anyio.Event()
-                    await self._idle.wait()
-            group.cancel_scope.cancel()
+        tenants = [] if self._tenants is None else self._tenants.open_now()
+        for tenant in tenants:
+            tenant.changes.end_requests()
+        try:
+            await self._idle_within(seconds)
+        finally:
+            with anyio.CancelScope(shield=True):  # every wait in it has a limit
+                with anyio.move_on_after(_STOPPING):
+                    async with anyio.create_task_group() as group:
+                        for tenant in tenants if self._running else ():
+                            group.start_soon(tenant.hub.stop_starting)
+                await self._idle_within(_TELLING)
+                for scope in self._running:
+                    scope.cancel()
+                await self._idle_within(_STOPPING)
+
+    async def _idle_within(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self._running:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+
+    async def _finished(
+        self, exchange: Exchange, answer: Answer, tenants: Tenants
+    ) -> dict[str, Any]:
+        """Answer a request that is waited for when the gateway is to end."""
+        with anyio.CancelScope() as scope:
+            self._running.add(scope)
+            try:
+                return await self._answered(exchange, answer, tenants)
+            finally:
+                self._running.remove(scope)
+                if not self._running:
+                    self._idle.set()
+        raise CutOffError
 
     async def _answered(
         self, exchange: Exchange, answer: Answer, tenants: Tenants

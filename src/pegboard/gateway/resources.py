@@ -1,5 +1,7 @@
 """Resources of all servers, under addresses that say whose they are."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
@@ -9,7 +11,7 @@ from pegboard.errors import ProtocolError, ServerNotFoundError
 from pegboard.gateway.bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.objects import object_in, parts_in
+from pegboard.gateway.objects import parts_in
 from pegboard.gateway.offers import Items, Kind, Offers
 from pegboard.gateway.own_resources import OwnResources
 from pegboard.gateway.own_tool import Visit
@@ -45,6 +47,8 @@ class Resources:
         self._uris = uris
         self._bridge = bridge
         self._own = own
+        self._templates: dict[str, tuple[Items, list[UriTemplate]]] = {}
+        """The templates of each server, parsed once for each of its lists."""
 
     async def page(self, visit: Visit, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/list`.
@@ -129,7 +133,7 @@ class Resources:
             {
                 name
                 for name, items in await self._listed("resources/templates/list")
-                if _fits(items, uri)
+                if any(_fits(it, uri) for it in self._parsed(name, items))
             },
             {name for name in self._hub.servers if self._is_open_to(name)},
         ):
@@ -176,6 +180,12 @@ class Resources:
     async def _listed(self, kind: Kind) -> list[tuple[str, Items]]:
         return await self._offers.listed(kind)
 
+    def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
+        known = self._templates.get(server)
+        if known is None or known[0] is not items:
+            known = self._templates[server] = items, list(_parsed(items))
+        return known[1]
+
     def _sees(self, sight: Sight, server: str, shown: str) -> bool:
         try:
             return sight.sees_of(server, shown, self._hub.server(server).config.tags)
@@ -198,12 +208,14 @@ def _lists(items: Items, uri: str) -> bool:
     return any(item.get("uri") == uri for item in items)
 
 
-def _fits(items: Items, uri: str) -> bool:
+def _parsed(items: Items) -> Iterator[UriTemplate]:
     for item in items:
-        try:
-            template = UriTemplate.parse(str(object_in(item).get("uriTemplate")))
-            if template.match(uri) is not None:
-                return True
-        except (InvalidUriTemplate, ValueError):
-            continue
-    return False
+        with suppress(InvalidUriTemplate, ValueError):
+            yield UriTemplate.parse(str(item.get("uriTemplate")))
+
+
+def _fits(template: UriTemplate, uri: str) -> bool:
+    try:
+        return template.match(uri) is not None
+    except ValueError:
+        return False

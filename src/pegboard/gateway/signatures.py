@@ -1,7 +1,7 @@
 """Signatures: a tool in one line that a model can call it by."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +14,7 @@ __all__ = ["first_sentence", "one_line", "signature", "type_name"]
 LONGEST_SIGNATURE = 360
 LONGEST_SENTENCE = 160
 _LONGEST_CHOICE = 60
+_MOST_VARIANTS = 20
 _DEEPEST = 4
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])|\n")
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
@@ -68,8 +69,7 @@ def _type(schema: object, root: Mapping[str, Any], depth: int) -> str:
         return "any"
     target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
     if target is not None:
-        known = {**object_in(root.get("definitions")), **object_in(root.get("$defs"))}
-        return _type(known.get(target[1]), root, depth - 1)
+        return _type(_definition(target[1], root), root, depth - 1)
     if "const" in part:
         return _choice([part["const"]]) or "any"
     choices = part.get("enum")
@@ -80,11 +80,16 @@ def _type(schema: object, root: Mapping[str, Any], depth: int) -> str:
     for keyword in ("anyOf", "oneOf"):
         variants = part.get(keyword)
         if isinstance(variants, list | tuple):
-            kinds = [_type(it, root, depth - 1) for it in cast("Sequence[object]", variants)]
-            return _either(kinds)
+            of = cast("Sequence[object]", variants)
+            return _either(of, lambda it: _type(it, root, depth - 1))
     kind = part.get("type")
     kinds = cast("Sequence[object]", kind) if isinstance(kind, list | tuple) else [kind]
-    return _either([_named(it, part, root, depth) for it in kinds])
+    return _either(kinds, lambda it: _named(it, part, root, depth))
+
+
+def _definition(name: str, root: Mapping[str, Any]) -> object:
+    known = object_in(root.get("$defs"))
+    return known[name] if name in known else object_in(root.get("definitions")).get(name)
 
 
 def _named(kind: object, part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
@@ -94,12 +99,17 @@ def _named(kind: object, part: Mapping[str, Any], root: Mapping[str, Any], depth
     return kind if isinstance(kind, str) else "any"
 
 
-def _either(kinds: Sequence[str]) -> str:
+def _either(variants: Sequence[object], written: Callable[[object], str]) -> str:
+    kinds = [written(it) for it in variants[:_MOST_VARIANTS]]
     # That something may be null says no more than that it may be left out.
     named = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
+    if len(variants) > _MOST_VARIANTS:
+        named.append("…")
     return "|".join(named) or "null"
 
 
 def _choice(values: Sequence[object]) -> str:
+    if len(values) > _LONGEST_CHOICE:
+        return ""
     written = "|".join(msgspec.json.encode(value).decode() for value in values)
     return written if len(written) <= _LONGEST_CHOICE else ""

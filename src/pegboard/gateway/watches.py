@@ -1,10 +1,12 @@
 """Watches: the resources that clients want to hear of, and the servers that tell of them."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 import anyio
+import anyio.lowlevel
 from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import PegboardError
@@ -23,6 +25,8 @@ MOST = 1000
 """So many resources one client may want to hear of,"""
 LONGEST = 100_000
 """with addresses of so many characters together: they are kept for as long as it listens."""
+_AT_ONCE = 16
+"""So many a server is asked for at a time by one request."""
 
 
 class Watches:
@@ -61,12 +65,14 @@ class Watches:
     ) -> None:
         """Have a listener told of those that exist for it, and whose servers agree in time."""
         tell = visit.exchange.on_watched or _tell_nobody
+        turns = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(_AT_ONCE))
 
         async def add(uri: str) -> None:
             try:
                 origin = await resources.usable(uri, visit)
                 if origin is not None:
-                    await self.add(listener, uri, origin)
+                    async with turns[origin[0]]:
+                        await self.add(listener, uri, origin)
             except (RpcError, PegboardError) as error:
                 # What is not acknowledged is not promised.
                 logger.debug("not_watched: %s: %s", uri, error)
@@ -81,6 +87,8 @@ class Watches:
             async with anyio.create_task_group() as group:
                 for uri in uris:
                     group.start_soon(add, uri)
+                    # Others have a turn between two; all are started, for each is told of.
+                    await anyio.lowlevel.cancel_shielded_checkpoint()
 
     async def remove(self, listener: Listener, uris: Iterable[str]) -> None:
         """Have a listener told no more of these."""

@@ -41,6 +41,8 @@ class HubOptions(TypedDict, total=False):
     """Answers to VS Code's ``${input:ID}`` in the file."""
     strict: bool
     """Refuse a configuration with a bad entry, instead of leaving the entry out."""
+    leave_out: Callable[[ServerConfig], bool]
+    """Tells which servers of the configuration are not wanted here."""
     max_starts: int
     """How many servers may be starting at the same time."""
     elicitation: Question

@@ -84,7 +84,9 @@ def configs_of(loaded: LoadedConfig, options: HubOptions) -> list[ServerConfig]:
     Raises:
         ConfigError: when two have one name.
     """
-    configs = [*loaded.servers, *_in_memory(options)]
+    unwanted = options.get("leave_out")
+    wanted = [it for it in loaded.servers if unwanted is None or not unwanted(it)]
+    configs = [*wanted, *_in_memory(options)]
     names = [config.name for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

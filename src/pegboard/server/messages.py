@@ -26,7 +26,6 @@ __all__ = [
     "RequestId",
     "UnreadableError",
     "as_event",
-    "closing_error",
     "encode",
     "error_message",
     "has_false_id",
@@ -169,11 +168,6 @@ def not_a_request() -> RpcError:
 def internal_error() -> RpcError:
     """Return what a client is told of a mistake of ours; the log has the rest."""
     return RpcError(INTERNAL_ERROR, "Internal server error")
-
-
-def closing_error() -> RpcError:
-    """Return what is answered to a request that is under way when the process ends."""
-    return RpcError(INTERNAL_ERROR, "The server is shutting down; please ask again")
 
 
 def result_message(request_id: RequestId | None, result: Mapping[str, Any]) -> bytes:

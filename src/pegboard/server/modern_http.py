@@ -14,6 +14,7 @@ from mcp.shared.inbound import (
 )
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
+from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.exchange import Exchange, RpcError
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.server.attendance import Attendance
@@ -24,7 +25,6 @@ from pegboard.server.limits import Limits
 from pegboard.server.media_types import accepts, is_json
 from pegboard.server.messages import (
     RequestId,
-    closing_error,
     error_message,
     is_request,
     not_a_request,
@@ -131,7 +131,7 @@ class ModernHttp:
             raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
 
     async def _run(self, request: HttpRequest, stream: ResponseStream, exchange: Exchange) -> None:
-        status, answer = 503, b""
+        status, answer = 200, b""
         headers: Sequence[Header] = ()
         self._attendance.begin(stream, request)
         try:
@@ -140,14 +140,15 @@ class ModernHttp:
                     result = await answer_modern(self._desk, exchange)
                     status, answer = 200, result_message(exchange.id, result)
                 except RpcError as error:
-                    # Whoever stands before us may send it elsewhere while we are ending.
-                    status = _status(error) if self._desk.gateway.is_ready else 503
+                    # Whoever stands before us may send elsewhere what we did not begin.
+                    is_begun = self._desk.gateway.is_ready or isinstance(error, CutOffError)
+                    status = _status(error) if is_begun else 503
                     answer = error_message(exchange.id, error)
                     headers = self._headers(error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
-                answer = answer or error_message(exchange.id, closing_error())
+                answer = answer or error_message(exchange.id, CutOffError())
                 await stream.finish(status, answer, headers=headers)
         finally:
             self._attendance.end(stream)

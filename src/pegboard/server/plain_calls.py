@@ -5,6 +5,7 @@ from typing import Any
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, REQUEST_CANCELLED
 from mcp.shared.dispatcher import coerce_request_id
 
+from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.exchange import Exchange, RpcError
 from pegboard.server.attendance import Attendance
 from pegboard.server.conversation import Conversation
@@ -13,7 +14,6 @@ from pegboard.server.media_types import accepts, is_json
 from pegboard.server.messages import (
     RequestId,
     as_event,
-    closing_error,
     error_message,
     is_request,
     is_request_id,
@@ -77,7 +77,7 @@ class PlainCalls:
             if stream.is_abandoned:
                 await stream.break_off()
             else:
-                unfinished = _CANCELLED if stream.is_withdrawn else closing_error()
+                unfinished = _CANCELLED if stream.is_withdrawn else CutOffError()
                 await stream.end(answer or error_message(request_id, unfinished))
         finally:
             self._attendance.end(stream)

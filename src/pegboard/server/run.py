@@ -48,7 +48,8 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
     ending = Ending()
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
-        serving = await stack.enter_async_context(open_serving(options))
+        port: int = listener.getsockname()[1]
+        serving = await stack.enter_async_context(open_serving(options, port=port))
         authenticator = await stack.enter_async_context(
             open_authenticator(settings, storage=options.storage)
         )
@@ -71,7 +72,6 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
             owners_desk=OwnersDesk(serving.hub, opening=serving.opening, owner=owner),
         )
         server = HttpServer(app, limits=options.limits)
-        port: int = listener.getsockname()[1]
         address = f"http://{_shown(options.host)}:{port}"
         up = partial(on_up, serving, address)
         announcing = partial(announce, owner, options, serving.hub, port=port)
@@ -97,7 +97,6 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
     wire = StdioWire(*descriptors)
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, ""))
-        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
         tasks.start_soon(_tell_of_calls, ending, serving.gateway)
         tasks.start_soon(_drain, ending, serving.gateway, options, drained := anyio.Event())
         await serve_stdio(serving.desk, wire, face=Face(surface=options.surface), drained=drained)
@@ -158,7 +157,10 @@ async def _drain(
     ending: Ending, gateway: Gateway, options: ServeOptions, drained: anyio.Event
 ) -> None:
     await ending.asked.wait()
-    await gateway.drain(options.drain_seconds)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
+        await gateway.drain(options.drain_seconds)
+        tasks.cancel_scope.cancel()
     drained.set()
 
 

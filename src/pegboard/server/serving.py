@@ -1,18 +1,23 @@
 """Serving: everything that one process serves, put together and taken apart."""
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import msgspec
 
+from pegboard.auth.settings import is_loopback
+from pegboard.config import ServerConfig
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.gateway import Gateway, Surface
 from pegboard.hub import Hub
+from pegboard.hub.options import HubOptions
 from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
@@ -25,6 +30,10 @@ from pegboard.server.settings import GatewaySettings, load_gateway_settings
 from pegboard.storage import open_store
 
 __all__ = ["ServeOptions", "Serving", "open_serving"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104 - to be known, not to be bound
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +75,14 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
+async def open_serving(
+    options: ServeOptions, *, port: int | None = None
+) -> AsyncGenerator[Serving]:
     """Put hub and gateway together; the hub is started by ``opening.run()``, and closed here.
+
+    Args:
+        options: what is served.
+        port: at which it is; a server that is there is this process itself, and left out.
 
     Raises:
         ConfigError: when the section ``gateway`` of the configuration cannot be used, or the file
@@ -84,12 +99,17 @@ async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
             hub.registry.observe(audit)
             return hub
 
-        hub = watched(Hub(options.config, storage=options.storage, relays_questions=True))
+        known: HubOptions = {
+            "storage": options.storage,
+            "relays_questions": True,
+            "leave_out": partial(_is_itself, options.host, port),
+        }
+        hub = watched(Hub(options.config, **known))
         opening = Opening(hub)
         stack.push_async_callback(hub.close)
 
         def open_tenant(name: str) -> Hub | None:
-            tenants_hub = _hub_of(name, settings, options)
+            tenants_hub = _hub_of(name, settings, known)
             return None if tenants_hub is None else watched(tenants_hub)
 
         gateway = await stack.enter_async_context(
@@ -107,15 +127,26 @@ async def open_serving(options: ServeOptions) -> AsyncGenerator[Serving]:
         )
 
 
-def _hub_of(name: str, settings: GatewaySettings, options: ServeOptions) -> Hub | None:
+def _hub_of(name: str, settings: GatewaySettings, known: HubOptions) -> Hub | None:
     """Return the hub of a tenant: with the servers of its file, or with what it registers."""
     config = settings.tenants.get(name)
-    if config is None and options.storage is None:
+    is_kept = known.get("storage") is not None
+    if config is None and not is_kept:
         return None
     source: str | Mapping[str, Any] = {"mcpServers": {}} if config is None else config
-    if options.storage is None:
-        return Hub(source, relays_questions=True)
-    return Hub(source, storage=options.storage, tenant=name, relays_questions=True)
+    own: HubOptions = {**known, "tenant": name} if is_kept else known
+    return Hub(source, **own)
+
+
+def _is_itself(host: str, port: int | None, config: ServerConfig) -> bool:
+    """Tell whether a server is this process: it would show each of its tools twice."""
+    place = urlsplit(config.url or "")
+    name = place.hostname or ""
+    is_here = name == host or "localhost" in (name, host) or host in _ANY_HOST
+    is_itself = port is not None and place.port == port and is_loopback(name) and is_here
+    if is_itself:
+        logger.warning("Server %r is this gateway itself, and left out.", config.name)
+    return is_itself
 
 
 @asynccontextmanager

@@ -45,6 +45,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 GRACE = 2.0
 """Seconds that requests under way have when the client closes its end."""
+LAST_WORDS = 1.0
+"""Seconds that a client which has closed its end then has to take what is still said to it."""
 
 _SESSION = "stdio"
 _NEVER_ENDS = "subscriptions/listen"
@@ -75,7 +77,7 @@ async def serve_stdio(
         if drained is not None:
             around.start_soon(_leave, drained, unanswered, around.cancel_scope)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, wire, to_us, unanswered)
+            tasks.start_soon(_read, wire, to_us, unanswered, around.cancel_scope)
             tasks.start_soon(_write, wire, from_us, unanswered)
             await client.run(incoming, outgoing)
         around.cancel_scope.cancel()
@@ -184,6 +186,7 @@ async def _read(
     wire: StdioWire,
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
     unanswered: _Unanswered,
+    scope: anyio.CancelScope,
 ) -> None:
     with to_us:
         async for line in wire.lines():
@@ -201,6 +204,8 @@ async def _read(
                 unanswered.add(message)
                 await to_us.send(SessionMessage(message))
         await unanswered.wait(GRACE)
+    # That ends everything, unless a line waits for a client that does not read.
+    scope.deadline = anyio.current_time() + LAST_WORDS
 
 
 async def _refuse(wire: StdioWire, request_id: RequestId | None, error: RpcError) -> None:

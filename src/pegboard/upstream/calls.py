@@ -110,14 +110,12 @@ class CallInFlight:
         await self.tell()
 
     async def tell(self) -> None:
-        """Tell everything that waits to be told, one after the other."""
-        if not self._notes and self._turn is None:
-            return
-        if self._turn is None:
-            self._turn = anyio.Lock(fast_acquire=True)
-        async with self._turn:
-            while self._notes:
-                await self._tell_one(self._notes.popleft())
+        """Tell what waits to be told, unless somebody is at it: who is tells of this, too.
+
+        So the notes of a slow client wait, whose number has a limit, and not a task for each.
+        """
+        if self._turn is None or not self._turn.locked():
+            await self._tell_all()
 
     async def all_told(self) -> None:
         """Wait a little until everything that came before the result is delivered."""
@@ -126,7 +124,16 @@ class CallInFlight:
         # The SDK gives each note a task of its own: those that wait to start are before us.
         await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(LAST_NOTES):
-            await self.tell()
+            await self._tell_all()
+
+    async def _tell_all(self) -> None:
+        if not self._notes and self._turn is None:
+            return
+        if self._turn is None:
+            self._turn = anyio.Lock(fast_acquire=True)
+        async with self._turn:
+            while self._notes:
+                await self._tell_one(self._notes.popleft())
 
     def _note_progress(self, note: Callable[[], object]) -> None:
         if self._newest is None and len(self._notes) < MOST_NOTES:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -32,7 +33,8 @@ class ResourceSubscriptions:
         self._config = config
         self._connection = connection
         self._on_updated = on_updated
-        self._turn = anyio.Lock()
+        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """Of each address, for as long as somebody has or awaits it."""
 
     async def subscribe(self, uri: str) -> None:
         """Have the server tell when a resource changes.
@@ -47,7 +49,7 @@ class ResourceSubscriptions:
             # It would end the session of everybody.
             problem = f"The address for server {name!r} has half of a character in it."
             raise UpstreamError(problem, server=name) from None
-        async with self._turn:
+        async with self._turn(uri):
             is_first = self.watched.add(uri)
             try:
                 with anyio.fail_after(limit):
@@ -63,7 +65,7 @@ class ResourceSubscriptions:
 
     async def unsubscribe(self, uri: str) -> None:
         """Take back one `subscribe`."""
-        async with self._turn:
+        async with self._turn(uri):
             if self.watched.remove(uri) and self._is_legacy():
                 await self._say_that_nobody_wants(uri, limit=self._config.timeouts.call)
 
@@ -78,6 +80,9 @@ class ResourceSubscriptions:
                     logger.warning("subscription_lost: %s", error, extra=context)
             # Nobody told what happened meanwhile.
             self._on_updated(uri)
+
+    def _turn(self, uri: str) -> anyio.Lock:
+        return self._turns.setdefault(uri, anyio.Lock())
 
     async def _ask_for(self, uri: str, *, is_first: bool) -> None:
         connection = self._connection()

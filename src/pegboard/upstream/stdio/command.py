@@ -10,9 +10,12 @@ from pegboard.config.servers import ServerConfig
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.stdio.strays import MARK
 
-__all__ = ["cannot_start", "environment_for", "find_command"]
+__all__ = ["SERVING", "cannot_start", "environment_for", "find_command"]
 
-_INHERITED = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ"}
+SERVING = "PEGBOARD_SERVING"
+"""The environment variable with the files that gateways above a process serve, one on a line."""
+
+_INHERITED = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ", SERVING}
 _INHERITED_FAMILIES = ("LC_", "XDG_")
 _WHERE_FROM = {
     "npx": "Install Node.js, which brings it.",

@@ -16,6 +16,7 @@ import anyio.abc
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
+from pegboard.upstream.stdio.chatter import without_chatter
 from pegboard.upstream.stdio.guardian import guardian
 from pegboard.upstream.stdio.launch import launch
 from pegboard.upstream.stdio.strays import group_lives, kill_strays, next_mark
@@ -123,7 +124,7 @@ class ServerProcess:
             words = f"was killed by signal {_signal_name(-code)}"
         else:
             words = f"exited with code {code}"
-        tail = self.stderr_tail.strip()
+        tail = "\n".join(without_chatter(self.stderr_tail.splitlines())).strip()
         if len(tail) > _STDERR_SHOWN:
             tail = f"…{tail[-_STDERR_SHOWN:]}"
         return f"{words}; its last words: {tail}" if tail else words

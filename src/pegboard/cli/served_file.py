@@ -1,0 +1,50 @@
+"""The file that is served: known to every process below, so that Pegboard never serves itself."""
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import typer
+
+from pegboard.config import locate_config
+from pegboard.errors import ConfigError
+from pegboard.upstream.stdio.command import SERVING
+
+__all__ = ["claim_file", "file_claimed"]
+
+
+def claim_file(config: str | Mapping[str, Any] | None) -> None:
+    """Let what this process starts know which file it serves.
+
+    Raises:
+        ConfigError: when the file that is named is none.
+        typer.BadParameter: when a Pegboard that serves the same file has started this one.
+    """
+    path = None if isinstance(config, Mapping) else locate_config(config).path
+    if path is None:
+        return
+    # One on a line: paths may well have a colon.
+    own, above = str(path.resolve()), os.environ.get(SERVING, "").split("\n")
+    if own in above:
+        raise typer.BadParameter(
+            f"A Pegboard that serves {path} has started this one, which would serve the same file "
+            "and start the next. Take the entry out of it that starts Pegboard: "
+            f"`pegboard remove NAME --config {path}`."
+        )
+    os.environ[SERVING] = "\n".join(it for it in (*above, own) if it)
+
+
+@contextmanager
+def file_claimed(config: str | None) -> Generator[None]:
+    """Let what is started meanwhile find the file served already."""
+    before = os.environ.get(SERVING)
+    # What is wrong with the file is told by whoever reads it.
+    with suppress(ConfigError, typer.BadParameter):
+        claim_file(config)
+    try:
+        yield
+    finally:
+        os.environ.pop(SERVING, None)
+        if before is not None:
+            os.environ[SERVING] = before
