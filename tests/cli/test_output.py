@@ -140,7 +140,9 @@ def test_numbers_and_states_are_whole_or_left_out_and_then_named(
     show_table(columns, [row], right=["USES"], whole=["STATE"])
     show_table((*columns, "TENANT"), [(*row, "default")], right=["USES"], whole=["STATE"])
     lines = terminal.getvalue().splitlines()
-    assert lines[1] == lines[3] == "abc  words wor…  no such file  1,000,000"
+    assert lines[1] == lines[3]
+    assert lines[1].startswith("abc ")
+    assert lines[1].endswith("…  no such file  1,000,000")
     assert lines[4] == "Left out for want of room: TENANT; `--json` has all."
 
 
