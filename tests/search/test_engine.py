@@ -2,6 +2,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +154,17 @@ def test_parts_tell_of_the_name_when_asked() -> None:
     engine, _ = engine_of(Board(*TOOLS))
     [first, *_] = engine.search(Query(text="archive", explain=True), method="all").hits
     assert first.parts == {"name": 1.0}
+
+
+@pytest.mark.parametrize("method", ["bm25", "hybrid", "regex"])
+@pytest.mark.parametrize("text", ["forecast of sky", "send email"])
+def test_who_does_not_ask_where_tools_match_finds_the_same(method: str, text: str) -> None:
+    engine, _ = engine_of(Board(*TOOLS))
+    told = engine.search(Query(text=text), method=method).hits
+    untold = engine.search(Query(text=text, matches=False), method=method).hits
+    assert told
+    assert all(hit.matches for hit in told)
+    assert untold == tuple([msgspec.structs.replace(hit, matches=()) for hit in told])
 
 
 def test_a_filter_that_names_nothing_there_is_answers_with_what_may_be_meant() -> None:

@@ -184,6 +184,20 @@ def test_matches_are_those_of_the_texts(there: list[Tool], text: str) -> None:
     ]
 
 
+@settings(deadline=None)
+@given(
+    st.lists(tools, min_size=1, max_size=10, unique_by=lambda tool: tool.name),
+    texts,
+    st.integers(1, 12),
+)
+def test_an_order_made_piece_by_piece_is_that_of_the_whole(
+    there: list[Tool], text: str, likely: int
+) -> None:
+    found = ask(built(*there).snapshot, text)
+    order = list(found.in_order(found.lexical, likely))
+    assert order == found.ranked(found.lexical, len(found))
+
+
 @pytest.mark.covers("R-REG-31")
 def test_a_snapshot_never_changes() -> None:
     found = built(Tool(name="send_mail"), Tool(name="read_mail"))

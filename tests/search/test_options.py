@@ -15,7 +15,14 @@ def test_a_text_alone_is_a_query() -> None:
 def test_options_make_a_query() -> None:
     query = query_of(
         "x",
-        {"limit": 7, "servers": ["a", "b"], "tags": ("t",), "categories": {"c"}, "explain": True},
+        {
+            "limit": 7,
+            "servers": ["a", "b"],
+            "tags": ("t",),
+            "categories": {"c"},
+            "explain": True,
+            "matches": False,
+        },
     )
     assert query == Query(
         text="x",
@@ -24,6 +31,7 @@ def test_options_make_a_query() -> None:
         tags=frozenset("t"),
         categories=frozenset("c"),
         explain=True,
+        matches=False,
     )
 
 

@@ -117,7 +117,7 @@ class _Searches:
         heat: Mapping[str, float] = self._used.current() if counts else {}
         query = query_of(
             text,
-            {"limit": limit},
+            {"limit": limit, "matches": False},
             visible=sight.visible,
             boost=(lambda name: heat.get(name, 0.0)) if heat else None,
         )

@@ -132,8 +132,11 @@ class IndexSearcher(ABC):
         # How much of the query a point of the words covers.
         covering = found.coverage / found.best_lexical if found.best_lexical else 0.0
         ranked: list[_Ranked] = []
-        reserve = query.limit if query.visible is None and query.boost is None else len(found)
-        for position in found.ranked(scores, reserve):
+        if query.visible is None and query.boost is None:
+            positions = iter(found.ranked(scores, query.limit))
+        else:
+            positions = found.in_order(scores, 2 * query.limit)
+        for position in positions:
             tool = found.tool(position)
             if query.visible is not None and not query.visible(tool):
                 continue
@@ -160,8 +163,10 @@ class IndexSearcher(ABC):
                 return Answer(hints=tuple(_hints(found, self.parts(found), query)))
             least = self.confidence.floor * _HOPELESS
             ranked = [it for it in ranked if it.confidence >= least]
+        if not query.matches:
+            return Answer(hits=tuple([_hit(it, (), explain=query.explain) for it in ranked]))
         matches = found.snapshot.matches([it.row for it in ranked], asked.words)
-        hits = zip(ranked, matches, strict=True)
+        hits = zip(ranked, map(_with_meaning, ranked, matches), strict=True)
         return Answer(hits=tuple([_hit(*it, explain=query.explain) for it in hits]))
 
     def _makes_sense(self, best: _Ranked, found: Candidates, asked: Prepared) -> bool:
@@ -183,9 +188,12 @@ def _look_up(asked: Prepared) -> tuple[Mapping[str, float], Floats | None]:
     return asked.weights, vectors
 
 
+def _with_meaning(ranked: _Ranked, matches: tuple[Match, ...]) -> tuple[Match, ...]:
+    is_meant = ranked.parts.get("meaning", 0.0) >= _MEANT or not matches
+    return (*matches, _BY_MEANING) if is_meant else matches
+
+
 def _hit(ranked: _Ranked, matches: tuple[Match, ...], *, explain: bool) -> Hit:
-    if ranked.parts.get("meaning", 0.0) >= _MEANT or not matches:
-        matches = (*matches, _BY_MEANING)
     return Hit(
         tool=ranked.tool,
         score=ranked.score,

@@ -41,13 +41,13 @@ def _at(answer: Answer, rank: int | None) -> Hit | None:
 
 
 def _hit(tool: Tool, closeness: float, *, top: float, query: Query, there: Hit | None) -> Hit:
-    whole = Match(field="name", words=(query.text.strip(),))
+    whole = (Match(field="name", words=(query.text.strip(),)),) if query.matches else ()
     known = Hit(tool=tool, score=0.0, confidence=0.0) if there is None else there
     others = tuple(match for match in known.matches if match.field != "name")
     return msgspec.structs.replace(
         known,
         score=top + closeness,
         confidence=max(known.confidence, closeness),
-        matches=(whole, *others),
+        matches=(*whole, *others),
         parts={**(known.parts or {}), "name": closeness} if query.explain else None,
     )

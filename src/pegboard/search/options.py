@@ -38,6 +38,8 @@ class SearchOptions(TypedDict, total=False):
     """Answer nothing rather than something that does not fit; on."""
     explain: bool
     """Say how each part of the ranking contributed; off."""
+    matches: bool
+    """Say in which fields each tool matched; on. Who does not need it saves time without."""
 
 
 _KNOWN = tuple(SearchOptions.__annotations__)
@@ -95,6 +97,7 @@ def _asked(options: SearchOptions, *, visible: Visible | None, boost: Boost | No
         boost=boost,
         abstain=bool(options.get("abstain", True)),
         explain=bool(options.get("explain", False)),
+        matches=bool(options.get("matches", True)),
     )
 
 

@@ -124,7 +124,7 @@ def _ranked(worths: _Worths, query: Query, matches: _Matches) -> tuple[Hit, ...]
             tool=tool,
             score=worth,
             confidence=worth,
-            matches=matches(tool),
+            matches=matches(tool) if query.matches else (),
             parts={"regex": worth} if query.explain else None,
         )
         for tool, worth in best

@@ -27,6 +27,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Answer nothing rather than something that does not fit."""
     explain: bool = False
     """Say how each part of the ranking contributed."""
+    matches: bool = True
+    """Say where each tool matched."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,7 +1,7 @@
 """Snapshot: all tools of one moment; whoever has one searches it without waiting for anybody."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -51,6 +51,12 @@ class Candidates:
     def ranked(self, scores: Scores, limit: int) -> list[int]:
         """Return the positions with the best scores, best first; ties by the name of the tool."""
         return self.snapshot.ranked(self.rows, scores, limit)
+
+    def in_order(self, scores: Scores, likely: int) -> Iterator[int]:
+        """Yield all positions, best first; to order more than the likely ones takes longer."""
+        yield from self.ranked(scores, likely)
+        if likely < len(self):
+            yield from self.ranked(scores, len(self))[likely:]
 
 
 class Snapshot:
