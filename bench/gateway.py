@@ -14,6 +14,7 @@ from bench.peers import python_of, versions
 
 SECONDS, CONNECTIONS = 4, 16
 ROUNDS = 5
+_BY_ITSELF = "the stdio upstream by itself"
 
 
 def measure() -> tuple[list[Row], dict[str, dict[str, str]]]:
@@ -82,6 +83,7 @@ def _under_load() -> list[Row]:
             "ours, stdio upstream": contenders.pegboard(contenders.echo_over_stdio()),
             "FastMCP's proxy": contenders.fastmcp("default", bare.url),
             "FastMCP's proxy, connected": contenders.fastmcp("connected", bare.url),
+            "mcp-proxy": contenders.mcp_proxy_to(bare.url),
             "mcp-proxy, stdio upstream": contenders.mcp_proxy(),
             "ours, light upstream": contenders.pegboard(contenders.echo_over_stdio(light)),
             "mcp-proxy, light upstream": contenders.mcp_proxy(light),
@@ -91,19 +93,21 @@ def _under_load() -> list[Row]:
             name: it if isinstance(it, Contender) else stack.enter_context(it)
             for name, it in running.items()
         }
-        found = interleave(
-            ROUNDS,
-            {
-                f"{name} ({era})": lambda it=it, era=era: _load(it, era)
-                for name, it in entered.items()
-                for era in it.eras
-            },
-        )
+        loads = {
+            f"{name} ({era})": lambda it=it, era=era: _load(it, era)
+            for name, it in entered.items()
+            for era in it.eras
+        }
+        found = interleave(ROUNDS, {**loads, _BY_ITSELF: _load_by_itself})
+        by_itself = found.pop(_BY_ITSELF)
         resting = {name: it.resident_mib() for name, it in entered.items()}
-    return [*_load_rows(found, resting), _generator_row(ceiling, found)]
+    rows = _load_rows(found, resting, most_over_stdio=by_itself["calls_per_second"])
+    return [*rows, _generator_row(ceiling, found)]
 
 
-def _load_rows(found: dict[str, dict[str, float]], resting: dict[str, float]) -> list[Row]:
+def _load_rows(
+    found: dict[str, dict[str, float]], resting: dict[str, float], *, most_over_stdio: float
+) -> list[Row]:
     rate = {name: it["calls_per_second"] for name, it in found.items()}
     bare, ours = rate["bare (modern)"], rate["ours (modern)"]
     stdio = rate["ours, stdio upstream (modern)"]
@@ -125,6 +129,7 @@ def _load_rows(found: dict[str, dict[str, float]], resting: dict[str, float]) ->
         "FastMCP's proxy": (ours, 20),
         "FastMCP's proxy, connected": (ours, 2),
         "ContextForge": (ours, 5),
+        "mcp-proxy": (ours, 2),
         "mcp-proxy, stdio upstream": (stdio, 2),
     }
     for peer, (mine, goal) in goals.items():
@@ -137,6 +142,15 @@ def _load_rows(found: dict[str, dict[str, float]], resting: dict[str, float]) ->
                 f"{mine:,.0f}/s against {best:,.0f}/s",
             )
         )
+    peer = rate["mcp-proxy, stdio upstream (legacy)"]
+    rows.append(
+        Row(
+            claim="the most that any gateway could reach there: that upstream with nobody between",
+            measured=most_over_stdio / peer,
+            unit="×",
+            detail=f"{most_over_stdio:,.0f}/s against {peer:,.0f}/s",
+        )
+    )
     light, peer = rate["ours, light upstream (modern)"], rate["mcp-proxy, light upstream (legacy)"]
     rows.append(
         Row(
@@ -175,6 +189,10 @@ def _load(contender: Contender, era: str) -> dict[str, float]:
         "gateway_load", contender.url, era, contender.tool, str(CONNECTIONS), str(SECONDS)
     )
     return {**found, "cpu_per_call": (contender.cpu_seconds() - before) / found["calls"]}
+
+
+def _load_by_itself() -> dict[str, float]:
+    return _worker("gateway_stdio", str(CONNECTIONS), str(SECONDS), *contenders.STDIO)
 
 
 def _worker(worker: str, *arguments: str) -> dict[str, Any]:

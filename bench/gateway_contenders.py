@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,6 +177,13 @@ def mcp_proxy(child: list[str] = STDIO) -> Iterator[Contender]:
     address = f"http://127.0.0.1:{port}/mcp"
     with running(command, f"http://127.0.0.1:{port}/status") as process:
         yield Contender(url=address, tool="echo", pid=process.pid, eras=("legacy",))
+
+
+def mcp_proxy_to(url: str) -> AbstractContextManager[Contender]:
+    """Two of them, one behind the other: each has HTTP on one side only."""
+    binary = str(python_of("mcp-proxy").with_name("mcp-proxy"))
+    quietly = ["--log-level", "CRITICAL"]
+    return mcp_proxy([binary, "--transport", "streamablehttp", *quietly, url])
 
 
 @contextmanager
