@@ -17,6 +17,9 @@ TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
+# Tests wait half of the time: three at once keep two cores busy. Those of one file share what they start.
+AT_ONCE ?= 3
+SIDE_BY_SIDE := -n $(AT_ONCE) --dist loadfile
 # Tests and benches start hundreds of programs; none of them should compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -90,8 +93,8 @@ run: $(CORE) ## Serve four small servers behind the gateway, until Ctrl-C; ARGS=
 demo: $(CORE) ## Show the library: servers opened, called, lost and found; then the registry
 	@$(IN)/python -m examples.demo
 
-test: $(READY) $(STRANGERS) ## Run the tests
-	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest
+test: $(READY) $(STRANGERS) ## Run the tests, three at once; AT_ONCE=1 runs one after the other
+	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE)
 
 check: lint types layers changelog docs ## Everything CI checks besides the tests
 
@@ -122,10 +125,10 @@ cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 
 lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we claim to support
 	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" $(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
-	  python -m pytest -q tests --ignore tests/docs
+	  python -m pytest -q $(SIDE_BY_SIDE) tests --ignore tests/docs
 
 fuzz: $(READY) ## Send 10,000 odd requests to the gateway; CASES=15000 sends ten times as many
-	@PEGBOARD_FUZZ=$${CASES:-1500} PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q --timeout 1800 tests/server/test_fuzz.py
+	@PEGBOARD_FUZZ=$${CASES:-1500} PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q -n 2 --timeout 1800 tests/server/test_fuzz.py
 
 soak: $(READY) ## Mixed load on the gateway for ten minutes while servers come and go; nothing may leak
 	@$(IN)/python -m bench.soak $(ARGS)

@@ -129,7 +129,7 @@ def test_large_values_are_not_repeated_in_messages() -> None:
         {"properties": {"a": {"pattern": "("}}},
         {"$schema": "http://127.0.0.1:9/meta.json"},
         {"minimum": math.nan},
-        {"properties": {"a": object()}},
+        {"properties": {"a": ...}},
     ],
     ids=str,
 )
@@ -177,7 +177,7 @@ def test_a_nan_is_named_in_a_flat_schema_too() -> None:
     assert "finite" in found[0].message
 
 
-@pytest.mark.parametrize("value", [object(), 1j, range(3), "\ud800"], ids=ascii)
+@pytest.mark.parametrize("value", [..., 1j, range(3), "\ud800"], ids=ascii)
 def test_values_that_are_not_json_are_refused(value: Any) -> None:
     found = violations({"type": "object", "required": []}, {"x": [1, value]})
     assert [it.path for it in found] == ["x[1]"]
