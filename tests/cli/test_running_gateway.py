@@ -265,3 +265,17 @@ def test_the_doctor_is_silent_about_a_gateway_whose_servers_it_does_not_start(
     assert ran.returncode == 3
     assert "No server was looked at" in ran.stdout
     assert "gateway at" not in ran.stderr
+
+
+def test_the_doctor_names_an_entry_that_is_the_running_gateway_itself(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with gateway(home) as address:
+        port = address.rpartition(":")[2]
+        urls = {"me": f"http://localhost:{port}/mcp-full", "other": "http://127.0.0.1:1/mcp"}
+        home.configure({name: {"url": it} for name, it in urls.items()})
+        ran = home.main("doctor", "--json")
+    assert ran.returncode == 1
+    report = json.loads(ran.stdout)
+    found = {it["server"]: it["code"] for it in report["findings"]}
+    assert found == {"me": "itself", "other": "connection_refused"}
+    assert {it["server"]: it["stage"] for it in report["servers"]}["me"] == "unusable"

@@ -36,8 +36,11 @@ def diagnosed(
     store: str | None,
     timeout: float | None = None,
     login: bool = False,
+    gateway: str | None = None,
 ) -> Report:
     """Return what the doctor found, and show on standard error how far it is.
+
+    The gateway is the address of one that serves the file already.
 
     Raises:
         ServerNotFoundError: when there is no server of a name.
@@ -51,6 +54,7 @@ def diagnosed(
                 names=names,
                 store=store or default_url(),
                 limits=Limits(each=timeout),
+                gateway=gateway,
                 on_login=_show_login if login else None,
                 on_checkup=tell,
             )

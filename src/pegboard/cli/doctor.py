@@ -1,6 +1,7 @@
 """`pegboard doctor`: start every server once, and say what is wrong and the remedy."""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from pegboard.cli.plain_text import printable
 from pegboard.cli.running_gateway import find_gateway
 from pegboard.cli.wording import counted
 from pegboard.clients import Machine, exposed_files, files_of_clients
+from pegboard.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +58,12 @@ def doctor(
     """
     from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
 
-    report = diagnosed(names or [], config=config, store=store, timeout=timeout, login=login)
-    _tell_of_gateway(report, store)
+    gateway = _address_of_gateway(config)
+    report = diagnosed(
+        names or [], config=config, store=store, timeout=timeout, login=login, gateway=gateway
+    )
+    if gateway is not None and any(it.stage in ("well", "ill") for it in report.servers):
+        warn(f"The gateway at {gateway} runs: its servers were started a second time.")
     # Whoever asks for one server does not ask for those.
     exposed = [] if names else list(dict.fromkeys(exposed_files(files_of_clients(Machine.here()))))
     if json:
@@ -89,12 +95,12 @@ def report_as_json(report: "Report") -> dict[str, Any]:
     }
 
 
-def _tell_of_gateway(report: "Report", store: str | None) -> None:
-    if report.config is None or not any(it.stage in ("well", "ill") for it in report.servers):
-        return
-    gateway = find_gateway(report.config, store)
-    if gateway is not None:
-        warn(f"The gateway at {gateway.address} runs: its servers were started a second time.")
+def _address_of_gateway(config: str | None) -> str | None:
+    # What is wrong with the file is told by the report.
+    with suppress(ConfigError):
+        gateway = find_gateway(config, None)
+        return None if gateway is None else gateway.address
+    return None
 
 
 def _show(report: "Report", exposed: "Sequence[Path]") -> None:

@@ -38,12 +38,13 @@ OnCheckup = Callable[[Checkup], None]
 """Told how far the look at each server has come."""
 
 
-async def diagnose(
+async def diagnose(  # noqa: PLR0913 - each can be left out
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     names: Sequence[str] = (),
     store: str | None = None,
     limits: Limits | None = None,
+    gateway: str | None = None,
     on_login: OnLogin | None = None,
     on_checkup: OnCheckup = lambda _: None,
 ) -> Report:
@@ -56,6 +57,7 @@ async def diagnose(
         names: only these servers.
         store: the URL of a store to look at, too.
         limits: how long servers may take.
+        gateway: the address of a gateway that serves this file already; it is no server of its own.
         on_login: shows a person the login page of a server; otherwise nobody is asked to log in.
         on_checkup: told how far each server has come.
 
@@ -70,7 +72,7 @@ async def diagnose(
     except ConfigError as error:
         return Report(config=error.path, findings=(unreadable(error), *found_))
     chosen = _chosen(loaded, names)
-    itself = await _in_thread(lambda: [it for it in chosen if is_itself(it, loaded)])
+    itself = await _in_thread(lambda: [it for it in chosen if is_itself(it, loaded, gateway)])
     found_ = [
         *map(serves_itself, itself),
         *look_at_configuration(loaded, chosen, names),

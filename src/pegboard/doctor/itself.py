@@ -1,21 +1,28 @@
-"""Itself: an entry that starts a gateway for the very file it stands in."""
+"""Itself: an entry that is, or would start, a gateway for the very file it stands in."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.config import LoadedConfig, ServerConfig, locate_config
 from pegboard.doctor.finding import Finding, found
 from pegboard.errors import ConfigError
+from pegboard.hub.own_address import is_own_address
 
 __all__ = ["instead_of_itself", "is_itself", "serves_itself"]
 
 
-def is_itself(config: ServerConfig, loaded: LoadedConfig) -> bool:
-    """Tell whether a server would be Pegboard with the file that was read. Blocking."""
-    entry = {"command": config.command, "args": list(config.args)}
-    if loaded.path is None or config.transport != "stdio" or not is_pegboard(config.name, entry):
+def is_itself(config: ServerConfig, loaded: LoadedConfig, gateway: str | None) -> bool:
+    """Tell whether a server would be Pegboard with the file that was read. Blocking.
+
+    The gateway is the address of one that serves the file already.
+    """
+    if not config.enabled:
         return False
-    if not config.enabled or "--demo" in config.args:
+    if config.transport != "stdio":
+        return gateway is not None and _is_at(config, gateway)
+    entry = {"command": config.command, "args": list(config.args)}
+    if loaded.path is None or not is_pegboard(config.name, entry) or "--demo" in config.args:
         return False
     folder = Path(config.cwd or "")
     named = _named(config.args)
@@ -29,9 +36,10 @@ def is_itself(config: ServerConfig, loaded: LoadedConfig) -> bool:
 
 def serves_itself(config: ServerConfig) -> Finding:
     """Return that a server is Pegboard itself."""
+    left = "started" if config.transport == "stdio" else "looked at"
     return found(
         "itself",
-        f"Server {config.name!r} is Pegboard itself with this very file, so it was not started.",
+        f"Server {config.name!r} is Pegboard itself with this very file, so it was not {left}.",
         instead_of_itself(config),
         server=config.name,
     )
@@ -43,6 +51,11 @@ def instead_of_itself(config: ServerConfig) -> str:
         f"`pegboard remove {config.name}`; or leave it there if the file is that of a client, and "
         "take over its other servers with `pegboard import`."
     )
+
+
+def _is_at(config: ServerConfig, gateway: str) -> bool:
+    place = urlsplit(gateway)
+    return place.port is not None and is_own_address(config, place.hostname or "", place.port)
 
 
 def _named(args: tuple[str, ...]) -> str | None:

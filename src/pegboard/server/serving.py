@@ -6,18 +6,17 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import msgspec
 
-from pegboard.auth.settings import is_loopback
 from pegboard.config import ServerConfig
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.gateway import Gateway, Surface
 from pegboard.hub import Hub
 from pegboard.hub.options import HubOptions
+from pegboard.hub.own_address import is_own_address
 from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
@@ -32,8 +31,6 @@ from pegboard.storage import open_store
 __all__ = ["ServeOptions", "Serving", "open_serving"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104 - to be known, not to be bound
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +137,7 @@ def _hub_of(name: str, settings: GatewaySettings, known: HubOptions) -> Hub | No
 
 def _is_itself(host: str, port: int | None, config: ServerConfig) -> bool:
     """Tell whether a server is this process: it would show each of its tools twice."""
-    place = urlsplit(config.url or "")
-    name = place.hostname or ""
-    is_here = name == host or "localhost" in (name, host) or host in _ANY_HOST
-    is_itself = port is not None and place.port == port and is_loopback(name) and is_here
+    is_itself = port is not None and is_own_address(config, host, port)
     if is_itself:
         logger.warning("Server %r is this gateway itself, and left out.", config.name)
     return is_itself
