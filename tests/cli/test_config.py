@@ -8,6 +8,7 @@ import pytest
 
 from pegboard.cli.main import main
 from pegboard.config import config_schema
+from tests.cli.handy import Home, Terminal
 
 Run = Callable[..., tuple[int, str, str]]
 CANARY = "sk-proj-4f9aB7cD2eF8gH1iJ3kL5mN6"
@@ -52,7 +53,7 @@ def test_the_first_file_is_used_and_the_others_are_named(home: Path, run: Run) -
     ]
     code, out, told = run("path")
     assert (code, told) == (0, "")
-    assert out.splitlines()[1].split()[:2] == ["used", str(home / "project" / "mcp.json")]
+    assert out.splitlines()[1].split()[:2] == [str(home / "project" / "mcp.json"), "used"]
 
 
 def test_a_named_file_that_is_not_there_is_an_error(
@@ -124,3 +125,11 @@ def test_no_file_to_check_is_told_by_the_exit_code(run: Run) -> None:
 
 def test_the_schema_is_json(run: Run) -> None:
     assert json.loads(run("schema")[1]) == config_schema()
+
+
+def test_on_a_narrow_terminal_a_file_is_named_whole(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with Terminal(home, ["config", "path"], COLUMNS="40") as terminal:
+        assert terminal.end() == 0
+    for place in ("mcp.json", "config/pegboard/mcp.json"):
+        assert f"{tmp_path / place}" in terminal.shown

@@ -57,8 +57,16 @@ def test_on_a_narrow_terminal_bars_are_shorter_and_keep_their_proportions(home: 
         assert terminal.end() == 0
     lines = {it.split()[0]: it for it in terminal.shown.splitlines() if "/mcp-" in it}
     full, search = lines["/mcp-full"], lines["/mcp-search"]
-    assert "tools that find and call the others" in search
+    assert "tools to find and call others" in search
     assert 0 < full.count("█") < search.count("█") < 30
+
+
+def test_at_sixty_columns_no_sentence_is_cut(home: Home) -> None:
+    home.main("tools")
+    with Terminal(home, ["cost"], COLUMNS="60") as terminal:
+        assert terminal.end() == 0
+    assert "tools to find and call others" in terminal.shown
+    assert "…" not in terminal.shown.rpartition("SHARE")[2]
 
 
 def test_counting_needs_a_tokenizer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pegboard.cli.main import main
 from pegboard.hub import Hub
+from tests.cli.handy import Home, Terminal
 from tests.doctor.patients import TOOL, speaking
 
 Run = Callable[..., tuple[int, str, str]]
@@ -179,3 +180,13 @@ def test_a_gateway_that_runs_is_asked(
     assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0
     assert "were started a second time" in capfd.readouterr().err
+
+
+def test_on_a_narrow_terminal_states_are_whole_and_errors_stand_below(tmp_path: Path) -> None:
+    home = Home(tmp_path, entries={"the-server-of-everybody": UNSET, "notes": speaking(TOOL)})
+    with Terminal(home, ["status"], COLUMNS="60") as terminal:
+        assert terminal.end() == 0
+    assert "not running" in terminal.shown
+    assert "LAST ERROR" not in terminal.shown
+    [told] = [it["last_error"] for it in json.loads(home.main("status", "--json").stdout)][1:]
+    assert f"the-server-of-everybody: {told}" in terminal.shown

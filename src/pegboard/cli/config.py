@@ -39,9 +39,8 @@ def path(*, config: _File = None, json: _Json = False) -> None:
     if json:
         write_json(places)
     else:
-        show_table(
-            ("STATE", "FILE", "BECAUSE"), ([it["state"], it["path"], it["why"]] for it in places)
-        )
+        rows = ([it["path"], it["state"], it["why"]] for it in places)
+        show_table(("FILE", "STATE", "BECAUSE"), rows, whole=["STATE"])
     # Whatever was named has to be there.
     if locate_config(config).path is None:
         warn(

@@ -110,7 +110,7 @@ def _surfaces(config: str | None, tools: Sequence[_Tool], cost_of: Cost) -> Iter
     yield _Surface("/mcp-full", "all definitions", len(tools), sum(it.tokens for it in tools))
     yield _Surface(
         "/mcp-search",
-        "tools that find and call the others",
+        "tools to find and call others",
         len(own) + len(pinned),
         sum(cost_of(it) for it in own) + sum(pinned),
     )

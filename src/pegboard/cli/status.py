@@ -1,5 +1,6 @@
 """`pegboard status`: show how each server is."""
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from pegboard.cli import tool_options as option
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.misuse import values_checked
-from pegboard.cli.output import show_table, warn, write_json
+from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.running_gateway import RunningGateway, find_gateway
 from pegboard.cli.tokens import estimated
 from pegboard.cli.waiting import waiting
@@ -173,19 +174,24 @@ def _of_report(report: "Report") -> list[Standing]:
 
 
 def _show(found: Sequence[Standing]) -> None:
-    show_table(
-        ("SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START", "LAST ERROR"),
+    columns = ["SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START", "LAST ERROR"]
+    rows = [
         [
-            (
-                it.server,
-                it.state,
-                it.era or "-",
-                "-" if it.tools is None else f"{it.tools:,}",
-                "-" if it.tokens is None else f"{it.tokens:,}",
-                "-" if it.startup_seconds is None else f"{it.startup_seconds:.1f} s",
-                it.last_error or "-",
-            )
-            for it in found
-        ],
-        right=("TOOLS", "TOKENS", "START"),
-    )
+            it.server,
+            it.state,
+            it.era or "-",
+            "-" if it.tools is None else f"{it.tools:,}",
+            "-" if it.tokens is None else f"{it.tokens:,}",
+            "-" if it.startup_seconds is None else f"{it.startup_seconds:.1f} s",
+            it.last_error or "-",
+        ]
+        for it in found
+    ]
+    # In the last column of a terminal hardly a word of a sentence has room.
+    is_seen = sys.stdout.isatty()
+    if is_seen:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    show_table(columns, rows, right=("TOOLS", "TOKENS", "START"), whole=("STATE", "ERA"))
+    for it in found:
+        if is_seen and it.last_error:
+            say(f"{it.server}: {it.last_error}")
