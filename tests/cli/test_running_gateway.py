@@ -204,6 +204,24 @@ def test_what_is_tried_out_is_found_where_nothing_is_configured(tmp_path: Path) 
     assert "pegboard serve --demo" in home.main("tools").stderr
 
 
+def test_where_the_gateway_has_no_store_it_is_said_which_one_is_looked_at(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    own = tmp_path / "data/pegboard/pegboard.db"
+    with gateway(home, "--demo") as address:
+        told = f"The gateway at {address} has no store, like any `serve --demo`; this command "
+        for words in (["store", "info"], ["store", "export", "-"], ["usage"], ["usage", "--json"]):
+            assert f"{told}looks at {own}." in home.main(*words).stderr
+        assert told not in home.main("usage", "--store", str(own)).stderr
+    assert "The gateway at" not in home.main("usage").stderr
+
+
+def test_where_the_gateway_has_another_store_both_are_named(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    other = tmp_path / "other.db"
+    with gateway(home, "--store", str(other)):
+        assert f"has its store in {other}; this command looks at" in home.main("usage").stderr
+
+
 def test_a_second_one_at_the_same_place_is_told_of_the_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with gateway(home) as address:

@@ -13,13 +13,14 @@ from pegboard.cli.archive_check import check_archive
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.output import complain, progress, say, warn, write_json
+from pegboard.cli.own_store import store_meant
 from pegboard.cli.plain_text import columns_of
 from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import counted
 from pegboard.config.named_file import read_named_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
-from pegboard.storage import Copied, OnProgress, Store, copy_store, default_url, open_store
+from pegboard.storage import Copied, OnProgress, Store, copy_store, open_store
 from pegboard.storage.archive import archived, read_archive, restore
 from pegboard.storage.json_file.atomic_write import replace_file
 from pegboard.storage.open_store import scheme_of
@@ -66,8 +67,9 @@ def add_to(root: typer.Typer) -> None:
 @_store.command()
 def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json = False) -> None:
     """Say what is in a store."""
-    with _existing(store, tenant) as opened, waiting("Reading the store"):
-        found = store_as_json(opened, store or default_url())
+    url = store_meant(store)
+    with _existing(url, tenant) as opened, waiting("Reading the store"):
+        found = store_as_json(opened, url)
     if json:
         write_json(found)
         return
@@ -85,7 +87,7 @@ def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json 
 @_store.command()
 def check(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT) -> None:
     """Read everything in a store, and say where it is damaged."""
-    with _existing(store, tenant) as opened:
+    with _existing(store_meant(store), tenant) as opened:
         with waiting("Reading the store"):
             opened.check()
             tools = counted(len(opened.load_all()), "tool")
@@ -95,8 +97,9 @@ def check(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT) -> None:
 @_store.command()
 def recover(*, store: _Store = None) -> None:
     """Keep what can be read of a damaged file, and set the file itself aside."""
+    url = store_meant(store)
     with values_checked(), waiting("Reading the store"):
-        recovered = recover_store(store or default_url())
+        recovered = recover_store(url)
     if recovered.saved_as is None:
         say("Nothing is damaged here, and nothing was changed.")
         return
@@ -118,7 +121,7 @@ def migrate(
     The store that is copied stays as it is, and may be in use. A file of an older Pegboard needs
     no command: it is brought forward when it is next written.
     """
-    source = store or default_url()
+    source = store_meant(store)
     with values_checked():
         if is_same_store(source, target):
             raise ValueError("Source and target are the same store: name another target.")
@@ -143,8 +146,9 @@ def export_store(
     if file != "-" and path.exists() and not force:
         problem = f"{file} is there already: name another file, or add `--force`."
         raise typer.BadParameter(problem)
+    url = store_meant(store)
     with waiting("Reading the store"):
-        archive = archived(_each(store or default_url(), tenant))
+        archive = archived(_each(url, tenant))
         text = msgspec.json.format(msgspec.json.encode(archive), indent=1) + b"\n"
     if file == "-":
         sys.stdout.write(text.decode())
@@ -173,7 +177,7 @@ def import_archive(
     with waiting(f"Reading {file}"):
         archive = read_archive(text, name=file)
         check_archive(archive, name=file)
-    target = store or default_url()
+    target = store_meant(store)
     for it in archive.tenants:
         with (
             values_checked(),
@@ -187,11 +191,11 @@ def import_archive(
 
 
 @contextmanager
-def _existing(url: str | None, tenant: str) -> Generator[Store]:
+def _existing(url: str, tenant: str) -> Generator[Store]:
     with values_checked():
-        opened = open_existing(url or default_url(), tenant=tenant)
+        opened = open_existing(url, tenant=tenant)
     if opened is None:
-        complain(f"There is nothing in {url or default_url()}.")
+        complain(f"There is nothing in {without_password(url)}.")
         raise typer.Exit(NOT_FOUND)
     with opened as store:
         yield store

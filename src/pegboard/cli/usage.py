@@ -9,13 +9,14 @@ import typer
 from pegboard.cli.misuse import values_checked
 from pegboard.cli.moments import shown
 from pegboard.cli.output import say, show_table, warn, write_json
+from pegboard.cli.own_store import store_meant
 from pegboard.cli.wording import counted
 from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.observe import Audit, AuditRecord
 from pegboard.observe.usage_report import ToolUsage, usage_report
-from pegboard.storage import Store, default_url
+from pegboard.storage import Store
 from pegboard.storage.upkeep import open_existing
 from pegboard.storage.urls import without_password
 
@@ -50,7 +51,7 @@ def usage(
     Known are the last 10,000 calls of a gateway, those of `pegboard call`, and those of a program
     that keeps a `History`. Of others the store has only how many there ever were.
     """
-    url = store or default_url()
+    url = store_meant(store)
     used: list[ToolUsage] = []
     unused: list[str] = []
     with values_checked():
