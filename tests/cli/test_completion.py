@@ -154,6 +154,32 @@ def test_no_keyring_is_opened_for_a_name(
     assert asked == []
 
 
+NEVER_READING = """
+import os, sys
+sys.addaudithook(lambda event, given: event == "open" and "canary" in str(given[0]) and os._exit(9))
+from pegboard.cli.main import main
+sys.exit(main([]))
+"""
+
+
+def test_no_file_with_a_secret_is_read_for_a_name(known: Path) -> None:
+    (known / "canary.env").write_text("TOKEN=abcdef", "utf-8")
+    content = json.loads((known / "mcp.json").read_bytes())
+    content["mcpServers"]["kept"] = {"command": "x", "env": {"TOKEN": "${file:canary.env}"}}
+    content["mcpServers"]["paid"] = {"command": "x", "envFile": "canary.env"}
+    (known / "mcp.json").write_text(json.dumps(content), "utf-8")
+    line = {"_PEGBOARD_COMPLETE": "complete_bash", "COMP_WORDS": "pegboard\nshow\n"}
+    ran = subprocess.run(
+        [sys.executable, "-c", NEVER_READING],
+        env={**os.environ, **line, "COMP_CWORD": "2"},
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout.split() == [b"mcp_mail_send", b"mcp_mail_sort", b"own_definition"]
+
+
 @pytest.mark.parametrize("line", ["pegboard show m", "pegboard doctor m", "pegboard keys revoke "])
 @pytest.mark.parametrize("broken", ["mcp.json", "it.db"])
 def test_nothing_lands_in_the_line_when_something_is_broken(

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,15 @@ def test_a_bad_line_behind_several_lines_of_one_value_has_its_own_number(tmp_pat
     (tmp_path / "x.env").write_text("A='1\n2\n3'\nhunter2\n", "utf-8")
     loaded = load(tmp_path, '{"servers": {"one": {"command": "x", "envFile": "x.env"}}}')
     assert "x.env:4: Expected `KEY=VALUE`." in loaded.problems[0].message
+
+
+def test_no_secret_is_read_where_none_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "x.env").write_text("TOKEN=abcdef\n", encoding="utf-8")
+    path = tmp_path / "mcp.json"
+    env = {"OTHER": "${file:x.env}", "KEPT": "${keyring:it}"}
+    there, gone = ({"command": "x", "envFile": it, "env": env} for it in ("x.env", "gone.env"))
+    path.write_text(json.dumps({"mcpServers": {"there": there, "gone": gone}}), encoding="utf-8")
+    loaded = load_servers(path, reads_secrets=False)
+    assert [(it.name, dict(it.env)) for it in loaded.servers] == [("there", env)]
+    [problem] = loaded.problems
+    assert (problem.server, problem.severity) == ("gone", "error")

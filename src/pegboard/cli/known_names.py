@@ -26,8 +26,9 @@ _PLAIN = re.compile(r"[\w.@+/][\w.@+/-]*")
 def offer_names(command: Any, path: tuple[str, ...] = ()) -> None:
     """Let the parameters of a command, and of those below it, be completed with what is known.
 
-    Only the user's file and the store are read; no server is started for it, and no keyring opened,
-    which might ask for a password.
+    Only the user's file and the store are read; no server is started for it, no secret read, and no
+    keyring opened, which might ask for a password. So the tools of a server that has a secret there
+    are not known.
     """
     # Whatever is wrong, somebody is in the middle of a line.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
@@ -60,7 +61,7 @@ def _tools(context: Any) -> Iterable[str]:
     if store is None:
         return []
     with store:
-        loaded = load_servers(context.params.get("config"), reads_keyring=False)
+        loaded = load_servers(context.params.get("config"), reads_secrets=False)
         found = recall(loaded.servers, store)
         return [*found.tools, *(it.tool.name for it in store.load_all())]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pegboard.config.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
-from pegboard.config.env_file import read_env_file
+from pegboard.config.env_file import find_env_file, read_env_file
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport
 from pegboard.config.texts import check_texts
 from pegboard.errors import ConfigError
@@ -53,7 +53,9 @@ def assemble(
     secrets: frozenset[str],
     is_expanded: bool = True,
 ) -> ServerConfig:
-    """Make the server out of its entry; unless it is expanded, variables may stand in its address.
+    """Make the server out of its entry.
+
+    Unless it is expanded, variables may stand in its address, and no `envFile` is read for it.
 
     Raises:
         ConfigError: when the entry contradicts itself or lacks something; a `FieldError` where one
@@ -71,7 +73,8 @@ def assemble(
     }
     env = _texts(entry.env)
     if entry.env_file and transport == "stdio":
-        env = _env_file(name, folder / _at_home(entry.env_file, home)) | env
+        path = folder / _at_home(entry.env_file, home)
+        env = _env_file(name, path, is_read=is_expanded) | env
     address = (entry.http_url or entry.url or "").strip()
     config = ServerConfig(
         name=name,
@@ -144,12 +147,15 @@ def _stand_in(address: str, transport: Transport) -> str:
     return _VARIABLE.sub("1", address if start is None else whole + address[start.end() :])
 
 
-def _env_file(name: str, path: Path) -> dict[str, str]:
+def _env_file(name: str, path: Path, *, is_read: bool) -> dict[str, str]:
     try:
-        return read_env_file(path)
+        if is_read:
+            return read_env_file(path)
+        find_env_file(path)
     except ConfigError as error:
         problem = f"Server {name!r} has an `envFile` that cannot be used: {error}"
         raise FieldError(problem, field="env_file") from error
+    return {}
 
 
 def _at_home(path: str, home: str) -> str:

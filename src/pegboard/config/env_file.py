@@ -1,12 +1,14 @@
 """Files of `KEY=VALUE` lines that an entry may name as its `envFile`."""
 
+import errno
+import os
 import re
 from pathlib import Path
 
 from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError
 
-__all__ = ["read_env_file"]
+__all__ = ["find_env_file", "read_env_file"]
 
 _MAX_BYTES = 1_000_000
 _BLANK = " \t\r"
@@ -19,6 +21,20 @@ _QUOTED = re.compile(
 _AROUND = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _ESCAPE = re.compile(r"\\([nr\"\\])")
 _ESCAPED = {"n": "\n", "r": "\r"}
+
+
+def find_env_file(path: Path) -> None:
+    """Make sure that there is such a file, without a look into it.
+
+    Raises:
+        ConfigError: when there is none, or it may not be read.
+    """
+    try:
+        path.stat()
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise _unreadable(error, path) from None
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -34,16 +50,20 @@ def read_env_file(path: Path) -> dict[str, str]:
         if len(content) > _MAX_BYTES:
             raise ConfigError("The file is larger than 1 MB.", path=str(path))
         text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
     except UnicodeDecodeError:
         text = None
-    except ValueError:
-        # A character in its name that no file has; it is not shown, as no path with it can be.
-        raise ConfigError("`envFile` names no file: look for an odd character in it.") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(error, path) from None
     if text is None:
         raise ConfigError("The file is not UTF-8.", path=str(path))
     return _parsed(text, str(path))
+
+
+def _unreadable(error: OSError | ValueError, path: Path) -> ConfigError:
+    if isinstance(error, OSError):
+        return ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path))
+    # A character in its name that no file has; it is not shown, as no path with it can be.
+    return ConfigError("`envFile` names no file: look for an odd character in it.")
 
 
 def _parsed(text: str, path: str) -> dict[str, str]:

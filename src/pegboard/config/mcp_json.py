@@ -42,7 +42,7 @@ def load_servers(
     environ: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
     undefined: Undefined = "error",
-    reads_keyring: bool = True,
+    reads_secrets: bool = True,
 ) -> LoadedConfig:
     """Read servers from a file, from what was parsed already, or from where files usually are.
 
@@ -55,8 +55,8 @@ def load_servers(
         environ: where variables are looked up, instead of the environment of this process.
         inputs: answers to VS Code's ``${input:ID}``.
         undefined: what to do with a variable that is not defined.
-        reads_keyring: whether the keyring of this machine is asked, which may ask a person; if not,
-            a server with a secret in it cannot be used.
+        reads_secrets: whether files with secrets are read and the keyring of this machine is asked,
+            which may ask a person; if not, references to them stand as they are written.
 
     Raises:
         ConfigError: when the file does not exist, cannot be read or is not JSON; when ``strict``,
@@ -72,7 +72,7 @@ def load_servers(
             home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
             folder=str(file.folder),
             undefined=undefined,
-            reads_keyring=reads_keyring,
+            reads_secrets=reads_secrets,
             input_defaults=input_defaults(file.content),
         ),
         file.folder,

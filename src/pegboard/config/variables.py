@@ -58,8 +58,6 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
     """Where the path of a ``${file:PATH}`` begins."""
     reads_secrets: bool = True
     """Whether files and the keyring are asked; to show a configuration, nobody needs them."""
-    reads_keyring: bool = True
-    """Whether the keyring is asked at all."""
     undefined: Undefined = "error"
 
     def __repr__(self) -> str:
@@ -154,8 +152,7 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
             return reference, False
         kind, _, name = named.partition(":")
         if kind == "keyring":
-            value = read_keyring(name) if self.reads_keyring else None
-            where = "in the keyring of this machine" if self.reads_keyring else "looked up"
+            value, where = read_keyring(name), "in the keyring of this machine"
         else:
             path = self.home + name[1:] if name.startswith(("~/", "~\\")) else name
             value, where = read_secret_file(Path(self.folder, path)), "there"
