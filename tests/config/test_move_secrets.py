@@ -98,6 +98,18 @@ def test_only_the_secret_goes_out_of_an_address_and_an_argument() -> None:
     assert entry["args"][0] == "--token=canary-0815"
 
 
+def test_a_number_is_moved_where_a_text_of_its_digits_would_be() -> None:
+    keep = Keeper()
+    env = {"PIN": 123456, "API_TOKEN": 99887766, "MAX_TOKENS": 4096, "DEBUG": True, "RATIO": 1.5}
+    entry = {"env": env, "args": ["--pin", 445566, "--port", 8080]}
+    moved = move_secrets("one", entry, keep)
+    assert moved.entry == {
+        "env": {**env, "PIN": "${KEPT_0}", "API_TOKEN": "${KEPT_1}"},
+        "args": ["--pin", "${KEPT_2}", "--port", 8080],
+    }
+    assert list(keep.kept.values()) == ["123456", "99887766", "445566"]
+
+
 def test_a_secret_beside_a_variable_is_left_for_a_person() -> None:
     entry = {"env": {"GITHUB_TOKEN": "${A:-ghp_abcdefghijklmnop1234}"}}
     moved = move_secrets("peg", entry, Keeper())

@@ -170,6 +170,10 @@ def test_digits_are_a_secret_where_nothing_is_counted(
 ) -> None:
     assert len(problems({"command": "x", "env": {name: value}})) == is_secret
     assert len(problems({"command": "x", "args": [f"--{name}", value]})) == is_secret
+    # In JSON, quotes are often forgotten.
+    number = json.loads(value)
+    assert len(problems({"command": "x", "env": {name: number}})) == is_secret
+    assert len(problems({"command": "x", "args": [f"--{name}", number]})) == is_secret
 
 
 def test_a_password_of_digits_in_an_address_is_a_secret() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from pegboard.config.kept_secrets import LARGEST_SECRET, Keep, KeptSecret
 from pegboard.config.paths import FieldPath, shown_path
-from pegboard.config.plain_secrets import PlainSecret, plain_secrets
+from pegboard.config.plain_secrets import PlainSecret, plain_secrets, text_of
 from pegboard.config.secret_words import is_secret, secrets_in
 
 __all__ = ["Moved", "move_secrets"]
@@ -84,7 +84,7 @@ def _copied(value: object) -> object:
 def _at(entry: Any, path: FieldPath) -> str:
     for step in path:
         entry = entry[step]
-    return entry
+    return text_of(entry)
 
 
 def _put(entry: Any, path: FieldPath, text: str) -> None:

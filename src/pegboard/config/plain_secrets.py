@@ -17,7 +17,7 @@ from pegboard.config.secret_words import (
 )
 from pegboard.config.variables import defaults_in
 
-__all__ = ["PlainSecret", "plain_secrets"]
+__all__ = ["PlainSecret", "plain_secrets", "text_of"]
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _NO_SECRET = re.compile(
@@ -60,6 +60,12 @@ def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSec
         yield PlainSecret(path, variable)
 
 
+def text_of(value: object) -> str:
+    """Return a text, or a number as its program gets it; of anything else nothing."""
+    is_text = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value) if is_text else ""
+
+
 def _found(server: str, entry: Mapping[str, object]) -> Iterator[tuple[FieldPath, str, str]]:
     """Give the path of each, the variable it calls for, and what that would hold."""
     for field in ("bearer_token", "url", "http_url"):
@@ -68,9 +74,10 @@ def _found(server: str, entry: Mapping[str, object]) -> Iterator[tuple[FieldPath
             yield (field,), _variable(server, field), value
     for path, members in _objects(entry):
         for name, value in members.items():
-            if isinstance(value, str) and _holds_secret(name, value):
+            text = text_of(value)
+            if text and _holds_secret(name, text):
                 whose = "" if "env" in path else server
-                yield (*path, name), _variable(whose, name), value
+                yield (*path, name), _variable(whose, name), text
     for path, command in _commands(entry):
         for variable, value in list(_on_command_line(server, words_of_command(command)).values())[
             :1
@@ -102,10 +109,7 @@ def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ..
         found = value_at(entry, path)
         if isinstance(found, list | tuple):
             # What is no text keeps its place, so that indexes stay right.
-            yield (
-                path,
-                [it if isinstance(it, str) else "" for it in cast("list[object]", found)],
-            )
+            yield path, [text_of(it) for it in cast("list[object]", found)]
 
 
 def _on_command_line(server: str, args: list[str]) -> dict[int, tuple[str, str]]:
