@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,20 @@ async def test_a_file_that_is_not_executable_is_told_with_the_command_that_makes
 async def test_a_folder_as_a_command_is_told(tmp_path: Path) -> None:
     finding = await diagnosis({"command": str(tmp_path)}, "not_executable")
     assert "a folder" in finding.what
+
+
+async def test_a_command_that_cannot_even_be_looked_at_is_told(tmp_path: Path) -> None:
+    finding = await diagnosis({"command": str(tmp_path / ("x" * 300))}, "not_executable")
+    assert "cannot be looked at (File name too long)" in finding.what
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter everything")
+async def test_a_command_in_a_folder_that_nobody_may_enter_is_told(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir()
+    path = script(tmp_path / "locked" / "server.py", "print()")
+    (tmp_path / "locked").chmod(0o600)
+    finding = await diagnosis({"command": path}, "not_executable")
+    assert "cannot be looked at (Permission denied)" in finding.what
 
 
 async def test_a_script_whose_interpreter_has_gone_is_told(tmp_path: Path) -> None:

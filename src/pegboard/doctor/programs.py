@@ -37,6 +37,22 @@ _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powersh
 
 def why_not_started(config: ServerConfig) -> Finding | None:
     """Return what keeps a program from being started; ``None`` when it can be. Blocking."""
+    try:
+        return _wrong_with_program(config)
+    except OSError as error:
+        # In a folder that this user may not enter, say.
+        where = config.redact(error.filename or config.command or "")
+        return found(
+            "not_executable",
+            f"Server {config.name!r} cannot be started: {where!r} cannot be looked at "
+            f"({error.strerror}).",
+            "Correct the `command` or `cwd` of its entry, or give the user who runs Pegboard the "
+            "right to it.",
+            server=config.name,
+        )
+
+
+def _wrong_with_program(config: ServerConfig) -> Finding | None:
     name, command = config.name, config.command or ""
     folder = Path(config.cwd) if config.cwd else None
     if folder is not None and not folder.is_dir():
