@@ -1,4 +1,5 @@
 import asyncio  # noqa: TID251 - a second event loop is the matter
+import gc
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -128,3 +129,30 @@ def test_opening_from_two_event_loops_at_once_makes_one_of_them_home() -> None:
     with ThreadPoolExecutor(2) as threads:
         homes = list(threads.map(lambda _: asyncio.run(open_it()), range(2)))
     assert sorted(homes) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"), [(NotConnectedError("Closed.", server="x"), 0), (KeyError("own"), 1)]
+)
+async def test_a_failure_that_nobody_waits_for_is_told_only_if_it_is_none_of_ours(
+    failure: Exception, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    nursery = Nursery("test")
+    await nursery.open()
+    begun, left, ended = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def fail() -> None:
+        begun.set()
+        await left.wait()
+        ended.set()
+        raise failure
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(nursery.see_through, fail)
+        await begun.wait()
+        group.cancel_scope.cancel()
+    left.set()
+    await ended.wait()
+    await nursery.close()
+    gc.collect()
+    assert len(caplog.records) == told

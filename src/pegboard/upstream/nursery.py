@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import anyio
 
-from pegboard.errors import NotConnectedError, WouldDeadlockError
+from pegboard.errors import NotConnectedError, PegboardError, WouldDeadlockError
 from pegboard.model.forks import start_anew_in_children
 from pegboard.policies.concurrency import blocked_threads
 from pegboard.upstream.errand import Errand
@@ -221,8 +221,19 @@ async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> N
 
 async def _end_of(task: asyncio.Task[T]) -> T:
     # Not `await task`, which would cancel it with whoever waits, and wait all the same.
-    await asyncio.wait([task])
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.add_done_callback(_end_unseen)
+        raise
     return task.result()
+
+
+def _end_unseen(task: "asyncio.Task[Any]") -> None:
+    """Take note of a failure that nobody waits for; asyncio would tell of it with a traceback."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, PegboardError):
+        logger.error("task_failed: %s", task.get_name(), exc_info=error)
 
 
 async def _as_coroutine(work: Callable[[], Awaitable[T]]) -> T:
