@@ -286,3 +286,12 @@ def test_an_unknown_shell_is_asked_for(shell: str, capsys: Captured, monkeypatch
     monkeypatch.setenv("SHELL", shell)
     assert main(["--install-completion"]) == 2
     assert "`pegboard --install-completion bash`" in capsys.readouterr().err
+
+
+def test_what_keeps_completion_from_being_installed_is_told(
+    tmp_path: Path, capsys: Captured, monkeypatch: Patch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".bash_completions").write_text("in the way", "utf-8")
+    assert main(["--install-completion", "bash"]) == 1
+    assert capsys.readouterr().err.startswith("error: Completion cannot be installed: ")

@@ -437,3 +437,21 @@ def test_a_secret_comes_back_where_the_file_cannot_be_written(tmp_path: Path, ho
     ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (ended.returncode, (tmp_path / "mcp.json").read_bytes()) == (1, before)
     assert [it for it in home.rglob("*") if it.is_file()] == []
+
+
+@pytest.mark.parametrize("command", ["remove", "enable", "disable"])
+def test_a_file_that_is_not_there_is_named(command: str, run: Run, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.json"
+    said = run(command, "time", "--config", str(gone))
+    assert said == (3, "", f"error: {gone}: The configuration file does not exist.\n")
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("words", [["list"], ["remove", "time"], ["enable", "time"], ["import"]])
+def test_a_file_without_a_place_for_servers_is_told_and_not_that_it_has_none(
+    words: list[str], run: Run, file: Path
+) -> None:
+    file.write_text("[]", "utf-8")
+    code, out, told = run(*words, "--config", str(file))
+    assert (code, out) == (1, "")
+    assert "The file must be an object with `mcpServers`." in told

@@ -65,7 +65,8 @@ def test_the_last_of_two_equal_keys_counts_and_the_second_is_noted() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "expected"),
     [
-        ("", 1, 1, "a value"),
+        ("", 1, 1, "a value. The file is empty."),
+        ("[", 1, 2, "The file ends here"),
         ("// only a comment", 1, 18, "a value"),
         ("{", 1, 2, "a key"),
         ('{"a"}', 1, 5, '":"'),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from pegboard.cli.commands import COMMANDS
-from pegboard.cli.exit_codes import DONE, MISUSED
+from pegboard.cli.exit_codes import DONE, FAILED, MISUSED
 from pegboard.cli.output import complain, say, warn
 
 __all__ = ["SHELLS", "command_on_line", "complete_in_shell"]
@@ -32,7 +32,11 @@ def complete_in_shell(given: Sequence[str]) -> int:
     if given[0] == "--show-completion":
         say(get_completion_script(prog_name=_NAME, complete_var=variable, shell=asked))
     else:
-        _, path = install(shell=asked, prog_name=_NAME, complete_var=variable)
+        try:
+            _, path = install(shell=asked, prog_name=_NAME, complete_var=variable)
+        except OSError as error:
+            complain(f"Completion cannot be installed: {error.filename}: {error.strerror}.")
+            return FAILED
         warn(f"Written for {asked}: {path}. A new terminal completes `pegboard` with the Tab key.")
     sys.stdout.flush()
     return DONE

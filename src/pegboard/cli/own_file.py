@@ -10,6 +10,7 @@ import typer
 from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import ask, complain, warn
 from pegboard.config.servers_file import ServersFile, file_to_edit
+from pegboard.errors import ConfigError
 
 __all__ = [
     "ConfigOption",
@@ -40,13 +41,17 @@ KeepSecretsOption = Annotated[
 ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
 
 
-def open_file(config: str | None) -> ServersFile:
+def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
     """Return the file that servers are read from, or a new one where it would be.
 
     Raises:
-        ConfigError: when it cannot be read.
+        ConfigError: when it cannot be read, or must exist and does not.
     """
-    return ServersFile(file_to_edit(config))
+    file = ServersFile(file_to_edit(config))
+    if must_exist and file.is_new:
+        problem = "The configuration file does not exist."
+        raise ConfigError(problem, path=str(file.path), is_missing=True)
+    return file
 
 
 def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:

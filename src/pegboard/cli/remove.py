@@ -23,7 +23,7 @@ def add_to(root: typer.Typer) -> None:
 
 def remove(name: ServerName, *, config: ConfigOption = None) -> None:
     """Take a server out of your configuration."""
-    file = open_file(config)
+    file = open_file(config, must_exist=True)
     if name not in file.entries:
         raise ServerNotFoundError(name, known=list(file.entries))
     before = kept_references(file)

@@ -126,7 +126,9 @@ def migrate(
         if is_same_store(source, target):
             raise ValueError("Source and target are the same store: name another target.")
     for opened in _each(source, tenant):
-        with open_store(target, tenant=opened.tenant) as other, _shown_progress() as shown:
+        with values_checked():
+            opening = open_store(target, tenant=opened.tenant)
+        with opening as other, _shown_progress() as shown:
             copied = copy_store(opened, other, on_progress=shown)
         _tell(copied, opened.tenant, f"to {without_password(target)}")
 

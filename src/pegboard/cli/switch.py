@@ -10,9 +10,10 @@ def switch(name: str, config: str | None, *, on: bool) -> None:
     """Switch a server, and say so.
 
     Raises:
+        ConfigError: when there is no such file.
         ServerNotFoundError: when there is no such server.
     """
-    file = open_file(config)
+    file = open_file(config, must_exist=True)
     changed = file.switch(name, on=on)
     state = "enabled" if on else "disabled"
     if not changed:

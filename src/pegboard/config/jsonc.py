@@ -232,7 +232,9 @@ class _Parser:
     def refuse(self, expected: str, index: int) -> NoReturn:
         # What stands there is not quoted: it may be part of a secret.
         hint = ""
-        if index >= len(self.text):
+        if not self.text.strip():
+            hint = " The file is empty."
+        elif index >= len(self.text):
             hint = " The file ends here: close what is still open."
         elif self.text.startswith("/*", index):
             hint = " This comment is never closed: `*/` is missing."

@@ -44,14 +44,16 @@ class ServersFile:
         """Read the file, if there is one.
 
         Raises:
-            ConfigError: when it cannot be read, or is not JSON.
+            ConfigError: when it cannot be read, is not JSON, or has no place for servers.
         """
         self.path = path
         self._before = read_file(path)
         self._text = _NEW
         if self._before is not None and self._before.strip():
             # Parsed once from the bytes: that says where something is not UTF-8.
-            parse_jsonc(self._before, path=str(path))
+            document = parse_jsonc(self._before, path=str(path))
+            if not isinstance(document.root.value, Mapping):
+                raise ConfigError("The file must be an object with `mcpServers`.", path=str(path))
             self._text = self._before.decode()
 
     @property
@@ -176,10 +178,8 @@ class ServersFile:
 
     def _sections(self) -> Callable[[str], tuple[str, ...]]:
         """Return what tells where a server stands, or where a new one belongs."""
-        content: object = self._document().root.value
-        if not isinstance(content, Mapping):
-            raise ConfigError("The file must be an object with `mcpServers`.", path=str(self.path))
-        sections = sections_of(cast("Mapping[str, object]", content))
+        content = cast("Mapping[str, object]", self._document().root.value)
+        sections = sections_of(content)
 
         def section(name: str) -> tuple[str, ...]:
             holding = [
