@@ -316,7 +316,11 @@ class Supervisor:
     def _http_pool(self) -> Any:
         if self._pool is None:
             module = import_module("pegboard.upstream.http.client")
-            self._pool = module.HttpPool(on_login=self._on_login, tenant=self._tenant)
+            self._pool = module.HttpPool(
+                on_login=self._on_login,
+                tenant=self._tenant,
+                start_soon=self._nursery.start_soon,
+            )
         return self._pool
 
     async def _stop_all(self) -> None:

@@ -75,10 +75,14 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
     key = (config.name, config.url, config.oauth)
     if key not in pool.logins:
         # Only few need it, and it brings cryptography along.
+        from pegboard.upstream.oauth.apart import LoginApart  # noqa: PLC0415
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
-        pool.logins[key] = oauth_provider(config, on_login=show, tenant=pool.tenant)
+        start = pool.start_soon
+        apart = None if start is None else LoginApart(start, pool.send)
+        login = oauth_provider(config, on_login=show, tenant=pool.tenant, apart=apart)
+        pool.logins[key] = login
     return pool.logins[key]
 
 

@@ -1,7 +1,7 @@
 """Transports to servers behind HTTP, on connections that all of them share."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,6 +37,7 @@ __all__ = [
     "LARGEST_ANSWER",
     "HttpPool",
     "OnLogin",
+    "StartSoon",
     "UpstreamHttpClient",
     "http_transport",
     "sse_transport",
@@ -55,6 +56,8 @@ _HARMLESS = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 
 OnLogin = Callable[[str, str], object]
 """Receives the name of a server and the address of its login page."""
+StartSoon = Callable[[Callable[[], Awaitable[object]]], object]
+"""Starts work in a task that is nobody's call."""
 
 
 class HttpPool(AsyncContextManagerMixin):
@@ -64,11 +67,19 @@ class HttpPool(AsyncContextManagerMixin):
     that used it, or use it as a context manager.
     """
 
-    def __init__(self, *, on_login: OnLogin | None = None, tenant: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        on_login: OnLogin | None = None,
+        tenant: str = "",
+        start_soon: StartSoon | None = None,
+    ) -> None:
         self.on_login: OnLogin | None = on_login
         """Shows a person where to log in, instead of opening a browser."""
         self.tenant: str = tenant
         """Whose logins these are."""
+        self.start_soon: StartSoon | None = start_soon
+        """Starts what goes on when the call that wanted it is over; ``None`` if nothing may."""
         self.logins: dict[object, httpx2.Auth] = {}
         """By server and login: all connections to one share its tokens, and renew them once."""
         self.wires: WirePool = WirePool()
@@ -87,6 +98,15 @@ class HttpPool(AsyncContextManagerMixin):
         self.wires.close()
         with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
             await self._connections.close()
+
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request that belongs to no server: with no more headers than it has.
+
+        Raises:
+            HTTPError: when there is no answer.
+        """
+        async with httpx2.AsyncClient(transport=self._connections) as client:
+            return await client.send(request)
 
     def client_for(
         self, config: ServerConfig, auth: httpx2.Auth | None = None

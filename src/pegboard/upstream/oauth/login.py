@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextvars import ContextVar
+from functools import partial
 
 import httpx2
 import msgspec
@@ -9,11 +10,16 @@ from mcp.client.auth import OAuthClientProvider
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import AuthenticationError
+from pegboard.upstream.oauth.apart import LoginApart, Send
 from pegboard.upstream.oauth.tokens import LoginStorage
 
 __all__ = ["Login"]
 
 _LONG_AGO = 1.0
+PATIENCE = 20.0
+"""Seconds that a call waits for a person to log in, and never more than half of its own."""
+_OPENING = ("initialize", "server/discover")
+"""What a connection begins with; it has the time that a person needs."""
 
 
 class _Asker(msgspec.Struct, frozen=True):
@@ -21,6 +27,8 @@ class _Asker(msgspec.Struct, frozen=True):
 
     waits: bool = True
     """False for what nobody waits for: it could neither tell nor ask a person."""
+    connects: bool = False
+    """True for what opens a connection: it waits for as long as a person may take."""
     began_with: str | None = None
     """The refresh token that was good when the request was made."""
 
@@ -33,6 +41,7 @@ class Login(OAuthClientProvider):
 
     - calls do not wait for each other while the token is good;
     - a token that the server refuses is renewed before a person is asked to log in;
+    - in the middle of a call nobody waits long for a person, and the login goes on without it;
     - a login survives a restart, and what another process has renewed is used;
     - its requests have the same limits as any other;
     - what goes wrong is told in words.
@@ -41,6 +50,8 @@ class Login(OAuthClientProvider):
     config: ServerConfig
     asks_a_person = True
     has_chosen_scopes = False
+    apart: LoginApart | None = None
+    """Where a login goes on that a call does not wait for; ``None`` to have each call wait."""
     _refused: str | None = None
     _dead: str | None = None
 
@@ -49,33 +60,80 @@ class Login(OAuthClientProvider):
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send the request with a token, and see to it that there is one."""
         began_with = self._refresh_token_at_hand()
-        if self.context.is_token_valid():
+        is_goodbye, is_valid = request.method == "DELETE", self.context.is_token_valid()
+        if is_valid:
             self._add_auth_header(request)
-            used = request.headers["Authorization"]
+        if is_valid or is_goodbye:
+            used = request.headers.get("Authorization")
             response = yield request
-            if not self._wants_login(response):
+            # Nobody should have to log in to say goodbye.
+            if is_goodbye or not self._wants_login(response):
                 return
             if response.status_code == 401:
                 self._refused = used
-        elif request.method == "DELETE":
-            yield request
-        # Nobody should have to log in to say goodbye.
-        if request.method == "DELETE":
-            return
-        _asker.set(_Asker(_is_awaited(request), began_with))
+        asker = _asker_of(request, began_with)
+        _asker.set(asker)
+        apart = self.apart if self.asks_a_person and asker.waits and not asker.connects else None
+        if apart is None or not apart.is_under_way:
+            flow = self._steps(request)
+            try:
+                outgoing = await anext(flow)
+                while True:
+                    response = yield outgoing
+                    if apart and outgoing is request and self._wants_login(response):
+                        # Whoever waits for a person does not keep a connection meanwhile.
+                        await response.aread()
+                        apart.begin(partial(self._log_in, apart.send, request, response))
+                        break
+                    outgoing = await flow.asend(response)
+            except StopAsyncIteration:
+                return
+            finally:
+                await flow.aclose()
+        assert apart is not None
+        if not await apart.wait(min(PATIENCE, self.config.timeouts.call / 2)):
+            raise self._awaited()
+        self._add_auth_header(request)
+        yield request
+
+    async def _steps(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Do what the SDK does, within the limits of the request, and fail in words."""
         limits = request.extensions.get("timeout", {})
         flow = super().async_auth_flow(request)
         try:
             outgoing = await anext(flow)
             while True:
                 outgoing.extensions.setdefault("timeout", dict(limits))
-                response = yield outgoing
-                outgoing = await flow.asend(response)
+                outgoing = await flow.asend((yield outgoing))
         except StopAsyncIteration:
             return
         except AuthenticationError:
             raise
         except Exception as error:
+            raise self.failed(f"failed: {_reason(error)}.") from error
+        finally:
+            await flow.aclose()
+
+    async def _log_in(self, send: Send, request: httpx2.Request, refused: httpx2.Response) -> None:
+        """Log in because of an answer, and leave the request alone: its caller may be gone."""
+        _asker.set(_Asker())
+        place = httpx2.Request(
+            request.method, request.url, headers=request.headers, extensions=request.extensions
+        )
+        flow = self._steps(place)
+        try:
+            outgoing = await anext(flow)
+            while outgoing is not place:
+                outgoing = await flow.asend(await send(outgoing))
+            if place.headers.get("Authorization") != request.headers.get("Authorization"):
+                # Somebody else has logged in meanwhile.
+                return
+            outgoing = await flow.asend(refused)
+            while outgoing is not place:
+                outgoing = await flow.asend(await send(outgoing))
+        except httpx2.HTTPError as error:
             raise self.failed(f"failed: {_reason(error)}.") from error
         finally:
             await flow.aclose()
@@ -160,6 +218,13 @@ class Login(OAuthClientProvider):
             server=self.config.name,
         )
 
+    def _awaited(self) -> AuthenticationError:
+        return AuthenticationError(
+            f"Server {self.config.name!r} wants somebody to log in, and its login page is waiting "
+            "for that. Log in there, then try once more.",
+            server=self.config.name,
+        )
+
     def _wants_login(self, response: httpx2.Response) -> bool:
         if response.status_code == 401:
             return True
@@ -180,14 +245,19 @@ class _Message(msgspec.Struct):
     method: str | None = None
 
 
-def _is_awaited(request: httpx2.Request) -> bool:
+def _asker_of(request: httpx2.Request, began_with: str | None) -> _Asker:
     if request.method != "POST":
-        return "mcp-session-id" not in request.headers
+        opens = "mcp-session-id" not in request.headers
+        return _Asker(waits=opens, connects=opens, began_with=began_with)
     try:
         message = msgspec.json.decode(request.content, type=_Message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return True
-    return message.id is not None and message.method is not None
+        return _Asker(began_with=began_with)
+    return _Asker(
+        waits=message.id is not None and message.method is not None,
+        connects=message.method in _OPENING,
+        began_with=began_with,
+    )
 
 
 def _reason(error: Exception) -> str:

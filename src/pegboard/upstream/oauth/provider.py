@@ -24,6 +24,7 @@ from pydantic import AnyUrl
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
+from pegboard.upstream.oauth.apart import LoginApart
 from pegboard.upstream.oauth.login import Login
 from pegboard.upstream.oauth.loopback import CALLBACK_PATH, browser_answers
 from pegboard.upstream.oauth.tokens import token_storage_for
@@ -40,6 +41,7 @@ def oauth_provider(
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
     tenant: str = "",
+    apart: LoginApart | None = None,
 ) -> httpx2.Auth:
     """Return what obtains, renews and sends the tokens for one server.
 
@@ -50,6 +52,7 @@ def oauth_provider(
             out.
         on_login: Shows the address of the login page to a person, instead of a browser.
         tenant: Whose login it is.
+        apart: Where a login goes on that a call does not wait for.
 
     Raises:
         ConfigError: when the configuration is not enough for its flow.
@@ -62,7 +65,9 @@ def oauth_provider(
         show = partial(_opened, open_browser or open_in_browser)
     else:
         show = partial(_shown, on_login)
-    return _BrowserLogin(config, oauth, kept, show=show)
+    login = _BrowserLogin(config, oauth, kept, show=show)
+    login.apart = apart
+    return login
 
 
 def open_in_browser(url: str) -> bool:

@@ -1,0 +1,66 @@
+"""LoginApart: a login that goes on by itself, whoever waits for it."""
+
+import copy
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+import httpx2
+
+from pegboard.errors import AuthenticationError
+
+__all__ = ["LoginApart", "Send"]
+
+Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+
+class LoginApart:
+    """Runs one login at a time, in a task that is nobody's call.
+
+    Args:
+        start_soon: starts work in such a task.
+        send: sends a request of the login, without credentials of the server.
+    """
+
+    def __init__(
+        self, start_soon: Callable[[Callable[[], Awaitable[object]]], object], send: Send
+    ) -> None:
+        self.send: Send = send
+        self._start_soon = start_soon
+        self._over: anyio.Event | None = None
+        self._error: AuthenticationError | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether somebody is to log in just now."""
+        return self._over is not None
+
+    def begin(self, log_in: Callable[[], Awaitable[None]]) -> None:
+        """Start a login, unless one is under way."""
+        if self._over is None:
+            self._over, self._error = anyio.Event(), None
+            self._start_soon(partial(self._see_through, log_in, self._over))
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for the end of the login; false if it takes longer.
+
+        Raises:
+            AuthenticationError: when it failed.
+        """
+        with anyio.move_on_after(seconds):
+            if self._over is not None:
+                await self._over.wait()
+            if self._error is not None:
+                # A copy for each: they may all add to its traceback.
+                raise copy.copy(self._error)
+            return True
+        return False
+
+    async def _see_through(self, log_in: Callable[[], Awaitable[None]], over: anyio.Event) -> None:
+        try:
+            await log_in()
+        except AuthenticationError as error:
+            self._error = error
+        finally:
+            self._over = None
+            over.set()
