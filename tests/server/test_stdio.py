@@ -254,6 +254,27 @@ async def test_a_client_that_hangs_up_and_does_not_read_is_not_served_for_ever(
             os.close(descriptor)
 
 
+@pytest.mark.parametrize("said", [b"no json", encoded(INITIALIZE).strip()])
+async def test_a_client_that_fills_both_pipes_and_hangs_up_is_not_waited_for(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.server.stdio.LAST_WORDS", 0.05)
+    (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+    client = StdioWire(their_input, their_output)
+    try:
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                gateway = FrontDesk(FakeGateway())
+                tasks.start_soon(serve_stdio, gateway, StdioWire(our_input, our_output))
+                with anyio.move_on_after(0.5):
+                    while True:
+                        await client.write((said + b"\n") * 100)
+                os.close(their_output)
+    finally:
+        for descriptor in (their_input, our_output, our_input):
+            os.close(descriptor)
+
+
 async def test_a_cancelled_request_is_cancelled() -> None:
     async with talking() as (gateway, peer):
         await peer.says(modern_request("tools/call", {"name": "hang"}))

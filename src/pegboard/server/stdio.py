@@ -1,7 +1,8 @@
 """Both eras over standard input and output: the first request says which one it is."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Never
 
 import anyio
@@ -46,7 +47,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 GRACE = 2.0
 """Seconds that requests under way have when the client closes its end."""
 LAST_WORDS = 1.0
-"""Seconds that a client which has closed its end then has to take what is still said to it."""
+"""Seconds that a client which has closed its end has to take what is still said to it."""
 
 _SESSION = "stdio"
 _NEVER_ENDS = "subscriptions/listen"
@@ -197,20 +198,39 @@ async def _read(
                 value = read_json(line)
                 message = message_of(value)
             except BodyTooLargeError as error:
-                await _refuse(wire, error.request_id, RpcError(INVALID_REQUEST, str(error)))
+                refusal = error_message(error.request_id, RpcError(INVALID_REQUEST, str(error)))
             except RpcError as error:
-                await _refuse(wire, request_id_in(value), error)
+                # With the id of what was to be a request.
+                refusal = error_message(request_id_in(value), error)
             else:
                 unanswered.add(message)
-                await to_us.send(SessionMessage(message))
+                try:
+                    to_us.send_nowait(SessionMessage(message))
+                except anyio.WouldBlock:
+                    await _while_taken(wire, scope, partial(to_us.send, SessionMessage(message)))
+                continue
+            await _while_taken(wire, scope, partial(wire.write, refusal + b"\n"))
         await unanswered.wait(GRACE)
     # That ends everything, unless a line waits for a client that does not read.
     scope.deadline = anyio.current_time() + LAST_WORDS
 
 
-async def _refuse(wire: StdioWire, request_id: RequestId | None, error: RpcError) -> None:
-    """Answer to what is no message; with its id if it was to be a request."""
-    await wire.write(error_message(request_id, error) + b"\n")
+async def _while_taken(
+    wire: StdioWire, scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]
+) -> None:
+    """Do what may have to wait until the client reads, and end all if it has left instead."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_once_left, wire, scope)
+        await work()
+        tasks.cancel_scope.cancel()
+
+
+async def _end_once_left(wire: StdioWire, scope: anyio.CancelScope) -> None:
+    # Nobody reads on meanwhile, so nobody would come upon the end of the input.
+    while not scope.cancel_called:
+        await anyio.sleep(LAST_WORDS)
+        if wire.is_left:
+            scope.cancel()
 
 
 async def _leave(drained: anyio.Event, unanswered: _Unanswered, scope: anyio.CancelScope) -> None:

@@ -31,7 +31,15 @@ class StdioWire:
         self._target = target
         self._outlet = select.poll()
         self._outlet.register(target, select.POLLOUT)
+        self._inlet = select.poll()
+        # Of a socket only this tells that nothing more will be said, and not every system has it.
+        self._inlet.register(source, getattr(select, "POLLRDHUP", 0))
         self._writing = anyio.Lock(fast_acquire=True)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has closed its end, and takes nothing more either."""
+        return bool(self._inlet.poll(0)) and not self._outlet.poll(0)
 
     async def lines(self) -> AsyncGenerator[bytes]:
         """Give what the client says, line by line, until it closes its end."""
