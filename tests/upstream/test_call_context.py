@@ -255,6 +255,18 @@ async def test_on_a_pipe_a_log_that_may_be_of_another_client_is_told_to_nobody()
             group.cancel_scope.cancel()
 
 
+async def test_on_a_pipe_a_client_whose_calls_run_side_by_side_has_a_log_once() -> None:
+    heard: list[object] = []
+    async with hub_of(script(protocol="legacy")) as hub:
+        log: dict[str, Any] = {"on_log": heard.append, "log_level": "debug", "client": "one"}
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(call, hub, "wait", **log))
+            await until(lambda: hub.server("talk").connection.in_flight)
+            await call(hub, "log", {"levels": ["info"]}, **log)
+            assert len(heard) == 1
+            group.cancel_scope.cancel()
+
+
 async def test_the_time_a_person_takes_is_not_the_servers() -> None:
     async def think(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         await anyio.sleep(0.6)

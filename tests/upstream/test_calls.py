@@ -42,23 +42,29 @@ async def test_a_note_that_only_waits_to_be_given_comes_before_the_result() -> N
             assert notes == [1.0]
 
 
-async def test_a_client_that_is_slow_to_take_a_log_keeps_no_other_from_having_it() -> None:
-    heard: list[object] = []
-    calls, taken = CallsInFlight(), anyio.Event()
+async def test_on_a_pipe_a_client_with_several_calls_has_a_log_once() -> None:
+    heard: list[tuple[str, object]] = []
 
-    async def slow(_: Mapping[str, Any]) -> None:
-        await taken.wait()
+    def of(name: str, level: str) -> CallContext:
+        def on_log(params: Mapping[str, Any]) -> None:
+            heard.append((name, params["data"]))
 
-    with (
-        CallInFlight(CallContext(on_log=slow, client="one"), calls),
-        CallInFlight(CallContext(on_log=heard.append, client="one"), calls) as other,
-    ):
+        return CallContext(on_log=on_log, log_level=level, client="one")
+
+    # On a pipe nothing tells which call a message came with.
+    calls, reader = CallsInFlight(), copy_context()
+
+    async def log(level: str, data: int) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(calls.log, {"level": "info", "data": 1})
-            await other.all_told()
-            assert heard == [{"level": "info", "data": 1}]
-            taken.set()
-    assert heard == [{"level": "info", "data": 1}]
+            reader.run(group.start_soon, calls.log, {"level": level, "data": data})
+
+    with CallInFlight(of("first", "info"), calls):
+        deaf = CallContext(client="one")
+        with CallInFlight(of("second", "error"), calls), CallInFlight(deaf, calls):
+            await log("error", 1)
+            await log("info", 2)
+        await log("error", 3)
+    assert heard == [("second", 1), ("first", 2), ("first", 3)]
 
 
 async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:

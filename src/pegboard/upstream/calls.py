@@ -92,10 +92,15 @@ class CallInFlight:
                 message if isinstance(message, str) else None,
             )
 
+    def wants(self, params: Mapping[str, Any]) -> bool:
+        """Tell whether somebody is to be told what the server logged."""
+        context = self.context
+        return context.on_log is not None and reaches(params.get("level"), context.log_level)
+
     def note_log(self, params: Mapping[str, Any]) -> None:
         """Keep what the server logged until it is told."""
         tell = self.context.on_log
-        if tell is None or not reaches(params.get("level"), self.context.log_level):
+        if tell is None or not self.wants(params):
             return
         if len(self._notes) < MOST_NOTES:
             self._notes.append(partial(tell, params))
@@ -236,13 +241,14 @@ class CallsInFlight:
         return list(undecided.calls)
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Give a log message of the server to the calls that it may belong to."""
-        owners = self.owners() or ()
-        for call in owners:
-            # First for all: a call that ends meanwhile has it, and waits until it is told.
-            call.note_log(params)
-        for call in owners:
-            await call.tell()
+        """Give a log message of the server to one of the calls that it may belong to.
+
+        The newest that wants it: they are of one client, which is not to have it several times.
+        """
+        for call in reversed(self.owners() or ()):
+            if call.wants(params):
+                await call.logged(params)
+                return
 
 
 class _Undecided:
