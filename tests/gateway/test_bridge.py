@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ from pegboard.gateway.line import Line
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, hub
+from tests.upstream.talkative import script
 
 QUESTION = {
     "method": "elicitation/create",
@@ -107,6 +109,32 @@ async def test_a_state_that_nobody_here_made_goes_to_a_modern_server_only() -> N
         assert result["resultType"] == "input_required"
         with pytest.raises(RpcError):
             await caller.send("tools/call", name="mcp_old_ask", requestState="pb1.x.1.y")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_client_that_reads_nothing_is_told_before_the_result_how_many_logs_it_lost(
+    era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.upstream.calls.LAST_NOTES", 0.05)
+    async with hub(script(protocol="legacy")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, era, face=FULL)
+        keeps, is_first = caller.wire.notify, True
+
+        async def notify(method: str, params: Mapping[str, Any]) -> None:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                await anyio.sleep_forever()
+            await keeps(method, params)
+
+        monkeypatch.setattr(caller.wire, "notify", notify)
+        meta = {"io.modelcontextprotocol/logLevel": "info"} if era == "modern" else {}
+        call = {"name": "mcp_talk_log", "arguments": {"levels": ["info"] * 5}, "_meta": meta}
+        with anyio.fail_after(10):
+            await caller.send("tools/call", **call)
+        [(method, params)] = caller.wire.sent
+        assert (method, params["level"]) == ("notifications/message", "warning")
+        assert params["data"].endswith(": 4.")
 
 
 async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None:

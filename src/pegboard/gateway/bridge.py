@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from mcp_types import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
@@ -29,7 +29,6 @@ from pegboard.upstream import (
 
 __all__ = ["Bridge", "client_key"]
 
-T = TypeVar("T")
 Work = Callable[[], Awaitable[dict[str, Any]]]
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
@@ -61,14 +60,13 @@ class Bridge:
         if client.era == "legacy":
             return await self._pushed(exchange, server, work)
         if self._era_of(server) == "modern":
-            return await _with(_passing(exchange, Line(exchange), _NEVER_ASKED), work)
+            return await _passed(exchange, Line(exchange), _NEVER_ASKED, work)
         can = client.capabilities
         if not self._parking.owns(exchange) and not any(kind in can for kind in _KINDS):
-            return await _with(_passing(exchange, Line(exchange), _NOBODY), work)
+            return await _passed(exchange, Line(exchange), _NOBODY, work)
 
         async def parked(call: Parked) -> dict[str, Any]:
-            context = _passing(exchange, call.line, _questions(call.ask, can))
-            return await _with(context, work)
+            return await _passed(exchange, call.line, _questions(call.ask, can), work)
 
         return await self._parking.run(exchange, parked)
 
@@ -81,7 +79,7 @@ class Bridge:
 
         line = Line(exchange, level=None if session is None else session.level)
         try:
-            return await _with(_pushing(exchange, line, note_page), work)
+            return await _with(_pushing(exchange, line, note_page), line, work)
         except ProtocolError as error:
             pages: object = object_in(error.data).get("elicitations")
             if error.rpc_code == URL_ELICITATION_REQUIRED and isinstance(pages, list):
@@ -100,12 +98,20 @@ def client_key(client: Client) -> str:
     return "\0".join((principal.tenant, principal.subject, client.session))
 
 
-async def _with(context: CallContext, work: Callable[[], Awaitable[T]]) -> T:
+async def _with(context: CallContext, line: Line, work: Work) -> dict[str, Any]:
     token = context_of_call.set(context)
     try:
-        return await work()
+        result = await work()
     finally:
         context_of_call.reset(token)
+    await line.finish()
+    return result
+
+
+async def _passed(
+    exchange: Exchange, line: Line, questions: Questions, work: Work
+) -> dict[str, Any]:
+    return await _with(_passing(exchange, line, questions), line, work)
 
 
 def _pushing(exchange: Exchange, line: Line, note_page: Callable[[object], None]) -> CallContext:
@@ -119,6 +125,7 @@ def _pushing(exchange: Exchange, line: Line, note_page: Callable[[object], None]
     return CallContext(
         on_progress=line.progress if line.wants_progress else None,
         on_log=line.log,
+        on_logs_lost=line.lost,
         log_level=line.log_level,
         questions=_questions(ask, exchange.client.capabilities),
         meta=own_meta_of(exchange),
@@ -132,6 +139,7 @@ def _passing(exchange: Exchange, line: Line, questions: Questions) -> CallContex
     return CallContext(
         on_progress=line.progress if line.wants_progress else None,
         on_log=None if level is None else line.log,
+        on_logs_lost=line.lost,
         log_level=level,
         questions=questions,
         passes_questions_on=True,

@@ -24,6 +24,7 @@ class Line:
     def __init__(self, exchange: Exchange, *, level: str | None = None) -> None:
         self.exchange: Exchange | None = exchange
         self._level = level
+        self._lost: Mapping[str, Any] | None = None
 
     @property
     def wants_progress(self) -> bool:
@@ -63,6 +64,15 @@ class Line:
             is_grave = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
         if is_grave:
             await exchange.channel.notify("notifications/message", params)
+
+    def lost(self, params: Mapping[str, Any]) -> None:
+        """Keep the log message that says how many the client did not take in time."""
+        self._lost = params
+
+    async def finish(self) -> None:
+        """Tell that ahead of the result, which a client that reads nothing does not have yet."""
+        if self._lost is not None:
+            await self.log(self._lost)
 
 
 def meta_of(exchange: Exchange) -> Mapping[str, Any]:

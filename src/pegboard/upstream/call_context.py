@@ -38,6 +38,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     on_progress: OnProgress | None = None
     on_log: OnLog | None = None
     """Told what the server logs while the call runs."""
+    on_logs_lost: Callable[[Mapping[str, Any]], object] | None = None
+    """Told how many logs ``on_log`` had not taken when the result was there, as a log message."""
     log_level: LogLevel | None = None
     """From which level on; ``None`` leaves it to the server (a modern one then logs nothing)."""
     questions: Questions | None = None

@@ -53,6 +53,8 @@ class CallInFlight:
         self._notes: deque[Callable[[], object]] = deque()
         self._newest: Callable[[], object] | None = None
         """Progress for which there was no room; what came before it is of no use any more."""
+        self._logs = 0
+        """How many of the notes are logs."""
         self._left_out = 0
         self._turn: anyio.Lock | None = None
         self._before: Token[CallInFlight | None] | None = None
@@ -103,7 +105,8 @@ class CallInFlight:
         if tell is None or not self.wants(params):
             return
         if len(self._notes) < MOST_NOTES:
-            self._notes.append(partial(tell, params))
+            self._logs += 1
+            self._notes.append(partial(self._tell_log, tell, params))
             return
         self._left_out += 1
         if self._left_out == 1:
@@ -128,8 +131,18 @@ class CallInFlight:
             return
         # The SDK gives each note a task of its own: those that wait to start are before us.
         await anyio.lowlevel.checkpoint()
-        with anyio.move_on_after(LAST_NOTES):
+        with anyio.move_on_after(LAST_NOTES) as patience:
             await self._tell_all()
+        if patience.cancelled_caught:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Tell nobody what still waits, and let the number of its logs follow the result."""
+        self._notes.clear()
+        count, self._logs, self._left_out = self._logs + self._left_out, 0, 0
+        tell = self.context.on_logs_lost
+        if count and tell is not None:
+            tell(self._lost(count))
 
     async def _tell_all(self) -> None:
         if not self._notes and self._turn is None:
@@ -152,12 +165,23 @@ class CallInFlight:
         note, self._newest = self._newest, None
         return None if note is None else note()
 
+    async def _tell_log(self, tell: OnLog, params: Mapping[str, Any]) -> None:
+        self._logs -= 1
+        try:
+            await told(tell(params))
+        except anyio.get_cancelled_exc_class():
+            self._logs += 1
+            raise
+
     def _tell_left_out(self, tell: OnLog) -> object:
         count, self._left_out = self._left_out, 0
+        return tell(self._lost(count))
+
+    def _lost(self, count: int) -> dict[str, Any]:
         wanted = self.context.log_level
         level = "warning" if reaches("warning", wanted) else wanted
         words = f"Log messages left out, because they came faster than they were taken: {count}."
-        return tell({"level": level, "logger": "pegboard", "data": words})
+        return {"level": level, "logger": "pegboard", "data": words}
 
     @staticmethod
     async def _tell_one(note: Callable[[], object]) -> None:
