@@ -55,7 +55,7 @@ async def served(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(server.serve, [listener])
         yield url
-        app.end_streams()
+        await app.end_streams()
         server.end()
 
 

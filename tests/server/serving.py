@@ -44,9 +44,9 @@ async def served(app: App, limits: Limits | None = None) -> AsyncGenerator[str]:
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            app.end_streams()
-            server.end()
             with anyio.fail_after(5, shield=True):
+                await app.end_streams()
+                server.end()
                 await ended.wait()
             tasks.cancel_scope.cancel()
 

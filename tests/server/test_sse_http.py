@@ -1,5 +1,7 @@
 """The oldest HTTP wire, on a real socket."""
 
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -12,7 +14,7 @@ from mcp_types import ElicitResult
 from pegboard.server import App, FrontDesk, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_handshake_http import NO_IDS, PING, REVOKED, ByName, Fickle
+from tests.server.test_handshake_http import INITIALIZE, NO_IDS, PING, REVOKED, ByName, Fickle
 
 
 async def test_a_client_of_the_sdk_lists_calls_and_is_asked() -> None:
@@ -39,15 +41,64 @@ async def test_the_session_ends_with_the_stream() -> None:
         assert gateway.heard[0].client.face.surface == "full"
 
 
+def call_of(tool: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool}}
+
+
+async def data_in(lines: AsyncIterator[str]) -> str:
+    """Wait for the data of the next event."""
+    while not (line := await anext(lines)).startswith("data: "):
+        pass
+    return line.removeprefix("data: ")
+
+
+async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() -> None:
+    gateway = FakeGateway()
+    app = App(FrontDesk(gateway))
+    async with (
+        served(app) as url,
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{url}/sse") as stream,
+    ):
+        with anyio.fail_after(5):
+            lines = stream.aiter_lines()
+            address = url + await data_in(lines)
+            for message in (INITIALIZE, call_of("hang")):
+                await client.post(address, json=message, headers=TAKES_BOTH)
+            await gateway.waiting.wait()
+            gateway.release.set()
+            await app.end_streams()
+            told = [json.loads(await data_in(lines)) for _ in range(2)]
+            assert told[1]["result"]["content"] == [{"type": "text", "text": "released"}]
+
+
+async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.server.sse_http.LAST_WORDS", 0.05)
+    gateway = FakeGateway()
+    app = App(FrontDesk(gateway))
+    async with (
+        served(app) as url,
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{url}/sse") as stream,
+    ):
+        with anyio.fail_after(5):
+            lines = stream.aiter_lines()
+            address = url + await data_in(lines)
+            for message in (INITIALIZE, call_of("flood")):
+                await client.post(address, json=message, headers=TAKES_BOTH)
+            await app.end_streams()
+            await gateway.cancelled.wait()
+
+
 async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
     app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann = {"x-api-key": "ann"}
         async with client.stream("GET", f"{url}/sse", headers=ann) as stream:
             lines = stream.aiter_lines()
-            while not (line := await anext(lines)).startswith("data: "):
-                pass
-            address = url + line.removeprefix("data: ")
+            address = url + await data_in(lines)
             headers = {**TAKES_BOTH, "x-api-key": "bob"}
             foreign = await client.post(address, json=PING, headers=headers)
             assert foreign.status_code == 404

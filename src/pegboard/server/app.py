@@ -74,11 +74,11 @@ class App:
         """Let no new calls begin, and wait so long for those under way."""
         await self._desk.gateway.drain(seconds)
 
-    def end_streams(self) -> None:
+    async def end_streams(self) -> None:
         """End whatever would not end by itself: open streams, and calls that took too long."""
         self._attendance.cancel_all()
         self._handshake.end_all()
-        self._sse.end_all()
+        await self._sse.end_all()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""

@@ -147,7 +147,7 @@ async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptio
         await anyio.sleep(options.notice_seconds)
         await app.drain(options.drain_seconds)
         tasks.cancel_scope.cancel()
-    app.end_streams()
+    await app.end_streams()
     server.end(at_once=ending.pressed.is_set())
     await ending.pressed.wait()
     server.end(at_once=True)

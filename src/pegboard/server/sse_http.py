@@ -25,6 +25,7 @@ from pegboard.server.messages import (
     message_of,
     read_json,
 )
+from pegboard.server.unanswered import Unanswered
 
 __all__ = ["MESSAGES", "SseHttp"]
 
@@ -34,6 +35,8 @@ MESSAGES = "/messages"
 PING_EVERY = 15.0
 WAITING = 100
 """So many messages of a client may wait; whoever sends more waits with them."""
+LAST_WORDS = 1.0
+"""Seconds that clients have to take their last answers when all sessions end."""
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
@@ -43,6 +46,7 @@ class _Session(NamedTuple):
     account: tuple[str, str, str]
     incoming: Incoming
     scope: anyio.CancelScope
+    unanswered: Unanswered
 
 
 class SseHttp:
@@ -60,10 +64,16 @@ class SseHttp:
         try:
             yield self
         finally:
-            self.end_all()
+            self._cut_all()
 
-    def end_all(self) -> None:
-        """End all sessions."""
+    async def end_all(self) -> None:
+        """End all sessions, once what was answered is written; who does not read is cut off."""
+        with anyio.move_on_after(LAST_WORDS):
+            for session in [*self._sessions.values()]:
+                await session.unanswered.wait(LAST_WORDS)
+        self._cut_all()
+
+    def _cut_all(self) -> None:
         for session in self._sessions.values():
             session.scope.cancel()
 
@@ -92,12 +102,13 @@ class SseHttp:
         to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
         outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
         with to_us, from_us, anyio.CancelScope() as scope:
-            self._sessions[name] = _Session(request.caller, request.account, to_us, scope)
+            session = _Session(request.caller, request.account, to_us, scope, Unanswered())
+            self._sessions[name] = session
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_cancel_when_gone, request, scope)
                     tasks.start_soon(self._cancel_when_refused, request, scope)
-                    tasks.start_soon(self._say_all, request, name, from_us)
+                    tasks.start_soon(_say_all, request, name, from_us, session.unanswered)
                     await conversation.run(incoming, outgoing)
             finally:
                 del self._sessions[name]
@@ -127,30 +138,13 @@ class SseHttp:
             return
         request.scope["pegboard.principal"] = request.principal
         metadata = ServerMessageMetadata(request_context=Request(request.scope))
+        session.unanswered.add(message)
         try:
             await session.incoming.send(SessionMessage(message, metadata=metadata))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
         await request.answer(202, b"Accepted", kind=b"text/plain; charset=utf-8")
-
-    async def _say_all(
-        self,
-        request: HttpRequest,
-        name: str,
-        from_us: MemoryObjectReceiveStream[SessionMessage],
-    ) -> None:
-        address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
-        endpoint = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n"
-        request.is_answered = True
-        await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
-        event = endpoint.encode()
-        while True:
-            await request.send({"type": "http.response.body", "body": event, "more_body": True})
-            event = PING
-            with anyio.move_on_after(PING_EVERY):
-                message = (await from_us.receive()).message
-                event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
 
     async def _cancel_when_refused(self, request: HttpRequest, scope: anyio.CancelScope) -> None:
         # By the clock: on a stream that is never silent, nobody would ever look.
@@ -164,6 +158,26 @@ class SseHttp:
         if len(sessions) >= limits.sessions:
             return False
         return sum(it.account == account for it in sessions) < limits.sessions_per_principal
+
+
+async def _say_all(
+    request: HttpRequest,
+    name: str,
+    from_us: MemoryObjectReceiveStream[SessionMessage],
+    unanswered: Unanswered,
+) -> None:
+    address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
+    event = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n".encode()
+    request.is_answered = True
+    await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
+    message: object = None
+    while True:
+        await request.send({"type": "http.response.body", "body": event, "more_body": True})
+        unanswered.remove(message)
+        event, message = PING, None
+        with anyio.move_on_after(PING_EVERY):
+            message = (await from_us.receive()).message
+            event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
 
 
 async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:

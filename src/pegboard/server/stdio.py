@@ -16,10 +16,6 @@ from mcp_types import (
     INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -29,16 +25,15 @@ from pegboard.server.conversation import INLINE, Context, Conversation, Params, 
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.messages import (
     BodyTooLargeError,
-    RequestId,
     encode,
     error_message,
-    is_request_id,
     message_of,
     read_json,
     request_id_in,
 )
 from pegboard.server.modern import answer_modern, client_of, refusal_of
 from pegboard.server.stdio_wire import StdioWire
+from pegboard.server.unanswered import Unanswered
 
 __all__ = ["serve_stdio"]
 
@@ -50,7 +45,6 @@ LAST_WORDS = 1.0
 """Seconds that a client which has closed its end has to take what is still said to it."""
 
 _SESSION = "stdio"
-_NEVER_ENDS = "subscriptions/listen"
 _PROBE = "server/discover"
 """Clients of both eras may begin with it, to see whom they talk to."""
 
@@ -73,7 +67,7 @@ async def serve_stdio(
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
     client = _Client(desk, Face() if face is None else face)
-    unanswered = _Unanswered()
+    unanswered = Unanswered()
     async with anyio.create_task_group() as around:
         if drained is not None:
             around.start_soon(_leave, drained, unanswered, around.cancel_scope)
@@ -150,43 +144,10 @@ class _NotifyingChannel(SessionChannel):
         raise RpcError(INVALID_REQUEST, f"A client of this protocol version is not asked {method}.")
 
 
-class _Unanswered:
-    """The requests whose answers the client may still wait for."""
-
-    def __init__(self) -> None:
-        self._ids: set[RequestId] = set()
-        self._none_left = anyio.Event()
-
-    def add(self, message: object) -> None:
-        match message:
-            case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
-                self._ids.add(it)
-            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
-                if is_request_id(it):
-                    self._discard(it)
-            case _:
-                pass
-
-    def remove(self, message: object) -> None:
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self._discard(message.id)
-
-    async def wait(self, seconds: float) -> None:
-        with anyio.move_on_after(seconds):
-            while self._ids:
-                self._none_left = anyio.Event()
-                await self._none_left.wait()
-
-    def _discard(self, request_id: RequestId) -> None:
-        self._ids.discard(request_id)
-        if not self._ids:
-            self._none_left.set()
-
-
 async def _read(
     wire: StdioWire,
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
-    unanswered: _Unanswered,
+    unanswered: Unanswered,
     scope: anyio.CancelScope,
 ) -> None:
     with to_us:
@@ -233,14 +194,14 @@ async def _end_once_left(wire: StdioWire, scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _leave(drained: anyio.Event, unanswered: _Unanswered, scope: anyio.CancelScope) -> None:
+async def _leave(drained: anyio.Event, unanswered: Unanswered, scope: anyio.CancelScope) -> None:
     await drained.wait()
     await unanswered.wait(GRACE)
     scope.cancel()
 
 
 async def _write(
-    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: _Unanswered
+    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: Unanswered
 ) -> None:
     with from_us:
         async for it in from_us:
