@@ -288,6 +288,8 @@ def test_an_unknown_shell_is_asked_for(shell: str, capsys: Captured, monkeypatch
     assert "`pegboard --install-completion bash`" in capsys.readouterr().err
 
 
+# Typer opens the file of the shell without saying how it is encoded.
+@pytest.mark.filterwarnings("ignore::EncodingWarning")
 def test_what_keeps_completion_from_being_installed_is_told(
     tmp_path: Path, capsys: Captured, monkeypatch: Patch
 ) -> None:
