@@ -1,5 +1,6 @@
 """HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
 
+import re
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
     b"connection: close\r\n\r\n"
 )
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
 class HttpServer(uvicorn.Server):
@@ -113,7 +115,8 @@ class _Connection(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._limits = limits
         self._head: int | None = 0
-        """Bytes of the headers that are being read; ``None`` behind them."""
+        """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
+        self._is_in_body = False
         self._reading_since: float = self.loop.time()
         """Since when a request is being read; later than anything if none is."""
         self._unread = 0
@@ -146,7 +149,7 @@ class _Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         before = self._head
-        super().data_received(data)
+        super().data_received(data if self._is_in_body else _without_upgrade(data))
         if before is not None and self._head is not None:
             self._head += len(data)
             if self._head > self._limits.headers and not self.transport.is_closing():
@@ -158,10 +161,36 @@ class _Connection(HttpToolsProtocol):
         self._reading_since = self.loop.time()
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A trailer would be added to the headers, after whoever stands before us has seen those.
+        if not self._is_in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._head = None
+        self._is_in_body = True
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        self._head = 0  # behind the last chunk there may be trailers without an end
+
+    def on_body(self, body: bytes) -> None:
+        self._head = None
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
+        self._head = None
+        self._is_in_body = False
         self._reading_since = float("inf")
         super().on_message_complete()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Return the beginning of a request without the offer to speak another protocol.
+
+    Nobody takes it up, but the parser would, and lose the body. Clients in Java offer HTTP/2 so.
+    """
+    if b"pgrade:" not in data and b"PGRADE:" not in data:
+        return data
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"\r\nx-upgrade:", head) + end + rest

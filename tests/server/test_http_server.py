@@ -1,0 +1,46 @@
+"""What a connection makes of the less usual parts of HTTP, on a real socket."""
+
+import pytest
+
+from pegboard.server import App, FrontDesk, Limits
+from pegboard.server.messages import encode
+from tests.server.fake_gateway import FakeGateway
+from tests.server.serving import modern_headers, modern_request, served
+from tests.server.test_limits import speak
+
+CALL = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
+BODY = encode(CALL)
+CHUNK = b"%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+
+
+def head(*more: str, host: str = "host: localhost") -> bytes:
+    """Return the headers of a call."""
+    said = [f"{name}: {value}" for name, value in modern_headers(CALL).items()]
+    return "\r\n".join(["POST /mcp HTTP/1.1", host, *said, *more, "", ""]).encode()
+
+
+@pytest.mark.parametrize("offer", ["Upgrade: h2c", "upgrade: websocket", "UPGRADE: h2c"])
+async def test_an_offer_to_speak_another_protocol_costs_no_body(offer: str) -> None:
+    # As the HTTP client of Java does, which prefers HTTP/2.
+    settings = ["Connection: Upgrade, HTTP2-Settings", offer, "HTTP2-Settings: AAEAAEAA"]
+    one = head(*settings, f"Content-Length: {len(BODY)}") + BODY
+    last = head("Connection: close", f"Content-Length: {len(BODY)}") + BODY
+    async with served(App(FrontDesk(FakeGateway()))) as url:
+        answers = await speak(url, one, last)
+        assert answers.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_trailers_are_no_headers() -> None:
+    sent = head("Transfer-Encoding: chunked", "Connection: close", host="x: y") + CHUNK
+    async with served(App(FrontDesk(FakeGateway()))) as url:
+        answer = await speak(url, sent + b"host: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 421")
+
+
+async def test_trailers_that_never_end_are_cut_off() -> None:
+    limits = Limits(headers=10_000)
+    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+        begun = head("Transfer-Encoding: chunked") + CHUNK
+        trailers = b"".join(b"t%d: %s\r\n" % (it, b"a" * 100) for it in range(50))
+        answer = await speak(url, begun, *[trailers] * 5)
+        assert answer.startswith(b"HTTP/1.1 431") or answer == b""
