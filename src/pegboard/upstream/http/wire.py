@@ -21,6 +21,8 @@ _MUCH = 256 * 1024
 _A_MOMENT = 1.0
 _LITTLE = 64 * 1024
 """So long, and for so many bytes, the end of a stream is waited for after the answer was in it."""
+_LONGEST_HEAD = 256 * 1024
+"""So many bytes the headers of an answer may have, and so many the trailers behind its chunks."""
 
 
 class WireError(Exception):
@@ -118,7 +120,10 @@ class WireConnection(asyncio.Protocol):
         self._error: WireError | None = None
         self._is_paused = False
         self._began = False
+        self._head: int | None = None
+        """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
         self._is_kept_alive = False
+        self._has_surplus = False
         self._lingering: asyncio.TimerHandle | None = None
         self._left = 0
         self._in_use: set[WireConnection] = set()
@@ -164,7 +169,7 @@ class WireConnection(asyncio.Protocol):
         self._answer = None
         self._in_use.discard(self)
         self._lingering = None
-        if self.is_open and self._is_kept_alive:
+        if self.is_open and self._is_kept_alive and not self._has_surplus:
             self._keep(self)
         else:
             self.close()
@@ -205,8 +210,13 @@ class WireConnection(asyncio.Protocol):
             # Nobody asked for it; whatever it is, it is not the answer to the next request.
             self.close()
             return
+        before = self._head
         try:
             self._parser.feed_data(data)
+            if before is not None and self._head is not None:
+                self._head += len(data)
+                if self._head > _LONGEST_HEAD:
+                    self._break("The headers of the answer never end")
         except httptools.HttpParserUpgrade:
             self._break("The server wants to speak another protocol")
         except httptools.HttpParserCallbackError as error:
@@ -227,13 +237,24 @@ class WireConnection(asyncio.Protocol):
         told = "in the middle of its answer" if self._began else "without sending a response"
         self._fail(f"Server disconnected {told}")
 
+    def on_message_begin(self) -> None:
+        """Expect headers; called by the parser."""
+        self._head = 0
+        if self._answer is not None and self._answer.is_whole:
+            # A second answer to one request: no part of the first, nor the answer to the next.
+            self._answer = WireAnswer(self, _MUCH)
+            self._has_surplus = True
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; called by the parser."""
+        """Note a header; called by the parser, for trailers too."""
         assert self._answer is not None
+        if self._began:
+            return
         self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Let an answer begin; called by the parser."""
+        self._head = None
         answer = self._answer
         assert answer is not None
         status = self._parser.get_status_code()
@@ -246,8 +267,13 @@ class WireConnection(asyncio.Protocol):
         if not answer.is_plain:
             self._wake()
 
+    def on_chunk_header(self) -> None:
+        """Expect trailers, which may come behind any chunk; called by the parser."""
+        self._head = 0
+
     def on_body(self, body: bytes) -> None:
         """Add to the body; called by the parser."""
+        self._head = None
         answer = self._answer
         assert answer is not None
         if self._lingering is not None:
@@ -265,6 +291,7 @@ class WireConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Let an answer end; called by the parser."""
+        self._head = None
         if self._answer is not None and self._began:
             # The parser knows it now, and not any more a moment later.
             self._is_kept_alive = self._parser.should_keep_alive()
