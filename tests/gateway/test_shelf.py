@@ -115,6 +115,22 @@ async def test_json_is_read_by_path_and_lines_by_words() -> None:
         assert "nothing at" in text_of(beyond)
 
 
+@pytest.mark.parametrize("text", ["", "see the rows"])
+async def test_words_are_found_in_structured_content_that_the_text_does_not_say(text: str) -> None:
+    registry = Registry()
+
+    @registry.register
+    async def rows() -> ToolResult:  # pyright: ignore[reportUnusedFunction]
+        return ToolResult(content=(Text(text=text),), structured_content=ROWS)
+
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="rows"))
+        found = (await pages_of(caller, handle, grep="row 19\\b|see")).splitlines()
+        assert found[-1].endswith('"name": "row 19"')
+        assert len(found) == 1 + bool(text)
+
+
 async def test_text_that_is_no_json_has_no_paths() -> None:
     async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
         caller = Caller(gateway)

@@ -59,10 +59,12 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
         kept = shelf.find(arguments["handle"], owner=visit.owner)
         visit.sight.check_call(kept.tool)
         path, grep, start = arguments.get("path"), arguments.get("grep"), arguments["offset"]
-        if path is None:
-            text = await run_sync(kept.text, limiter=readers)
-        else:
+        if path is not None:
             text = await run_sync(_part, kept, path, limiter=decoders)
+        elif grep is not None and kept.says_more:
+            text = await run_sync(_everything, kept, limiter=decoders)
+        else:
+            text = await run_sync(kept.text, limiter=readers)
         if grep is None:
             shown, total = text[start : start + page], len(text)
         else:
@@ -72,6 +74,12 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
         return {"content": [*result["content"], note]}
 
     return OwnTool(DEFINITION, run)
+
+
+def _everything(kept: Shelved) -> str:
+    """Return the texts and the structured content: what is found in neither is not there."""
+    structured = _part(kept, "$")
+    return f"{kept.text()}\n{structured}" if kept.written else structured
 
 
 def _part(kept: Shelved, path: str) -> str:

@@ -25,6 +25,8 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     """All texts of the result, in full."""
     structured: bytes
     """Its structured content as JSON; empty when it has none."""
+    says_more: bool
+    """Whether that says something which is not in the texts."""
     heading: int
     """How many bytes at the beginning of the texts only say what they are."""
     expires: float
@@ -115,6 +117,7 @@ class Shelf:
             tool=tool,
             written=_bytes(text),
             structured=_bytes(written),
+            says_more=not is_said,
             # A single text may be JSON, and the line before it is none.
             heading=len(_bytes(parts[0][0])) if len(parts) == 1 else 0,
             expires=self._now() + self.seconds,
