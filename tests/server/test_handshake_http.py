@@ -233,6 +233,14 @@ async def test_one_caller_has_only_so_many_sessions_wherever_they_are_opened() -
         assert await status(of_bob, "/mcp", bob) == 200
 
 
+async def test_a_stream_that_was_lost_begins_anew_wherever_it_is_to_go_on() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        headers = {**_of(session), "last-event-id": "of another server"}
+        async with client.stream("GET", f"{url}/mcp", headers=headers) as stream:
+            assert stream.status_code == 200
+
+
 async def test_a_session_that_is_used_gives_way_to_none() -> None:
     limits = Limits(sessions_per_principal=1)
     async with served_fake(limits=limits) as (_, url), httpx2.AsyncClient() as client:

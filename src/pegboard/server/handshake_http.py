@@ -122,6 +122,8 @@ class HandshakeHttp:
             except RpcError as error:
                 await request.refuse(400, error)
                 return
+        elif request.method == "GET":
+            _begin_anew(request)
         request.scope["pegboard.principal"] = request.principal
         name = request.headers.get(MCP_SESSION_ID_HEADER)
         if name is None:
@@ -253,6 +255,12 @@ class HandshakeHttp:
             return False
         await self._forget(oldest)
         return True
+
+
+def _begin_anew(request: HttpRequest) -> None:
+    """Forget where a client wants to read on: no event is kept, and the SDK would not answer."""
+    headers = request.scope["headers"]
+    request.scope["headers"] = [it for it in headers if it[0] != b"last-event-id"]
 
 
 class _Answer:
