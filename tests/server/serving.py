@@ -26,10 +26,13 @@ TAKES_BOTH = {"accept": "application/json, text/event-stream", "content-type": "
 
 
 @asynccontextmanager
-async def served(app: App, limits: Limits | None = None) -> AsyncGenerator[str]:
+async def served(
+    app: App, limits: Limits | None = None, *, descriptors: int | None = None
+) -> AsyncGenerator[str]:
     """Give the address at which an app is served."""
     listener = listen_on("127.0.0.1", 0)
-    server = HttpServer(app, limits=Limits() if limits is None else limits, end_within=1)
+    limits = Limits() if limits is None else limits
+    server = HttpServer(app, limits=limits, end_within=1, descriptors=descriptors)
     async with app.open(), anyio.create_task_group() as tasks:
         tasks.start_soon(server.close_slow_connections)
         ended = anyio.Event()

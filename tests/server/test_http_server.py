@@ -1,6 +1,11 @@
 """What a connection makes of the less usual parts of HTTP, on a real socket."""
 
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import anyio
 import pytest
+from anyio.abc import SocketStream
 
 from pegboard.server import App, FrontDesk, Limits
 from pegboard.server.messages import encode
@@ -44,3 +49,30 @@ async def test_trailers_that_never_end_are_cut_off() -> None:
         trailers = b"".join(b"t%d: %s\r\n" % (it, b"a" * 100) for it in range(50))
         answer = await speak(url, begun, *[trailers] * 5)
         assert answer.startswith(b"HTTP/1.1 431") or answer == b""
+
+
+@pytest.mark.parametrize("room", [{"limits": Limits(connections=3)}, {"descriptors": 68}])
+async def test_connections_that_ask_nothing_keep_nobody_from_being_answered(room: Any) -> None:
+    call = head(f"Content-Length: {len(BODY)}") + BODY
+    async with served(App(FrontDesk(FakeGateway())), **room) as url, AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(await connected(url)) for _ in range(4)]
+        await opened[0].send(call)
+        assert (await opened[0].receive()).startswith(b"HTTP/1.1 200 OK")
+        with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+            await opened[3].send(call)
+            assert (await opened[3].receive()).startswith(b"HTTP/1.1 503")
+
+
+async def test_connections_leave_descriptors_for_servers_and_files() -> None:
+    async with (
+        served(App(FrontDesk(FakeGateway())), descriptors=68) as url,
+        AsyncExitStack() as stack,
+    ):
+        opened = [await stack.enter_async_context(await connected(url)) for _ in range(5)]
+        with anyio.fail_after(5), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await opened[-1].receive()
+
+
+async def connected(url: str) -> SocketStream:
+    """Return a connection to where an app is served."""
+    return await anyio.connect_tcp("127.0.0.1", int(url.rpartition(":")[2]))

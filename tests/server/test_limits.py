@@ -137,7 +137,7 @@ async def asking_without_reading(url: str, body: dict[str, Any]) -> AsyncGenerat
 
 async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pegboard.server.http_server._LOOK_EVERY", 0.05)
-    limits = Limits(unread_seconds=0.2, connections=2, body=100_000_000)
+    limits = Limits(unread_seconds=0.2, connections=1, body=100_000_000)
     app = App(FrontDesk(FakeGateway()), limits=limits)
     body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a" * 20_000_000}})
     statuses: list[int] = []
@@ -169,7 +169,7 @@ async def test_the_call_of_whoever_does_not_read_is_cancelled(
 
 
 async def test_more_connections_than_permitted_are_told_so() -> None:
-    limits = Limits(connections=2)
+    limits = Limits(connections=1)
     async with served(App(FrontDesk(FakeGateway())), limits) as url:
         parts = urlsplit(url)
         async with await anyio.connect_tcp(str(parts.hostname), int(parts.port or 0)):

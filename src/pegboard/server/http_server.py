@@ -1,7 +1,9 @@
 """HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
 
 import re
+import resource
 import socket
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +21,8 @@ from pegboard.server.limits import Limits
 __all__ = ["HttpServer", "listen_on"]
 
 _LOOK_EVERY = 1.0
+_KEPT_BACK = 64
+"""At least so many descriptors are not for clients, and an eighth of those there are."""
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
     b"connection: close\r\n\r\n"
@@ -29,8 +33,16 @@ _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 class HttpServer(uvicorn.Server):
     """Serves an application; whoever runs it decides when it ends."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits, end_within: int = 5) -> None:
-        protocol: Any = partial(_Connection, limits=limits)
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        end_within: int = 5,
+        descriptors: int | None = None,
+    ) -> None:
+        room = _Room(limits, _descriptors() if descriptors is None else descriptors)
+        protocol: Any = partial(_Connection, limits=limits, room=room)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -42,7 +54,6 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=limits.connections,
                 timeout_keep_alive=int(limits.keep_alive_seconds),
                 timeout_graceful_shutdown=end_within,
             )
@@ -99,6 +110,12 @@ def listen_on(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _descriptors() -> int:
+    """Return how many files and connections this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
 def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
     # No name of a host: a part of it is empty, or longer than 63 letters.
     why = "this is no name of a host" if isinstance(error, UnicodeError) else error.strerror
@@ -108,12 +125,23 @@ def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> Confi
     )
 
 
+class _Room:
+    """How many connections there may be: the servers, stores and files need descriptors, too."""
+
+    def __init__(self, limits: Limits, descriptors: int) -> None:
+        self.kept = max(1, descriptors - max(_KEPT_BACK, descriptors // 8))
+        """Whoever comes to more is not even heard."""
+        self.served = min(limits.connections, self.kept * 7 // 8)
+        """Whoever comes to more is told so."""
+
+
 class _Connection(HttpToolsProtocol):
     """Bounds the headers, which the parser would collect for ever, and what takes time."""
 
-    def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
+    def __init__(self, *args: Any, limits: Limits, room: _Room, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = limits
+        self._room = room
         self._head: int | None = 0
         """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
         self._is_in_body = False
@@ -127,6 +155,11 @@ class _Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         joined: Any = JoinedWrites(transport)
         super().connection_made(joined)
+        if len(self.connections) > self._room.kept:
+            self.transport.abort()
+        elif len(self.connections) > self._room.served:
+            # For this one only: uvicorn would refuse those that were here before, too.
+            self.limit_concurrency = 0
 
     def on_response_complete(self) -> None:
         joined: Any = self.transport
