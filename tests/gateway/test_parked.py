@@ -100,6 +100,9 @@ async def test_a_state_is_good_for_its_caller_its_call_and_its_gateway_only() ->
             (caller, {"requestState": state.replace(".1.", ".2.")}),
             (caller, {"requestState": "pb1."}),
             (caller, {"requestState": "pb1.\ud800.1.0"}),
+            (caller, {"requestState": "of another server"}),
+            (caller, {"requestState": 7}),
+            (Caller(gateway, face=FULL), {"requestState": "of another server"}),
         ):
             with pytest.raises(RpcError) as caught:
                 await answered(thief, asked, **changes)

@@ -62,7 +62,7 @@ class Bridge:
         if self._era_of(server) == "modern":
             return await _passed(exchange, Line(exchange), _NEVER_ASKED, work)
         can = client.capabilities
-        if not self._parking.owns(exchange) and not any(kind in can for kind in _KINDS):
+        if not self._parking.resumes(exchange) and not any(kind in can for kind in _KINDS):
             return await _passed(exchange, Line(exchange), _NOBODY, work)
 
         async def parked(call: Parked) -> dict[str, Any]:

@@ -143,10 +143,12 @@ class Parking:
         self._sweep()
         return any(call.owner[0] == tenant for call in self._calls.values())
 
-    def owns(self, exchange: Exchange) -> bool:
-        """Tell whether a request goes on with a call that is, or was, parked here."""
-        state: object = exchange.params.get("requestState")
-        return isinstance(state, str) and state.startswith(_MARK)
+    def resumes(self, exchange: Exchange) -> bool:
+        """Tell whether a request is to go on with a call; if not with one of ours, it is refused.
+
+        To begin anew what somebody believes to be half done might do it twice.
+        """
+        return exchange.params.get("requestState") is not None
 
     def _started(self, exchange: Exchange, work: Work) -> Parked:
         call = Parked(exchange, _binding(exchange), patience=self._seconds)
@@ -154,7 +156,7 @@ class Parking:
         return call
 
     def _resumed(self, exchange: Exchange) -> Parked | None:
-        if not self.owns(exchange):
+        if not self.resumes(exchange):
             return None
         call = self._found(exchange)
         if call is None:
@@ -174,9 +176,9 @@ class Parking:
 
     def _found(self, exchange: Exchange) -> Parked | None:
         """Return the call that a request may go on with: the caller's own, with its last state."""
-        if not self.owns(exchange):
+        state: object = exchange.params.get("requestState")
+        if not isinstance(state, str):
             return None
-        state: str = exchange.params["requestState"]
         call = self._calls.get(state.removeprefix(_MARK).partition(".")[0])
         if call is None or call.binding != _binding(exchange):
             return None
