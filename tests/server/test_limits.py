@@ -87,6 +87,16 @@ async def test_headers_that_never_end_are_cut_off() -> None:
             assert (await client.get(f"{url}/healthz")).status_code == 200
 
 
+@pytest.mark.parametrize("many", [1, 20])
+async def test_headers_that_come_at_once_may_be_no_longer_either(many: int) -> None:
+    limits = Limits(headers=10_000)
+    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+        for size, status in ((8_000, 200), (12_000, 431)):
+            lines = "".join(f"x-{it}: {'a' * (size // many)}\r\n" for it in range(many))
+            head = f"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n"
+            assert (await speak(url, head.encode())).startswith(b"HTTP/1.1 %d" % status)
+
+
 @pytest.mark.parametrize(
     "begun",
     [

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pegboard.errors import ConfigError
@@ -202,6 +202,11 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head = None
         self._is_in_body = True
+        if (
+            len(self.url) + sum(len(it) + len(value) for it, value in self.headers)
+            > self._limits.headers
+        ):
+            self.app = _headers_too_large
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
@@ -216,6 +221,14 @@ class _Connection(HttpToolsProtocol):
         self._is_in_body = False
         self._reading_since = float("inf")
         super().on_message_complete()
+
+
+async def _headers_too_large(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer headers that came at once: they were read before anybody could count them."""
+    del scope, receive
+    headers = [(b"content-length", b"0"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 431, "headers": headers})
+    await send({"type": "http.response.body"})
 
 
 def _without_upgrade(data: bytes) -> bytes:
