@@ -1,7 +1,8 @@
 """The oldest HTTP wire, on a real socket."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -52,9 +53,9 @@ async def data_in(lines: AsyncIterator[str]) -> str:
     return line.removeprefix("data: ")
 
 
-async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() -> None:
-    gateway = FakeGateway()
-    app = App(FrontDesk(gateway))
+@asynccontextmanager
+async def calling(app: App, tool: str) -> AsyncGenerator[AsyncIterator[str]]:
+    """Call a tool in a session; gives the stream of it."""
     async with (
         served(app) as url,
         httpx2.AsyncClient() as client,
@@ -63,13 +64,20 @@ async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() 
         with anyio.fail_after(5):
             lines = stream.aiter_lines()
             address = url + await data_in(lines)
-            for message in (INITIALIZE, call_of("hang")):
+            for message in (INITIALIZE, call_of(tool)):
                 await client.post(address, json=message, headers=TAKES_BOTH)
-            await gateway.waiting.wait()
-            gateway.release.set()
-            await app.end_streams()
-            told = [json.loads(await data_in(lines)) for _ in range(2)]
-            assert told[1]["result"]["content"] == [{"type": "text", "text": "released"}]
+            yield lines
+
+
+async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() -> None:
+    gateway = FakeGateway()
+    app = App(FrontDesk(gateway))
+    async with calling(app, "hang") as lines:
+        await gateway.waiting.wait()
+        gateway.release.set()
+        await app.end_streams()
+        told = [json.loads(await data_in(lines)) for _ in range(2)]
+        assert told[1]["result"]["content"] == [{"type": "text", "text": "released"}]
 
 
 async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_from_ending(
@@ -78,18 +86,9 @@ async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_fro
     monkeypatch.setattr("pegboard.server.sse_http.LAST_WORDS", 0.05)
     gateway = FakeGateway()
     app = App(FrontDesk(gateway))
-    async with (
-        served(app) as url,
-        httpx2.AsyncClient() as client,
-        client.stream("GET", f"{url}/sse") as stream,
-    ):
-        with anyio.fail_after(5):
-            lines = stream.aiter_lines()
-            address = url + await data_in(lines)
-            for message in (INITIALIZE, call_of("flood")):
-                await client.post(address, json=message, headers=TAKES_BOTH)
-            await app.end_streams()
-            await gateway.cancelled.wait()
+    async with calling(app, "flood"):
+        await app.end_streams()
+        await gateway.cancelled.wait()
 
 
 async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
