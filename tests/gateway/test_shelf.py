@@ -110,6 +110,8 @@ async def test_json_is_read_by_path_and_lines_by_words() -> None:
         for wrong in ("rows[900]", "rows.name", "nothing", "rows[", "rows[0].id.x"):
             refused = await caller.call("read_result", handle=handle, path=wrong)
             assert refused["isError"]
+        refused = await caller.call("read_result", handle=handle, path="rows[0][3]")
+        assert "no '[3]' at $.rows[0], which is an object with: id, name." in text_of(refused)
         assert (await caller.call("read_result", handle=handle, grep="("))["isError"]
         beyond = await caller.call("read_result", handle=handle, offset=10**9)
         assert "nothing at" in text_of(beyond)
@@ -140,6 +142,11 @@ async def test_text_that_is_no_json_has_no_paths() -> None:
         assert "no JSON" in text_of(refused)
         found = await caller.call("read_result", handle=handle, grep="line 19{2}9:")
         assert found["content"][0]["text"] == "2000: line 1999: äöü 漢字"
+        none = await caller.call("read_result", handle=handle, grep="zebra")
+        assert (
+            none["content"][1]["text"]
+            == f"[No line matches; the result has {len(LONG)} characters.]"
+        )
 
 
 async def test_images_pass_and_failures_stay_failures() -> None:

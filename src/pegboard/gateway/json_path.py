@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from pegboard.gateway.objects import object_in
+
 __all__ = ["select"]
 
 _STEP = re.compile(
@@ -32,7 +34,8 @@ def select(value: Any, path: str) -> Any:
         if step is None:
             raise ValueError(f"The path makes no sense from {rest[:_SHOWN]!r} on: write a.b[0].c.")
         value = _follow(value, step, done)
-        done, rest = done + step[0], rest[step.end() :]
+        dot = "." if step["name"] is not None and not step[0].startswith(".") else ""
+        done, rest = f"{done}{dot}{step[0]}", rest[step.end() :]
     return value
 
 
@@ -40,14 +43,19 @@ def _follow(value: Any, step: re.Match[str], done: str) -> Any:
     name = step["name"] if step["name"] is not None else step["key"]
     if isinstance(value, list | tuple):
         return _of_list(cast("Sequence[Any]", value), step, name, done)
-    if isinstance(value, Mapping) and name is not None:
-        members = cast("Mapping[str, Any]", value)
-        if name in members:
-            return members[name]
-        known = ", ".join(list(members)[:_SHOWN])
-        raise ValueError(f"There is no {name!r} at {done}; there are: {known}.")
-    kind = "an object" if isinstance(value, Mapping) else "a plain value"
-    raise ValueError(f"There is no {step[0]!r} at {done}, which is {kind}.")
+    members = object_in(value)
+    if name is not None and name in members:
+        return members[name]
+    wanted = step[0] if name is None else name
+    raise ValueError(f"There is no {wanted!r} at {done}, which is {_kind(value)}.")
+
+
+def _kind(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return "a plain value"
+    keys = list(object_in(value))  # pyright: ignore[reportUnknownArgumentType]
+    more = ", …" if len(keys) > _SHOWN else ""
+    return f"an object with: {', '.join(keys[:_SHOWN])}{more}" if keys else "an empty object"
 
 
 def _of_list(items: Sequence[Any], step: re.Match[str], name: str | None, done: str) -> Any:

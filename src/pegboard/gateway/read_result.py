@@ -70,7 +70,11 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
         else:
             shown, total = await _found(_Search(text, grep, start, page), searches)
         result = answer(shown)
-        note = {"type": "text", "text": _place(start, start + len(shown), total)}
+        words = _place(start, start + len(shown), total)
+        if grep is not None and total == 0:
+            where = "what is at this path" if path is not None else "the result"
+            words = f"[No line matches; {where} has {len(text)} characters.]"
+        note = {"type": "text", "text": words}
         return {"content": [*result["content"], note]}
 
     return OwnTool(DEFINITION, run)

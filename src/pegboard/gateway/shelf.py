@@ -1,6 +1,5 @@
 """Shelf: results that are too large for a model, kept whole for whoever made the call."""
 
-import json
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
@@ -11,9 +10,12 @@ import msgspec
 
 from pegboard.errors import HandleNotFoundError
 from pegboard.gateway.objects import object_in
+from pegboard.gateway.repetition import Repetition, json_of, repetition_in
 from pegboard.model import Tool
 
 __all__ = ["Shelf", "Shelved"]
+
+_MINUTES_FROM = 120
 
 
 class Shelved(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +26,11 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     written: bytes
     """All texts of the result, in full."""
     structured: bytes
-    """Its structured content as JSON; empty when it has none."""
+    """Its structured content as JSON; empty when it has none, or the text restores it."""
     says_more: bool
     """Whether that says something which is not in the texts."""
+    repeats: Repetition | None
+    """How the text restores it."""
     heading: int
     """How many bytes at the beginning of the texts only say what they are."""
     expires: float
@@ -43,7 +47,10 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def json(self) -> bytes:
         """Its structured content, or else its text, which may be JSON."""
-        return self.structured or self.written[self.heading :]
+        if self.structured:
+            return self.structured
+        text = self.written[self.heading :]
+        return text if self.repeats is None else self.repeats.restored(text)
 
     def data(self) -> Any:
         """Return what the JSON says.
@@ -99,9 +106,12 @@ class Shelf:
         structured = result.get("structuredContent")
         if structured is None and len(text) <= limit:
             return result
-        written = "" if structured is None else _written(structured)
+        written = "" if structured is None else json_of(structured)
+        if len(text) + len(written) <= limit:
+            return result
+        repeats = repetition_in([it for it in texts if it is not None], structured)
         # Servers say the same twice, as text and as structured content: that counts once.
-        if len(text) + len(written) <= limit or (len(text) <= limit and _says(text, structured)):
+        if len(text) <= limit and repeats is not None:
             return result
         # What is cut is one text: where a resource begins in it, and which, would be lost.
         parts = [
@@ -109,15 +119,17 @@ class Shelf:
             for block, it in zip(blocks, texts, strict=True)
             if it is not None
         ]
-        is_said = structured is None or _says(text, structured)
+        is_said = structured is None or repeats is not None
+        is_restored = len(parts) == 1 and repeats not in (None, Repetition.WRAPPED_LIST)
         text = "\n".join(heading + it for heading, it in parts)
         shown = text or written
         new = Shelved(
             owner=owner,
             tool=tool,
             written=_bytes(text),
-            structured=_bytes(written),
+            structured=b"" if is_restored else _bytes(written),
             says_more=not is_said,
+            repeats=repeats if is_restored else None,
             # A single text may be JSON, and the line before it is none.
             heading=len(_bytes(parts[0][0])) if len(parts) == 1 else 0,
             expires=self._now() + self.seconds,
@@ -198,24 +210,6 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _written(structured: Any) -> str:
-    try:
-        return msgspec.json.encode(structured).decode()
-    except (TypeError, ValueError):
-        # Halves of characters, from a tool of this process.
-        return json.dumps(structured, default=str)
-
-
-def _says(text: str, structured: object) -> bool:
-    # As the SDKs wrap what is no object.
-    if structured == {"result": text}:
-        return True
-    try:
-        return bool(msgspec.json.decode(text) == structured)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: Shelf) -> str:
     parts: list[str] = []
     is_cut = total > shown
@@ -227,10 +221,16 @@ def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: She
     if handle is None:
         parts.append("The rest is too large to be kept; ask the tool for less at once.")
     else:
-        minutes = max(1, round(shelf.seconds / 60))
         way = f"offset={shown}) goes on" if is_cut else 'path="$") shows it'
         parts.append(
-            f'Everything is kept for {minutes} minutes: read_result(handle="{handle}", {way}, '
+            f"Everything is kept for {_duration(shelf.seconds)}: "
+            f'read_result(handle="{handle}", {way}, '
             "path picks a part of JSON (items[0].name), grep finds lines."
         )
     return f"[{' '.join(parts)}]"
+
+
+def _duration(seconds: float) -> str:
+    count, unit = (seconds / 60, "minute") if seconds >= _MINUTES_FROM else (seconds, "second")
+    whole = max(1, round(count))
+    return f"{whole} {unit}" if whole == 1 else f"{whole} {unit}s"
