@@ -10,11 +10,13 @@ from mcp import Client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY
 
 from pegboard.errors import AuthenticationFailedError
+from pegboard.gateway import Gateway
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, FrontDesk, Reception
 from pegboard.server.attendance import Attendance
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, post, served, served_fake
+from tests.upstream.board_servers import hub_of
 
 hasty = partial(Attendance, after=0.01, ping_every=0.02)
 
@@ -61,6 +63,15 @@ async def test_the_gateway_hears_everything_that_was_sent_and_who_sent_it() -> N
         assert (client.era, client.version, client.session) == ("modern", "2026-07-28", "")
         assert (client.face.surface, client.face.group) == ("full", "things")
         assert client.info == {"name": "test", "version": "1"}
+
+
+@pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
+async def test_at_the_address_of_a_group_that_there_is_not_nothing_is_found(method: str) -> None:
+    async with hub_of() as hub, Gateway(hub) as gateway, served(App(FrontDesk(gateway))) as url:
+        params = {"name": "search_tools", "arguments": {"query": "x"}}
+        answer = await post(f"{url}/mcp/nowhere", modern_request(method, params))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, -32602)
+        assert "nowhere" in answer.json()["error"]["message"]
 
 
 async def test_notifications_turn_the_answer_into_a_stream() -> None:

@@ -11,10 +11,18 @@ from pegboard.model import Principal
 from pegboard.model.names import name_matcher
 from pegboard.policies import visible_to
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "NoGroupError"]
 
 _REMEMBERED = 1000
 _SHOWN = 64
+
+
+class NoGroupError(RpcError):
+    """What is answered at the address of a group that there is not."""
+
+    def __init__(self, group: str) -> None:
+        words = f"Nothing is called {group[:_SHOWN]!r} here: a group is a server, a tag or a "
+        super().__init__(INVALID_PARAMS, f"{words}profile.")
 
 
 class Groups:
@@ -33,7 +41,7 @@ class Groups:
         """Return what belongs to a group.
 
         Raises:
-            RpcError: when there is none of that name for whoever asks.
+            NoGroupError: when there is none of that name for whoever asks.
         """
         known = self._known.get((group, principal))
         if known is not None:
@@ -41,8 +49,7 @@ class Groups:
             return known
         admits = self._named(group)
         if admits is None or not self._shows_something(Sight(principal, admits)):
-            words = f"Nothing is called {group[:_SHOWN]!r} here: a group is a server, a tag or a "
-            raise RpcError(INVALID_PARAMS, f"{words}profile.")
+            raise NoGroupError(group)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[group, principal] = admits

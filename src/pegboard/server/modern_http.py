@@ -16,6 +16,7 @@ from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
 from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.gateway.groups import NoGroupError
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception
@@ -164,4 +165,6 @@ class ModernHttp:
 
 
 def _status(error: RpcError) -> int:
+    if isinstance(error, NoGroupError):
+        return 404
     return 403 if isinstance(error, MissingScopeError) else _STATUSES.get(error.code, 200)
