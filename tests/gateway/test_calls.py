@@ -73,7 +73,9 @@ async def test_near_names_are_only_those_that_exist_for_the_caller() -> None:
     somebody = Principal(subject="s", scopes=frozenset({"call"}), tools=("mcp_calc_other",))
     async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
         result = await Caller(gateway, principal=somebody).call("call_tool", name="mcp_calc_echo")
-        assert text_of(result) == "No tool is named 'mcp_calc_echo'."
+        assert text_of(result) == (
+            "No tool is named 'mcp_calc_echo'. search_tools finds tools by what they do."
+        )
 
 
 async def test_a_definition_says_that_nothing_runs_it() -> None:
@@ -234,3 +236,33 @@ async def test_a_result_in_too_many_parts_is_refused() -> None:
         result = await Caller(gateway).call("call_tool", name="mcp_desk_many")
         assert result["isError"]
         assert "10001 content blocks" in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("more", "ending"),
+    [
+        ({}, "add_days(day: string, days: integer)\nIt does not know `date`."),
+        ({"additionalProperties": True}, "add_days(day: string, days: integer)"),
+        ({"anyOf": [{"properties": {"date": {}}}]}, "add_days(day: string, days: integer)"),
+    ],
+)
+async def test_an_argument_that_the_schema_does_not_list_is_named_when_another_is_missing(
+    more: dict[str, Any], ending: str
+) -> None:
+    made = Bench(add_days=str)
+    properties = {"day": {"type": "string"}, "days": {"type": "integer"}}
+    required = ["day", "days"]
+    made.schemas["add_days"] = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        **more,
+    }
+    async with hub(memory("clock", made)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        given = {"date": "2026-01-01", "days": 3}
+        refused = await caller.call("call_tool", name="mcp_clock_add_days", arguments=given)
+        assert text_of(refused).endswith(ending)
+        given["day"] = "2026-01-01"
+        taken = await caller.call("call_tool", name="mcp_clock_add_days", arguments=given)
+        assert text_of(taken) == str(given)

@@ -54,7 +54,7 @@ async def test_tools_are_listed_by_category_and_all_lists_the_categories() -> No
         assert every["structuredContent"]["categories"] == {"disk": 1, "other": 1, "walls": 30}
         walls = await caller.call("list_tools_by_category", category="walls")
         lines = text_of(walls).splitlines()
-        assert lines[0] == "paint_0()"
+        assert lines[0] == "paint_0() [definition only]"
         assert len(lines) == 21
         assert "10 more" in lines[-1]
         assert walls["structuredContent"]["total"] == 30
@@ -62,9 +62,14 @@ async def test_tools_are_listed_by_category_and_all_lists_the_categories() -> No
         assert len(few["structuredContent"]["tools"]) == 2
         disk = await caller.call("list_tools_by_category", category="disk")
         assert disk["structuredContent"]["tools"] == ["mcp_disk_read"]
-        wrong = await caller.call("list_tools_by_category", category="wall")
-        assert wrong["isError"]
-        assert "walls" in text_of(wrong)
+        assert "definition only" not in text_of(disk)
+        for category, words in (
+            ("Wall", "No category is named 'Wall'. Did you mean 'walls'?"),
+            ("zebra", "No category is named 'zebra'. There are: disk, other, walls."),
+        ):
+            wrong = await caller.call("list_tools_by_category", category=category)
+            assert wrong["isError"]
+            assert text_of(wrong) == f'{words} "all" lists them.'
 
 
 @pytest.mark.covers("R-REG-28", "R-REG-29", "R-REG-6", "X-REG-6")
@@ -275,3 +280,33 @@ async def test_a_schema_that_is_none_is_refused_however_it_is_spelt(name: str) -
         assert refused["isError"]
         assert f"`{name}`: has to be an object" in text_of(refused)
         assert "u" not in it.registry
+
+
+async def test_a_definition_that_contradicts_itself_is_refused() -> None:
+    async with hub() as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        whole = {"name": "cost", "description": "Shows the cost.", "category": "billing"}
+        for given in ({"name": "coast"}, {"category": "beaches"}):
+            refused = await caller.call("register_tool", **given, tool_def=whole)
+            assert refused["isError"]
+            assert f"`{next(iter(given))}`: is not the same as in `tool_def`" in text_of(refused)
+        done = await caller.call("register_tool", name="cost", tags=None, tool_def=whole)
+        assert done["structuredContent"] == {"name": "cost"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument"), [("call_tool", "name"), ("get_tool_definition", "tool_name")]
+)
+async def test_whoever_names_no_tool_of_the_catalogue_is_told_the_next_step(
+    tool: str, argument: str
+) -> None:
+    async with hub(bench("calc", echo=str)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        own = await caller.call(tool, **{argument: "search_tools"})
+        assert text_of(own) == "'search_tools' is a tool of the gateway itself: call it directly."
+        none = await caller.call(tool, **{argument: "zebra"})
+        assert (
+            text_of(none) == "No tool is named 'zebra'. search_tools finds tools by what they do."
+        )
+        near = await caller.call(tool, **{argument: "mcp_calc_ecko"})
+        assert text_of(near) == "No tool is named 'mcp_calc_ecko'. Did you mean 'mcp_calc_echo'?"

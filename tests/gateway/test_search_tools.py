@@ -91,7 +91,11 @@ async def test_nothing_is_an_answer_and_says_where_to_look() -> None:
     async with hub(registry=registry) as it, Gateway(it) as gateway:
         found = await Caller(gateway).call("search_tools", query="quantum chromodynamics lattice")
         assert found["structuredContent"]["tools"] == []
-        assert text_of(found).startswith("No tool here does that. There is: category: walls.")
+        assert text_of(found).startswith("No tool here does that. There is the category walls. ")
+        assert found["structuredContent"]["hints"] == ["category: walls"]
+        it.registry.register(Tool(name="fell", description="Fells a tree.", category="garden"))
+        found = await Caller(gateway).call("search_tools", query="quantum chromodynamics lattice")
+        assert "There are the categories walls, garden. " in text_of(found)
         assert "isError" not in found
 
 
@@ -169,6 +173,51 @@ async def test_bad_arguments_are_told_what_is_wrong(arguments: dict[str, Any]) -
         result = await Caller(gateway).call("search_tools", **arguments)
         assert result["isError"]
         assert text_of(result)
+
+
+async def test_two_methods_at_once_are_refused_unless_they_are_the_same() -> None:
+    async with hub(registry=board("echo")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        for other in ("bm25", "hybrid"):
+            refused = await caller.call(
+                "search_tools", query="echo", method="regex", search_method=other
+            )
+            assert refused["isError"]
+            assert f"`method`: is 'regex', but `search_method` {other!r}; give one" in text_of(
+                refused
+            )
+        found = await caller.call(
+            "search_tools", query="echo", method="regex", search_method="regex"
+        )
+        assert found["structuredContent"]["method"] == "regex"
+
+
+async def test_a_pattern_that_is_none_is_looked_for_as_text_and_the_answer_says_so() -> None:
+    async with hub(registry=board("echo")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        for query, is_told in (("echo (", True), ("zebra (", True), ("echo", False)):
+            found = await caller.call("search_tools", query=query, method="regex")
+            assert ("no valid regular expression" in text_of(found).splitlines()[-1]) is is_told
+        found = await caller.call("search_tools", query="echo (")
+        assert "regular expression" not in text_of(found)
+
+
+async def test_what_is_only_a_definition_is_marked() -> None:
+    registry = board("paint_wall")
+
+    @registry.register
+    async def paint_door() -> None:  # pyright: ignore[reportUnusedFunction]
+        """Paint a door."""
+
+    async with hub(registry=registry) as it, Gateway(it) as gateway:
+        found = await Caller(gateway).call("search_tools", query="paint")
+        marked = {
+            line.split("(")[0]: " [definition only] [" in line
+            for line in text_of(found).splitlines()
+        }
+        assert marked == {"paint_wall": True, "paint_door": False}
+        data = found["structuredContent"]["tools"]
+        assert {it["name"]: it.get("definition_only", False) for it in data} == marked
 
 
 async def test_an_expression_that_would_explode_is_answered_at_once() -> None:

@@ -69,7 +69,7 @@ class Calls:
                 raise rpc_error_of(error, principal) from None
             return failure_of(error, principal, tool=tool)
         except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
-            return failure_of(error, principal, tool=tool)
+            return failure_of(error, principal, tool=tool, arguments=arguments)
         if relays or result.get("resultType", "complete") != "complete":
             return result
         limit = self._limit_of(tool)

@@ -32,6 +32,7 @@ from pegboard.errors import (
 )
 from pegboard.errors.root import shorten
 from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.objects import object_in
 from pegboard.gateway.signatures import signature
 from pegboard.model import Principal, Tool
 from pegboard.policies import may_operate
@@ -42,6 +43,14 @@ logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 _FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """A missing capability, a page to be visited: not the model but the client can do something."""
+_SPEAK_OF_OTHERS = frozenset(
+    {
+        *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
+        *("allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"),
+    }
+)
+"""Keywords of a schema by which it may know more arguments than those it lists."""
+_LISTED, _SHOWN = 5, 64
 _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
     (AuthenticationError, "Server {server} does not accept the credentials of the gateway"),
     (CircuitOpenError, "Server {server} failed too often and is left alone for a while"),
@@ -75,7 +84,7 @@ def error_result(words: str) -> dict[str, Any]:
 
 
 def failure_of(
-    error: Exception, principal: Principal, *, tool: Tool | None = None
+    error: Exception, principal: Principal, *, tool: Tool | None = None, arguments: object = None
 ) -> dict[str, Any]:
     """Return the result of a call that raised, in words that a model can act on.
 
@@ -87,7 +96,8 @@ def failure_of(
     if isinstance(error, ProtocolError) and error.rpc_code in _FOR_THE_CLIENT:
         raise rpc_error_of(error, principal)
     if isinstance(error, InvalidArgumentsError) and tool is not None:
-        return error_result(f"{error}\nIt is called like this: {signature(tool)}")
+        words = f"{error}\nIt is called like this: {signature(tool)}"
+        return error_result(words + _strangers(tool, arguments))
     if isinstance(error, NotImplementedToolError):
         return error_result(
             f"Tool {error.tool!r} is registered as a definition only: it can be described, but "
@@ -113,6 +123,19 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     if isinstance(error, KeyError | ValueError):
         return RpcError(INVALID_PARAMS, words, data)
     return RpcError(INTERNAL_ERROR, words, data)
+
+
+def _strangers(tool: Tool, arguments: object) -> str:
+    """Name the arguments that a tool does not know, where its schema does not speak of others.
+
+    Nothing refuses them; but whoever wrote one meant another that is missing.
+    """
+    schema = tool.input_schema
+    known = object_in(schema.get("properties"))
+    if not known or not _SPEAK_OF_OTHERS.isdisjoint(schema):
+        return ""
+    names = [f"`{name[:_SHOWN]}`" for name in object_in(arguments) if name not in known]
+    return f"\nIt does not know {', '.join(names[:_LISTED])}." if names else ""
 
 
 def _words(error: PegboardError, principal: Principal) -> str:

@@ -14,7 +14,7 @@ from pegboard.model.names import nearest_names
 __all__ = ["categories_of", "category_of", "list_tools_by_category"]
 
 EVERYTHING = "all"
-_SHOWN = 200
+_SHOWN, _NAMED = 200, 10
 
 DEFINITION = Tool(
     name="list_tools_by_category",
@@ -45,7 +45,7 @@ def list_tools_by_category(tools: ToolList, arrivals: Arrivals) -> OwnTool:
         if not found:
             return _unknown(category, categories_of(seen), arrivals.words(visit.sight))
         shown = found[: arguments["limit"]]
-        lines = [one_line(tool) for tool in shown]
+        lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):
             lines.append(f"… and {len(found) - len(shown)} more; raise limit, or search_tools.")
         names = [tool.name for tool in shown]
@@ -65,6 +65,9 @@ def _categories(counts: dict[str, int], starting: str) -> dict[str, Any]:
 
 
 def _unknown(category: str, counts: dict[str, int], starting: str) -> dict[str, Any]:
-    near = nearest_names(category, counts) or list(counts)[:5]
-    hint = f" There are: {', '.join(near)}." if near else ""
+    near = nearest_names(category, counts)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if counts and not near:
+        more = ", …" if len(counts) > _NAMED else ""
+        hint = f" There are: {', '.join(list(counts)[:_NAMED])}{more}."
     return error_result(f'No category is named {category!r}.{hint} "all" lists them.{starting}')

@@ -5,11 +5,13 @@ from typing import Any
 
 import msgspec
 
-from pegboard.errors import PegboardError
-from pegboard.gateway.errors import failure_of
+from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.gateway.errors import error_result, failure_of
 from pegboard.gateway.exchange import Client, Exchange
 from pegboard.gateway.sight import Sight
-from pegboard.model import ArgumentSchema, Tool
+from pegboard.model import ArgumentSchema, Principal, Tool
+from pegboard.policies import holds
+from pegboard.policies.access import METHODS
 
 __all__ = ["OWN_NAMES", "OwnTool", "Run", "Visit", "answer"]
 
@@ -65,6 +67,8 @@ class OwnTool:
             # To JSON Schema, 5.0 is an integer; to Python it is none.
             numbers = {key: int(complete[key]) for key in self._whole if key in complete}
             return await self._run(visit, {**complete, **numbers})
+        except ToolNotFoundError as error:
+            return error_result(_not_found(error, visit.client.principal))
         except PegboardError as error:
             return failure_of(error, visit.client.principal, tool=self.definition)
 
@@ -75,3 +79,13 @@ def answer(text: str, structured: object = None) -> dict[str, Any]:
     if structured is not None:
         result["structuredContent"] = structured
     return result
+
+
+def _not_found(error: ToolNotFoundError, principal: Principal) -> str:
+    if error.name in OWN_NAMES:
+        return f"{error.name!r} is a tool of the gateway itself: call it directly."
+    words = str(error)
+    says_more = words != str(ToolNotFoundError(error.name))
+    if says_more or not holds(principal, METHODS["search_tools"]):
+        return words
+    return f"{words} search_tools finds tools by what they do."

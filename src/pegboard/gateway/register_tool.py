@@ -181,6 +181,11 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
     ]
     if not problems and legal_name(given["name"], ("", "")) != given["name"]:
         problems = [Violation("name", _NAME_RULE)]
+    problems += [
+        Violation(name, "is not the same as in `tool_def`; give it once")
+        for name in _FIELDS
+        if None not in (arguments.get(name), whole.get(name)) and arguments[name] != whole[name]
+    ]
     unknown = [repr(name[:_SHOWN]) for name in sorted(whole.keys() - _TAKEN)]
     if unknown:
         words = f"knows no {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"

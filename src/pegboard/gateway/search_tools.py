@@ -7,8 +7,10 @@ from typing import Any
 import anyio
 from anyio.to_thread import run_sync
 
+from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
 from pegboard.gateway.arrivals import Arrivals
 from pegboard.gateway.landmarks import Landmarks
+from pegboard.gateway.objects import object_in
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_lines import ToolLines
@@ -18,12 +20,16 @@ from pegboard.registry import Registry
 from pegboard.registry.heat import Heat
 from pegboard.search import Answer
 from pegboard.search.options import query_of
+from pegboard.search.patterns import compile_pattern
 
 __all__ = ["definition_with", "search_tools"]
 
 _SHOWN = 5
 _FALLBACK = "hybrid"
 _BY_MEANING = "(No tool has these words; these were found by their meaning, with hybrid.)"
+_AS_TEXT = "(This is no valid regular expression; it was looked for as text.)"
+_PATTERNS = "regex"
+_PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
 _QUICK = frozenset({"bm25", "hybrid", "embedding"})
 _SHORT, _FEW = 300, 50_000
@@ -77,22 +83,25 @@ def search_tools(
     async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
         text, limit = arguments["query"], arguments["limit"]
         found_by = partial(searches.find, text, limit=limit, sight=visit.sight)
-        method = arguments.get("method") or arguments["search_method"]
+        method = _method_of(visit, arguments)
+        is_plain = method == _PATTERNS and not _is_pattern(text)
         found = await arrivals.search(partial(found_by, method), visit.sight)
-        falls_back = not found.hits and not _names_method(visit)
+        falls_back = not found.hits and not _named_methods(visit)
         if falls_back:
             method = _FALLBACK
             found = await found_by(method)
         if not found.hits:
             words, hints = _nothing(found.hints, *await landmarks.around(visit))
-            words += arrivals.words(visit.sight)
+            words += arrivals.words(visit.sight) + (f"\n{_AS_TEXT}" if is_plain else "")
             return answer(words, {"tools": [], "hints": hints, "method": method})
-        shown = [(lines.of(hit.tool), hit.score) for hit in found.hits]
-        said = [f"{line.whole} [{score:.2f}]" for line, score in shown]
+        shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
+        said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
         if falls_back:
             said.append(_BY_MEANING)
-        data = {"tools": [line.data(score) for line, score in shown], "method": method}
-        return answer("\n".join(said), data)
+        if is_plain:
+            said.append(_AS_TEXT)
+        data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
+        return answer("\n".join(said), {"tools": data, "method": method})
 
     return OwnTool(definition_with(methods), run)
 
@@ -131,9 +140,25 @@ class _Searches:
         return is_ready and self._registry.search_engine.is_warm(method)
 
 
-def _names_method(visit: Visit) -> bool:
-    said: object = visit.exchange.params.get("arguments")
-    return isinstance(said, Mapping) and ("method" in said or "search_method" in said)
+def _named_methods(visit: Visit) -> dict[str, Any]:
+    said = object_in(visit.exchange.params.get("arguments"))
+    return {name: said[name] for name in ("method", "search_method") if name in said}
+
+
+def _method_of(visit: Visit, arguments: Mapping[str, Any]) -> str:
+    named = _named_methods(visit)
+    if len(set(named.values())) > 1:
+        words = f"is {named['method']!r}, but `search_method` {named['search_method']!r}; give one"
+        raise InvalidArgumentsError(DEFINITION.name, [Violation("method", words)])
+    return arguments.get("method") or arguments["search_method"]
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        compile_pattern(text)
+    except InvalidPatternError:
+        return False
+    return True
 
 
 def _nothing(
@@ -145,10 +170,22 @@ def _nothing(
     """
     shown = [hint for hint in hints if hint in known]
     shown = shown or [f"category: {category}" for category in largest[:_SHOWN]]
-    # Not "nearest": something is the nearest to nonsense, too.
-    where = f" There is: {', '.join(shown)}." if shown else ""
     words = (
-        f"No tool here does that.{where} Try other words, or list_tools_by_category "
+        f"No tool here does that.{_where(shown)} Try other words, or list_tools_by_category "
         '(category="all") to see what there is.'
     )
     return words, shown
+
+
+def _where(hints: Sequence[str]) -> str:
+    """Return hints such as ``server: notes`` in words."""
+    names: dict[str, list[str]] = {}
+    for hint in hints:
+        kind, _, name = hint.partition(": ")
+        names.setdefault(kind, []).append(name)
+    # Not "nearest": something is the nearest to nonsense, too.
+    said = [
+        f"the {kind if len(of) == 1 else _PLURALS[kind]} {', '.join(of)}"
+        for kind, of in names.items()
+    ]
+    return f" There {'is' if len(hints) == 1 else 'are'} {'; '.join(said)}." if said else ""

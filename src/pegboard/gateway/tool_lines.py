@@ -18,14 +18,15 @@ class ToolLine(NamedTuple):
     sentence: str
     whole: str
 
-    def data(self, score: float) -> dict[str, Any]:
-        """Return the same as data, with how well it fits."""
-        return {
+    def data(self, score: float, *, is_definition: bool) -> dict[str, Any]:
+        """Return the same as data, with how well it fits, and whether nothing could run it."""
+        data: dict[str, Any] = {
             "name": self.tool.name,
             "signature": self.signature,
             "description": self.sentence,
             "score": round(score, 3),
         }
+        return {**data, "definition_only": True} if is_definition else data
 
 
 class ToolLines:

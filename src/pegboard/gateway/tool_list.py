@@ -74,6 +74,10 @@ class ToolList:
         """Tell whether a tool is only described here, and nothing could run it."""
         return self._registry.is_definition(tool.name)
 
+    def mark(self, tool: Tool) -> str:
+        """Return what a line about a tool ends with, so that nobody calls a mere definition."""
+        return "" if self._registry.runs(tool.name) else " [definition only]"
+
     def seen(self, sight: Sight) -> Iterable[Tool]:
         """Return the tools that exist for a client, in the order of their names."""
         tools = self._tools
