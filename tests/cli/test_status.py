@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import Client
 
 from pegboard.cli.main import main
 from pegboard.hub import Hub
@@ -80,6 +82,29 @@ def test_what_the_store_remembers_is_told(path: Path, run: Run) -> None:
 async def remember(path: Path, store: str) -> None:
     async with Hub.open(path, storage=store):
         pass
+
+
+def test_a_server_that_is_switched_off_needs_no_values(path: Path, run: Run) -> None:
+    write(path, {"unset": UNSET | {"enabled": False}})
+    code, out, err = run("--json")
+    assert (code, err) == (0, "")
+    assert [(it["state"], it["last_error"]) for it in json.loads(out)] == [("disabled", None)]
+    assert main(["config", "check"]) == 0
+
+
+def test_what_went_wrong_is_forgotten_of_a_server_that_is_switched_off(
+    path: Path, run: Run
+) -> None:
+    broken = {"command": "pegboard-nonesuch"}
+    write(path, {"broken": broken})
+    store = str(path.parent / "store.db")
+    main(["tools", "--store", store])
+    run()
+    [before] = json.loads(run("--store", store, "--json")[1])
+    assert "was not found" in before["last_error"]
+    write(path, {"broken": broken | {"enabled": False}})
+    [after] = json.loads(run("--store", store, "--json")[1])
+    assert (after["state"], after["last_error"]) == ("disabled", None)
 
 
 def test_the_sdk_is_not_imported_for_what_is_remembered(path: Path) -> None:
@@ -180,6 +205,21 @@ def test_a_gateway_that_runs_is_asked(
     assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0
     assert "were started a second time" in capfd.readouterr().err
+
+
+def test_definitions_registered_for_a_server_are_not_among_its_own(gateway: str, run: Run) -> None:
+    before = json.loads(run("--json")[1])[0]
+    found = re.search(r"http://\S+/mcp", gateway)
+    assert found is not None, gateway
+    anyio.run(register, found[0], {"name": "more", "description": "x" * 400, "mcp_server": "notes"})
+    after = json.loads(run("--json")[1])[0]
+    assert (after["tools"], after["tokens"]) == (1, before["tokens"])
+
+
+async def register(address: str, tool: dict[str, Any]) -> None:
+    with anyio.fail_after(10):
+        async with Client(address) as client:
+            assert not (await client.call_tool("register_tool", tool)).is_error
 
 
 def test_on_a_narrow_terminal_states_are_whole_and_errors_stand_below(tmp_path: Path) -> None:

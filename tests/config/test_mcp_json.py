@@ -314,8 +314,27 @@ def test_warnings_do_not_stop_a_strict_reader() -> None:
     assert len(load_servers(content, strict=True).servers) == 1
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "${NOPE}"},
+        {"command": "x", "env": {"KEY": "${input:key}"}, "args": ["${KEY}"]},
+        {"url": "${NOPE}/mcp", "headers": {"X-Key": "${env:NOPE}"}},
+        {"url": "https://x.test", "bearer_token": "${file:nope}"},
+    ],
+)
+@pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
+def test_a_server_that_is_switched_off_needs_no_values(
+    entry: dict[str, Any], off: dict[str, bool]
+) -> None:
+    loaded = load_servers({"mcpServers": {"one": entry | off}}, strict=True, environ={})
+    assert loaded.problems == ()
+    assert [it.enabled for it in loaded.servers] == [False]
+    assert load_servers({"mcpServers": {"one": entry}}, environ={}).servers == ()
+
+
 def test_a_server_that_is_switched_off_may_be_unfinished() -> None:
-    content = {"mcpServers": {"one": {"command": "${NOPE}", "disabled": True}}}
+    content = {"mcpServers": {"one": {"args": ["x"], "disabled": True}}}
     (problem,) = load_servers(content, strict=True, environ={}).problems
     assert problem.severity == "warning"
     assert one({"command": "x", "disabled": True}).enabled is False

@@ -82,7 +82,9 @@ def standing_as_json(it: Standing) -> dict[str, Any]:
 def _in_gateway(gateway: RunningGateway, config: str | None) -> list[Standing]:
     tokens: Counter[str] = Counter()
     for shown in gateway.tools():
-        tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
+        # What somebody registered in the name of a server is none of its own tools.
+        if shown.raw is not None:
+            tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
     found = [
         Standing(
             server=it["name"],

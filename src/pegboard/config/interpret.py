@@ -88,6 +88,7 @@ class _Reader:
         self.secrets: set[str] = set()
         self.keys: dict[str, str] = {}
         self.is_off = False
+        self.is_expanded = self.variables.reads_secrets
 
     def read(self) -> ServerConfig | None:
         raw = self.entry.value
@@ -120,7 +121,7 @@ class _Reader:
                 folder=self.surroundings.folder,
                 home=self.variables.home,
                 secrets=frozenset(self.secrets),
-                is_expanded=self.variables.reads_secrets,
+                is_expanded=self.is_expanded,
             )
         except FieldError as error:
             self.report(self.without_secrets(str(error)), tuple(error.field.split(".")))
@@ -202,6 +203,10 @@ class _Reader:
         try:
             expansion = self.variables.expand(text)
         except ConfigError as error:
+            if self.is_off:
+                # Nobody starts it, so nobody needs the value yet.
+                self.is_expanded = False
+                return text
             message = f"Server {self.entry.name!r}, `{shown_path(path)}`: {error}"
             self.report(message, path, kind="variable")
             return text

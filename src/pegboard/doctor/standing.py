@@ -56,7 +56,7 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
     found: list[Standing] = []
     for config in servers:
         said = _said(config, store)
-        failed = None if failures is None else failures.get(config)
+        failed = failures.get(config) if failures is not None and config.enabled else None
         is_known = said is not None and config.enabled
         # A gateway may have started it since, which is remembered, but not when.
         is_current = failed is not None and (said is None or failed.is_fresh)
