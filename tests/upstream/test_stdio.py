@@ -17,8 +17,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCRequest, JSONRPCResponse, TextContent
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.stdio.transport import NOT_SENT, stdio_transport
+from pegboard.errors import ConnectionLostError, ServerUnavailableError
+from pegboard.upstream.stdio.transport import MAX_LINE_BYTES, NOT_SENT, stdio_transport
+from tests.upstream.board_servers import hub_of
 from tests.upstream.processes import (
     ECHO,
     alive,
@@ -113,6 +114,17 @@ async def test_a_line_over_the_limit_ends_the_connection_with_that_reason():
         with pytest.raises(anyio.EndOfStream):
             await read.receive()
     assert losses == ["sent a line of more than 10000 bytes"]
+
+
+@pytest.mark.parametrize("way", ["short", "long"])
+async def test_whoever_waits_for_an_answer_over_the_limit_is_told_to_ask_for_less(way: str):
+    # Whoever hears of progress goes the long way.
+    heard = (lambda *_: None) if way == "long" else None
+    async with hub_of(light()) as hub:
+        with anyio.fail_after(15), pytest.raises(ConnectionLostError) as caught:
+            [big] = [it.name for it in hub.registry.tools() if it.name.endswith("_big")]
+            await hub.call(big, {"n": MAX_LINE_BYTES}, on_progress=heard)
+    assert "(an answer had more than 64 MiB: ask for less at once)" in str(caught.value)
 
 
 async def test_lines_that_are_no_messages_are_skipped_and_logged_once(

@@ -35,6 +35,11 @@ class SingleExchanges(Protocol):
         """True when the server notices by itself that nobody waits for an answer any more."""
         ...
 
+    @property
+    def why_lost(self) -> str:
+        """What those should know who lose their answer with the connection; mostly nothing."""
+        ...
+
     def close(self) -> None:
         """End what is under way."""
         ...

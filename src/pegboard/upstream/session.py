@@ -142,6 +142,7 @@ class SdkSession:
         self._asking = asking
         self._calls = asking.calls
         self._log_level: str | None = None
+        self._direct = opened.direct
         self._shortcut: Shortcut | None = None
         if opened.direct is not None:
             self._shortcut = Shortcut(opened.direct, client.session, self.negotiated.era)
@@ -180,7 +181,8 @@ class SdkSession:
                     raw = await self._answer_questions(method, sent, raw, call)
                 await call.all_told()
         except Exception as error:
-            raise error_of(error, self._config, tool=tool) from error
+            why_lost = "" if self._direct is None else self._direct.why_lost
+            raise error_of(error, self._config, tool=tool, why_lost=why_lost) from error
         return raw
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:

@@ -26,14 +26,19 @@ _SAID_BY_THE_SDK = ("Unexpected content type: ", "Redirect to ")
 _MAY_HAVE_RUN = "The call may have run all the same: look before you repeat it."
 
 
-def error_of(error: BaseException, config: ServerConfig, *, tool: str = "") -> UpstreamError:
-    """Return one of our errors for whatever the SDK, the network or a process raised."""
+def error_of(
+    error: BaseException, config: ServerConfig, *, tool: str = "", why_lost: str = ""
+) -> UpstreamError:
+    """Return one of our errors for whatever the SDK, the network or a process raised.
+
+    ``why_lost`` is said of a connection whose end is all that the SDK knows.
+    """
     for cause in _leaves(error):
         if isinstance(cause, UpstreamError):
             cause.tool = cause.tool or tool
             return cause
         if isinstance(cause, MCPError):
-            return _from_rpc(cause, config, tool)
+            return _from_rpc(cause, config, tool, why_lost)
         if isinstance(cause, ValidationError):
             return ProtocolError(
                 f"Server {config.name!r} answered with something the protocol does not have: "
@@ -42,7 +47,7 @@ def error_of(error: BaseException, config: ServerConfig, *, tool: str = "") -> U
                 tool=tool,
             )
         if isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError):
-            return _lost(config, tool)
+            return _lost(config, tool, why_lost)
         if isinstance(cause, OSError):
             return ServerUnavailableError(
                 f"Server {config.name!r} cannot be reached: {_words(cause, config)}.",
@@ -54,7 +59,7 @@ def error_of(error: BaseException, config: ServerConfig, *, tool: str = "") -> U
     )
 
 
-def _from_rpc(error: MCPError, config: ServerConfig, tool: str) -> UpstreamError:
+def _from_rpc(error: MCPError, config: ServerConfig, tool: str, why_lost: str) -> UpstreamError:
     name = config.name
     words = config.redact(error.message)
     failure = failure_of(error.error)
@@ -62,7 +67,7 @@ def _from_rpc(error: MCPError, config: ServerConfig, tool: str) -> UpstreamError
         failure, words = UNREADABLE, UNREADABLE.message
     if failure is None:
         if _says_closed(error):
-            return _lost(config, tool, words)
+            return _lost(config, tool, why_lost or words)
         if config.url is not None and words.startswith(_SAID_BY_THE_SDK):
             return ProtocolError(
                 f"Server {name!r} ({config.target}) does not speak MCP: {words.rstrip('.')}. Check "

@@ -49,6 +49,7 @@ class Direct:
 
     hears: bool = True
     is_ended_by_closing: bool = True
+    why_lost: str = ""
 
     def __init__(self, config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool) -> None:
         self._client = client

@@ -22,6 +22,7 @@ class PipeExchanges:
 
     hears: bool = False
     is_ended_by_closing: bool = False
+    why_lost: str = ""
 
     def __init__(self) -> None:
         self._write: Callable[[bytes], Awaitable[ErrorData | None]] | None = None

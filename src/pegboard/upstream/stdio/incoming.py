@@ -118,6 +118,8 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         except (OSError, ValueError):
             chunk, lines = b"", []
         except LineTooLongError:
+            size = f"{self._limit / 2**20:g} MiB"
+            self._exchanges.why_lost = f"an answer had more than {size}: ask for less at once"
             self._stop_reading(f"sent a line of more than {self._limit} bytes")
             return False
         if not chunk:
