@@ -236,8 +236,12 @@ def test_what_nobody_answered_is_named_and_asked_for_by_the_next_import(run: Run
     said = run("import", "--yes")
     assert "needs the environment variable" in said.err
     assert "run `pegboard import` at a terminal" in said.err
+    assert "there already, needs a value" in said.out
     assert own.read_text("utf-8") == text
-    typed = at_a_terminal("import", answers=[("asks for Key of the tracker:", "canary-typed-0009")])
+    assert at_a_terminal("import", answers=[("Write 1 server to", "n")]).code == 1
+    assert own.read_text("utf-8") == text
+    answers = [("Write 1 server to", "y"), ("asks for Key of the tracker:", "canary-typed-0009")]
+    typed = at_a_terminal("import", answers=answers)
     assert typed.code == 0
     assert "canary" not in typed.out
     assert "canary" not in own.read_text("utf-8")

@@ -85,26 +85,24 @@ def import_servers(
     file = open_file(config)
     with waiting(f"Comparing {counted(len(found), 'server')}"):
         plan = plan_import(found, _present(file), on_conflict=on_conflict)
+    unanswered = open_questions(file, plan)
     if json:
         write_json([plan_as_json(it) for it in plan])
     else:
-        _show(plan, files)
+        _show(plan, files, unanswered)
     warn_of_exposed(it.path for it in plan if it.secrets and is_exposed(it.path))
     written = [it for it in plan if it.writes_as is not None]
     if not files:
         raise typer.Exit(NOT_FOUND)
     asks = not yes and not dry_run and sys.stdin.isatty()
-    unanswered = open_questions(file, plan)
     if not asks:
         _name_questions(unanswered)
-    if dry_run or not (written or (asks and unanswered)):
+    open_ = unanswered if asks else []
+    if dry_run or not (written or open_):
         warn("Nothing was written." if dry_run else "There is nothing to write.")
         return
-    if written:
-        agree(f"Write {counted(len(written), 'server')} to {file.path}?", yes=yes)
-    _write(
-        file, written, unanswered if asks else [], moves=not keep_secrets, asks=asks, is_quiet=json
-    )
+    agree(f"Write {counted(len(written) + len(open_), 'server')} to {file.path}?", yes=yes)
+    _write(file, written, open_, moves=not keep_secrets, asks=asks, is_quiet=json)
 
 
 def _write(
@@ -200,11 +198,23 @@ def _present(file: ServersFile) -> LoadedConfig:
     return LoadedConfig() if file.is_new else load_servers(file.path, undefined="keep")
 
 
-def _show(plan: list[PlannedServer], files: list[ClientFile]) -> None:
+def _show(
+    plan: list[PlannedServer], files: list[ClientFile], unanswered: list[PlannedServer]
+) -> None:
     for file in files:
         warn(f"Read: {file.path}")
     if plan:
-        rows = [(it.name, it.client, _what(it), it.target, ", ".join(it.secrets)) for it in plan]
+        waiting = {(it.path, it.name) for it in unanswered}
+        rows = [
+            (
+                it.name,
+                it.client,
+                _what(it) + (", needs a value" if (it.path, it.name) in waiting else ""),
+                it.target,
+                ", ".join(it.secrets),
+            )
+            for it in plan
+        ]
         columns = ("SERVER", "FROM", "PLAN", "WHERE", "SECRETS IN")
         show_table(columns, rows, whole=["FROM"], commands=["WHERE"])
     for server in plan:
