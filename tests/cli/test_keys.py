@@ -64,6 +64,17 @@ async def test_a_key_is_made_used_listed_rotated_and_revoked(run: Run, store: st
     assert acts == [("keys.revoke", key), ("keys.rotate", key), ("keys.create", key)]
 
 
+def test_the_limits_of_keys_are_listed_where_a_key_has_some(run: Run) -> None:
+    run("create", "--name", "free")
+    assert "LIMITS" not in run("list")[1]
+    run("create", "--calls-per-minute", "60", "--concurrent-calls", "4", "--surface", "search")
+    run("create", "--concurrent-calls", "2")
+    listed = run("list")[1]
+    assert "LIMITS" in listed
+    assert "60 a minute, 4 at once, sees search" in listed
+    assert "2 at once" in listed.replace("4 at once", "")
+
+
 def test_everything_can_be_said_and_comes_back_as_json(run: Run) -> None:
     words = "create --json --name x --scope call --scope register --scope call --server git* "
     words += "--server mail --tool git_* --expires 90d --calls-per-minute 60 --concurrent-calls 4"

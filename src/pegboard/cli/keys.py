@@ -145,9 +145,11 @@ def list_keys(
     if json:
         write_json([key_as_json(it) for it in found])
     elif found:
-        rows = ([write(it) for write in _COLUMNS.values()] for it in found)
+        is_limited = any(_limits(it) for it in found)
+        columns = [it for it in _COLUMNS if is_limited or it != "LIMITS"]
+        rows = ([_COLUMNS[column](it) for column in columns] for it in found)
         whole = ("STATE", "EXPIRES", "LAST USED")
-        show_table(list(_COLUMNS), rows, right=["USES"], whole=whole)
+        show_table(columns, rows, right=["USES"], whole=whole)
     elif missing is not None:
         warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
     elif not damaged:
@@ -364,6 +366,15 @@ def _state(key: ApiKey) -> str:
     return "expired" if key.expires is not None and key.expires <= time.time() else "valid"
 
 
+def _limits(key: ApiKey) -> str:
+    said = {
+        f"{key.calls_per_minute} a minute": key.calls_per_minute,
+        f"{key.concurrent_calls} at once": key.concurrent_calls,
+        f"sees {key.surface}": key.surface,
+    }
+    return ", ".join(words for words, value in said.items() if value is not None)
+
+
 _COLUMNS: dict[str, Callable[[ApiKey], str]] = {
     "ID": lambda it: it.id,
     "NAME": lambda it: it.name,
@@ -372,6 +383,7 @@ _COLUMNS: dict[str, Callable[[ApiKey], str]] = {
     "LAST USED": lambda it: shown(it.last_used, nothing="never"),
     "USES": lambda it: f"{it.uses:,}",
     "SCOPES": lambda it: " ".join(it.scopes),
+    "LIMITS": _limits,
     "SERVERS": lambda it: " ".join(it.servers),
     "TOOLS": lambda it: " ".join(it.tools),
     "TENANT": lambda it: it.tenant,
