@@ -127,7 +127,7 @@ lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we c
 	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" $(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
 	  python -m pytest -q $(SIDE_BY_SIDE) tests --ignore tests/docs
 
-fuzz: $(READY) ## Send 10,000 odd requests to the gateway; CASES=15000 sends ten times as many
+fuzz: $(READY) ## Send odd requests to the gateway: CASES=1500 of each kind, or as many as you say
 	@PEGBOARD_FUZZ=$${CASES:-1500} PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q -n 2 --timeout 1800 tests/server/test_fuzz.py
 
 soak: $(READY) ## Mixed load on the gateway for ten minutes while servers come and go; nothing may leak

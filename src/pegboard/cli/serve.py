@@ -86,7 +86,9 @@ def serve(
             help="How long requests are still taken after /readyz says no.",
         ),
     ] = 0.0,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Log more than warnings, reloads and the end.")
+    ] = False,
 ) -> None:
     """Serve all tools at one MCP endpoint, until Ctrl-C.
 
