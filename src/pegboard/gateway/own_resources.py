@@ -7,16 +7,13 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.errors import StorageError
-from pegboard.gateway.list_tools_by_category import categories_of
-from pegboard.gateway.own_tool import Visit
+from pegboard.gateway.own_tool import CATEGORIES, OWN_RESOURCES, STATS, Visit
 from pegboard.gateway.tool_list import ToolList
+from pegboard.model.categories import categories_of
 from pegboard.registry import Registry
 
-__all__ = ["OWN_RESOURCES", "OwnResources"]
+__all__ = ["OwnResources"]
 
-CATEGORIES = "registry://categories"
-STATS = "registry://stats"
-OWN_RESOURCES = (CATEGORIES, STATS)
 _MOST_USED = 10
 
 

@@ -13,7 +13,11 @@ from pegboard.model import ArgumentSchema, Principal, Tool
 from pegboard.policies import holds
 from pegboard.policies.access import METHODS
 
-__all__ = ["OWN_NAMES", "OwnTool", "Run", "Visit", "answer"]
+__all__ = ["CATEGORIES", "OWN_NAMES", "OWN_RESOURCES", "STATS", "OwnTool", "Run", "Visit", "answer"]
+
+CATEGORIES = "registry://categories"
+STATS = "registry://stats"
+OWN_RESOURCES = (CATEGORIES, STATS)
 
 
 OWN_NAMES = frozenset(

@@ -5,8 +5,7 @@ from mcp_types import INVALID_REQUEST
 from pegboard.errors import AccessDeniedError
 from pegboard.gateway.exchange import Exchange, Face, RpcError
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.own_resources import OWN_RESOURCES
-from pegboard.gateway.own_tool import OWN_NAMES
+from pegboard.gateway.own_tool import OWN_NAMES, OWN_RESOURCES
 from pegboard.model.principal import Scope
 from pegboard.policies.access import METHODS, holds
 
