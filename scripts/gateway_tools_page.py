@@ -17,7 +17,7 @@ from pegboard.gateway import (
 from pegboard.gateway.own_resources import OwnResources
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Tool
-from pegboard.model.definition import definition_of
+from pegboard.model.tool import definition_of
 from pegboard.policies.access import IMPLIED, METHODS
 from pegboard.registry import Registry
 from scripts.struct_tables import table

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pegboard.compat import excelmanus
 from pegboard.compat.excelmanus import (
     MCPClientWrapper,
     MCPConfigLoader,
@@ -17,6 +16,7 @@ from pegboard.compat.excelmanus import (
     ToolRegistry,
     mcp_config_schema,
 )
+from pegboard.compat.excelmanus import manager as excelmanus
 from tests.upstream.processes import LIGHT
 
 SCHEMA = """

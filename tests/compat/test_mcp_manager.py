@@ -17,7 +17,6 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from pegboard import NotConnectedError, ToolConflictError, ToolExecutionError, ToolNotFoundError
-from pegboard.compat import excelmanus
 from pegboard.compat.excelmanus import (
     MCPClientWrapper,
     MCPManager,
@@ -25,6 +24,7 @@ from pegboard.compat.excelmanus import (
     ToolDef,
     ToolRegistry,
 )
+from pegboard.compat.excelmanus import manager as excelmanus
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream import session

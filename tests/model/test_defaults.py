@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import ArgumentSchema, freeze
-from pegboard.model.defaults import compile_defaults
+from pegboard.model.schema.defaults import compile_defaults
 
 
 def complete(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 import threading
 
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 
 
 class Slow:

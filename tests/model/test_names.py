@@ -1,6 +1,6 @@
 import pytest
 
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 NAMES = ["read_file", "write_file", "list_directory", "createPullRequest", "send-email"]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pegboard import ToolConflictError, ToolNotFoundError
 from pegboard.errors import InvalidToolError
-from pegboard.model.naming import (
+from pegboard.model.tool_names import (
     NameTable,
     Naming,
     double_underscore,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pegboard import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model import ArgumentSchema
-from pegboard.model.schema import check_output_schema
+from pegboard.model.schema.schema import check_output_schema
 
 ORDER: dict[str, Any] = {
     "type": "object",

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.model.truncation import truncate_text
+from pegboard.model.content import truncate_text
 
 
 def test_a_cut_text_says_how_much_of_it_is_shown() -> None:

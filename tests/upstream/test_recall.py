@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
-from pegboard.model.definition import definition_of
+from pegboard.model.tool import definition_of
 from pegboard.upstream.connection import Negotiated
 from pegboard.upstream.memory import Remembered
 from pegboard.upstream.memory_key import SERVERS, memory_key

@@ -23,7 +23,7 @@ from pegboard.errors import (
 )
 from pegboard.gateway.signatures import signature
 from pegboard.model import ArgumentSchema, Tool, ToolResult
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 from pegboard.storage import default_url
 
 __all__ = ["add_to"]

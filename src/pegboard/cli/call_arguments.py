@@ -11,7 +11,7 @@ import typer
 
 from pegboard.cli.typed_values import NotOfTypeError, json_form, part_of, typed
 from pegboard.config.named_file import read_named_file
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 
 __all__ = ["arguments_of", "missing_in"]
 

@@ -17,7 +17,7 @@ from pegboard.cli.warming import within
 from pegboard.errors import PegboardError, ToolTimeoutError
 from pegboard.hub import Hub
 from pegboard.model import ToolResult
-from pegboard.model.naming import mcp
+from pegboard.model.tool_names import mcp
 from pegboard.observe import History
 from pegboard.registry import Registry
 from pegboard.upstream import NoMemory

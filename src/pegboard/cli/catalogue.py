@@ -14,9 +14,8 @@ from pegboard.cli.wording import placed
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
 from pegboard.errors import ConfigError, ToolNotFoundError
 from pegboard.model import Tool
-from pegboard.model.definition import Definition, definition_of
-from pegboard.model.names import nearest_names
-from pegboard.model.naming import mcp
+from pegboard.model.tool import Definition, definition_of
+from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import Answer
 from pegboard.storage import Store, default_url, open_store

@@ -7,7 +7,7 @@ import typer
 from pegboard.cli import tool_options as option
 from pegboard.cli.catalogue import Places, open_catalogue, tell_failures
 from pegboard.cli.output import show_table, write_json
-from pegboard.model.categories import categories_of
+from pegboard.model.tool import categories_of
 
 __all__ = ["add_to"]
 

@@ -11,7 +11,7 @@ from pegboard.cli.catalogue import Catalogue, Places, open_catalogue, tell_failu
 from pegboard.cli.output import room_beside, say, show_table, warn, write_json
 from pegboard.cli.tokens import Cost, counting, estimated
 from pegboard.cli.waiting import waiting
-from pegboard.model.names import name_matcher
+from pegboard.model.tool_names import name_matcher
 
 __all__ = ["add_to"]
 

@@ -12,7 +12,7 @@ from pegboard.cli.output import warn
 from pegboard.cli.plain_text import one_line, printable
 from pegboard.cli.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
 from pegboard.gateway.signatures import type_name
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 
 __all__ = ["ReadLine", "fill_in", "read_line"]
 

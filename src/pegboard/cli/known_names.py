@@ -8,7 +8,7 @@ from typing import Any
 from typer._click.shell_completion import CompletionItem  # pyright: ignore[reportPrivateUsage]
 
 from pegboard.cli.own_file import open_file
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Store, default_url
 from pegboard.storage.upkeep import open_existing

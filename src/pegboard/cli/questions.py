@@ -6,7 +6,7 @@ from typing import Any
 
 from pegboard.cli.forms import fill_in, read_line
 from pegboard.cli.output import warn
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 from pegboard.upstream import QuestionRefusedError
 
 __all__ = ["AtTheTerminal"]

@@ -14,7 +14,7 @@ from pegboard.cli.output import result_console, say, warn, write_json
 from pegboard.errors import ConfigError
 from pegboard.gateway.signatures import first_sentence, signature
 from pegboard.model import Tool
-from pegboard.model.categories import category_of
+from pegboard.model.tool import category_of
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import Answer, Hit
 

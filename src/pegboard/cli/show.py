@@ -13,8 +13,8 @@ from pegboard.cli.tokens import estimated
 from pegboard.errors import ConfigError
 from pegboard.gateway.signatures import signature, type_name
 from pegboard.model import Tool
-from pegboard.model.categories import category_of
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
+from pegboard.model.tool import category_of
 
 __all__ = ["add_to"]
 

@@ -19,7 +19,7 @@ from pegboard.cli.wording import placed
 from pegboard.config import LoadedConfig, load_servers
 from pegboard.doctor.standing import Standing, remembered_standing, unusable_standing
 from pegboard.errors import ConfigError
-from pegboard.model.definition import definition_of
+from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of

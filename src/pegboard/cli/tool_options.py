@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pegboard.model import Tool
-from pegboard.model.categories import category_of
+from pegboard.model.tool import category_of
 
 __all__ = [
     "Alone",

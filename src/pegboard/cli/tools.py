@@ -11,8 +11,8 @@ from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.gateway.signatures import first_sentence
 from pegboard.model import Tool
-from pegboard.model.categories import category_of
-from pegboard.model.names import nearest_names
+from pegboard.model.tool import category_of
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["add_to"]
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.gateway.signatures import type_name
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 
 __all__ = ["NotOfTypeError", "choices_of", "json_form", "kinds_of", "part_of", "typed"]
 

@@ -9,7 +9,7 @@ import msgspec
 from pegboard.clients.looking import is_file, is_folder
 from pegboard.clients.machine import Machine
 from pegboard.errors import ConfigError
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["CLIENTS", "Client", "client_named"]
 

@@ -23,8 +23,7 @@ from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError
 from pegboard.model import ArgumentSchema, Tool
-from pegboard.model.names import nearest_names
-from pegboard.model.naming import mcp
+from pegboard.model.tool_names import mcp, nearest_names
 
 __all__ = [
     "HostRegistry",

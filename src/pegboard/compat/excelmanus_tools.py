@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from pegboard.model import ToolResult
-from pegboard.model.truncation import truncate_text
+from pegboard.model.content import truncate_text
 from pegboard.registry import Registry
 from pegboard.toolsets import OpenAIApi, Toolset
 from pegboard.toolsets.property_names import ANY_LEGAL, aliases_of, restore_names

@@ -13,7 +13,7 @@ from pegboard.config.env_file import find_env_file, read_env_file
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport
 from pegboard.config.texts import check_texts
 from pegboard.errors import ConfigError
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["MOST_SECONDS", "FieldError", "assemble"]
 

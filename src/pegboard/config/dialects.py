@@ -8,7 +8,7 @@ from pegboard.config.interpret import RawEntry
 from pegboard.config.jsonc import Document, Node
 from pegboard.config.paths import shown_key, value_at
 from pegboard.config.problems import Problem, Severity
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["SECTIONS", "Found", "find_entries", "sections_of"]
 

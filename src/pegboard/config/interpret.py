@@ -25,7 +25,7 @@ from pegboard.config.secret_words import looks_like_token
 from pegboard.config.servers import ServerConfig
 from pegboard.config.variables import Variables
 from pegboard.errors import ConfigError
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["RawEntry", "Reading", "Surroundings", "interpret"]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pegboard.config.named_file import read_named_file
 from pegboard.errors import ConfigError
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 
 __all__ = ["Document", "Member", "Node", "Place", "parse_jsonc", "read_jsonc"]
 

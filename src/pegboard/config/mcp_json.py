@@ -15,7 +15,7 @@ from pegboard.config.problems import Problem
 from pegboard.config.servers import ServerConfig
 from pegboard.config.variables import Undefined, Variables, input_defaults
 from pegboard.errors import ConfigError
-from pegboard.model.frozen import FrozenDict
+from pegboard.model.json_values import FrozenDict
 
 __all__ = ["LoadedConfig", "load_servers"]
 

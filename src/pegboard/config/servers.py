@@ -16,8 +16,8 @@ from pegboard.config.secret_words import (
     words_of_command,
 )
 from pegboard.errors import ConfigError
-from pegboard.model.frozen import FrozenDict, freeze
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.json_values import FrozenDict, freeze
+from pegboard.model.lazy import MadeOnce
 
 __all__ = ["HIDDEN", "OAuthConfig", "Protocol", "ServerConfig", "Sharing", "Timeouts", "Transport"]
 

@@ -11,7 +11,7 @@ import msgspec
 from pegboard.config.kept_secrets import read_keyring, read_secret_file
 from pegboard.config.paths import shown_key, value_at
 from pegboard.errors import ConfigError
-from pegboard.model.frozen import FrozenDict
+from pegboard.model.json_values import FrozenDict
 
 __all__ = [
     "Expansion",

@@ -11,10 +11,9 @@ from pegboard.doctor.finding import Finding, found, shown
 from pegboard.doctor.visit import Visit
 from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
-from pegboard.model.definition import definition_of
-from pegboard.model.names import name_matcher, nearest_names
-from pegboard.model.naming import legal_name, mcp
-from pegboard.model.schema import ArgumentSchema, check_output_schema
+from pegboard.model.schema.schema import ArgumentSchema, check_output_schema
+from pegboard.model.tool import definition_of
+from pegboard.model.tool_names import legal_name, mcp, name_matcher, nearest_names
 from pegboard.search import tokens_of
 from pegboard.upstream.catalog_feed import tool_of
 from pegboard.upstream.recall import permission_of

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from pegboard.doctor.finding import Finding
-from pegboard.model.frozen import FrozenDict
+from pegboard.model.json_values import FrozenDict
 from pegboard.upstream.memory import Remembered
 
 __all__ = ["Checkup", "Report", "Stage"]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.config import LoadedConfig, ServerConfig
-from pegboard.model.definition import definition_of
+from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
 from pegboard.upstream.failed_starts import FailedStarts

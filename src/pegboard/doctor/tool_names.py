@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pegboard.doctor.definitions import KnownTool, wanted_name
 from pegboard.doctor.finding import Finding, found, shown
-from pegboard.model.naming import MAX_LENGTH, legal_name
+from pegboard.model.tool_names import MAX_LENGTH, legal_name
 
 __all__ = ["look_at_names"]
 

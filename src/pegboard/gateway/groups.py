@@ -8,7 +8,7 @@ from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.gateway.sight import Admits, Sight
 from pegboard.hub import Hub
 from pegboard.model import Principal
-from pegboard.model.names import name_matcher
+from pegboard.model.tool_names import name_matcher
 from pegboard.policies import visible_to
 
 __all__ = ["Groups", "NoGroupError"]

@@ -7,7 +7,7 @@ from anyio.to_thread import run_sync
 from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_list import ToolList
-from pegboard.model.categories import categories_of
+from pegboard.model.tool import categories_of
 
 if TYPE_CHECKING:
     from pegboard.model import Principal

@@ -8,8 +8,8 @@ from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.signatures import one_line
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
-from pegboard.model.categories import categories_of, category_of
-from pegboard.model.names import nearest_names
+from pegboard.model.tool import categories_of, category_of
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["categories_of", "category_of", "list_tools_by_category"]
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 from mcp_types import INTERNAL_ERROR
 
 from pegboard.gateway.exchange import RpcError
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 
 __all__ = ["object_in", "parts_in"]
 

@@ -9,7 +9,7 @@ import msgspec
 from pegboard.errors import StorageError
 from pegboard.gateway.own_tool import CATEGORIES, OWN_RESOURCES, STATS, Visit
 from pegboard.gateway.tool_list import ToolList
-from pegboard.model.categories import categories_of
+from pegboard.model.tool import categories_of
 from pegboard.registry import Registry
 
 __all__ = ["OwnResources"]

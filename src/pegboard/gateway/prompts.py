@@ -15,8 +15,7 @@ from pegboard.gateway.own_tool import Visit
 from pegboard.gateway.pages import page_of
 from pegboard.gateway.uris import Uris
 from pegboard.hub import Hub
-from pegboard.model.names import nearest_names
-from pegboard.model.naming import NameTable
+from pegboard.model.tool_names import NameTable, nearest_names
 
 __all__ = ["Prompts"]
 

@@ -20,7 +20,7 @@ from pegboard.gateway.own_tool import OWN_NAMES, OwnTool, Visit, answer
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
-from pegboard.model.naming import MAX_LENGTH, legal_name
+from pegboard.model.tool_names import MAX_LENGTH, legal_name
 from pegboard.policies import may
 from pegboard.registry import Registry
 

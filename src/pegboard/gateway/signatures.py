@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.model import Tool
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 
 __all__ = ["first_sentence", "one_line", "signature", "type_name"]
 

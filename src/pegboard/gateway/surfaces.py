@@ -12,7 +12,7 @@ from pegboard.gateway.scopes import own_names
 from pegboard.gateway.sight import Sight
 from pegboard.gateway.tool_list import NO_CURSOR, Definition, ToolList, definition_of
 from pegboard.model import Tool
-from pegboard.model.names import name_matcher
+from pegboard.model.tool_names import name_matcher
 from pegboard.policies import holds
 from pegboard.policies.access import METHODS
 

@@ -13,8 +13,8 @@ from pegboard.gateway.exchange import RpcError
 from pegboard.gateway.sight import Sight
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.definition import Definition, definition_of
-from pegboard.model.names import nearest_names
+from pegboard.model.tool import Definition, definition_of
+from pegboard.model.tool_names import nearest_names
 from pegboard.registry import Registry
 
 __all__ = [

@@ -18,7 +18,7 @@ from pegboard.hub.options import HubOptions, Source, check_options
 from pegboard.hub.sources import configs_of, load, load_again
 from pegboard.hub.sync_hub import SyncHub
 from pegboard.model import ToolResult, truncate_text
-from pegboard.model.naming import NameTable, naming_of
+from pegboard.model.tool_names import NameTable, naming_of
 from pegboard.registry import Registry
 from pegboard.search import Answer, SearchOptions
 from pegboard.storage import Store, open_store

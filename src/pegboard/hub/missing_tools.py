@@ -8,7 +8,7 @@ from pegboard.errors import (
     ServerUnavailableError,
     ToolNotFoundError,
 )
-from pegboard.model.naming import Naming
+from pegboard.model.tool_names import Naming
 from pegboard.upstream import ServerState, UpstreamServer
 
 __all__ = ["why_missing"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from pegboard.config import ServerConfig
-from pegboard.model.naming import NamingOption, OnConflict
+from pegboard.model.tool_names import NamingOption, OnConflict
 from pegboard.registry import Registry
 from pegboard.storage import Store
 from pegboard.upstream import CatalogMemory, Question

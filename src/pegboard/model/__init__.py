@@ -10,7 +10,6 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.model.call import Step, Tally, ToolCall
-    from pegboard.model.change import CatalogChange
     from pegboard.model.content import (
         Audio,
         Content,
@@ -20,10 +19,16 @@ if TYPE_CHECKING:
         ResourceContents,
         ResourceLink,
         Text,
+        truncate_text,
     )
-    from pegboard.model.frozen import FrozenDict, FrozenList, freeze
-    from pegboard.model.lazy_tool import LazyTool
-    from pegboard.model.naming import (
+    from pegboard.model.json_values import FrozenDict, FrozenList, freeze
+    from pegboard.model.lazy import LazyTool
+    from pegboard.model.principal import Principal, Scope
+    from pegboard.model.record import CallRecord, Temperature, Usage
+    from pegboard.model.result import ToolResult
+    from pegboard.model.schema.schema import ArgumentSchema
+    from pegboard.model.tool import Annotations, CatalogChange, Tool
+    from pegboard.model.tool_names import (
         NameTable,
         Naming,
         NamingOption,
@@ -31,13 +36,6 @@ if TYPE_CHECKING:
         naming_of,
         prefixed,
     )
-    from pegboard.model.principal import Principal, Scope
-    from pegboard.model.record import CallRecord
-    from pegboard.model.result import ToolResult
-    from pegboard.model.schema import ArgumentSchema
-    from pegboard.model.tool import Annotations, Tool
-    from pegboard.model.truncation import truncate_text
-    from pegboard.model.usage import Temperature, Usage
 
 __all__ = [
     "Annotations",
@@ -76,20 +74,20 @@ __all__ = [
 
 _HOMES = {
     "Annotations": "tool",
-    "ArgumentSchema": "schema",
+    "ArgumentSchema": "schema.schema",
     "Audio": "content",
     "CallRecord": "record",
-    "CatalogChange": "change",
+    "CatalogChange": "tool",
     "Content": "content",
     "EmbeddedResource": "content",
-    "FrozenDict": "frozen",
-    "FrozenList": "frozen",
+    "FrozenDict": "json_values",
+    "FrozenList": "json_values",
     "Image": "content",
-    "LazyTool": "lazy_tool",
-    "NameTable": "naming",
-    "Naming": "naming",
-    "NamingOption": "naming",
-    "OnConflict": "naming",
+    "LazyTool": "lazy",
+    "NameTable": "tool_names",
+    "Naming": "tool_names",
+    "NamingOption": "tool_names",
+    "OnConflict": "tool_names",
     "Other": "content",
     "Principal": "principal",
     "ResourceContents": "content",
@@ -97,16 +95,16 @@ _HOMES = {
     "Scope": "principal",
     "Step": "call",
     "Tally": "call",
-    "Temperature": "usage",
+    "Temperature": "record",
     "Text": "content",
     "Tool": "tool",
     "ToolCall": "call",
     "ToolResult": "result",
-    "Usage": "usage",
-    "freeze": "frozen",
-    "naming_of": "naming",
-    "prefixed": "naming",
-    "truncate_text": "truncation",
+    "Usage": "record",
+    "freeze": "json_values",
+    "naming_of": "tool_names",
+    "prefixed": "tool_names",
+    "truncate_text": "content",
 }
 
 __getattr__: Lookup

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.model.frozen import FrozenDict
+from pegboard.model.json_values import FrozenDict
 from pegboard.model.tool import Tool
 
 __all__ = ["NO_META", "Step", "Tally", "ToolCall"]

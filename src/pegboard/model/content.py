@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.model.frozen import freeze
+from pegboard.model.json_values import freeze
 
 __all__ = [
     "Audio",
@@ -16,7 +16,20 @@ __all__ = [
     "ResourceContents",
     "ResourceLink",
     "Text",
+    "truncate_text",
 ]
+
+
+def truncate_text(text: str, limit: int) -> str:
+    """Return at most ``limit`` characters of the text, then a mark that says how much is shown.
+
+    A text that fits comes back as it is, without a mark.
+    """
+    if limit < 0:
+        raise ValueError(f"A limit counts characters, so it is not negative: {limit}.")
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… [truncated: {limit} of {len(text)} characters shown]"
 
 
 class _Block(

@@ -1,6 +1,8 @@
 """CallRecord: what happened in one call, for observers."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -8,7 +10,38 @@ import msgspec
 from pegboard.errors import Outcome
 from pegboard.model.call import NO_META
 
-__all__ = ["CallRecord", "HoldingRecord"]
+__all__ = ["CallRecord", "HoldingRecord", "Temperature", "Usage"]
+
+HOT_USES = 10
+WARM_USES = 3
+WARM_AFTER = timedelta(days=30)
+COLD_AFTER = timedelta(days=60)
+
+
+class Temperature(StrEnum):
+    """How likely a tool is to be called next."""
+
+    HOT = "hot"
+    WARM = "warm"
+    COLD = "cold"
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a tool was called, and when last."""
+
+    use_frequency: int = 0
+    last_used: datetime | None = None
+
+    def temperature(self, *, now: datetime | None = None) -> Temperature:
+        """Return hot, warm or cold; a tool cools down while nobody calls it."""
+        idle = timedelta()
+        if self.last_used is not None:
+            idle = (now or datetime.now(UTC)) - self.last_used
+        if self.use_frequency < WARM_USES or idle >= COLD_AFTER:
+            return Temperature.COLD
+        if self.use_frequency < HOT_USES or idle >= WARM_AFTER:
+            return Temperature.WARM
+        return Temperature.HOT
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=False):

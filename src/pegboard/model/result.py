@@ -17,7 +17,7 @@ from pegboard.model.content import (
     ResourceLink,
     Text,
 )
-from pegboard.model.frozen import freeze
+from pegboard.model.json_values import freeze
 
 __all__ = ["ToolResult"]
 

@@ -1,15 +1,24 @@
 """Tool: what a tool is called, what it does and what it takes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from pegboard.errors import InvalidToolError
-from pegboard.model.frozen import FrozenDict, freeze
-from pegboard.model.names import check_name
+from pegboard.model.json_values import FrozenDict, freeze
+from pegboard.model.tool_names import check_name
 
-__all__ = ["Annotations", "Tool"]
+__all__ = [
+    "Annotations",
+    "CatalogChange",
+    "Definition",
+    "Tool",
+    "categories_of",
+    "category_of",
+    "definition_of",
+]
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -88,3 +97,58 @@ def _strings(name: str, tags: Iterable[object]) -> tuple[str, ...]:
     if isinstance(tags, str) or len(strings) != len(found):
         raise InvalidToolError(f"The tags of tool {name!r} must be a sequence of strings.")
     return strings
+
+
+_REST = "other"
+
+
+def category_of(tool: Tool) -> str:
+    """Return the category of a tool; of one that has none, its server."""
+    return tool.category or tool.server or _REST
+
+
+def categories_of(tools: Iterable[Tool]) -> dict[str, int]:
+    """Return the categories, in order, and how many tools each has."""
+    return dict(sorted(Counter(category_of(tool) for tool in tools).items()))
+
+
+class CatalogChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Tools that appeared, were redefined or went away, in one step."""
+
+    revision: int
+    """Grows by one with each change; a subscriber sees every revision, in order."""
+    added: tuple[Tool, ...] = ()
+    changed: tuple[Tool, ...] = ()
+    removed: tuple[Tool, ...] = ()
+
+
+Definition = dict[str, Any]
+"""A tool as the protocol writes it."""
+
+
+def definition_of(tool: Tool, raw: Mapping[str, Any] | None = None) -> Definition:
+    """Return a tool as the protocol writes it, with all that its server said of it."""
+    schema = tool.input_schema
+    if schema.get("type") != "object":
+        # What the protocol wants to see there, whatever the server left out.
+        schema = {**schema, "type": "object"}
+    if raw is not None:
+        return {**raw, "name": tool.name, "inputSchema": schema}
+    hints = tool.annotations
+    definition: Definition = {"name": tool.name}
+    if hints.title is not None:
+        definition["title"] = hints.title
+    definition["description"] = tool.description
+    definition["inputSchema"] = schema
+    if tool.output_schema is not None:
+        definition["outputSchema"] = tool.output_schema
+    said = {
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": hints.open_world,
+    }
+    said = {key: value for key, value in said.items() if value is not None}
+    if said:
+        definition["annotations"] = said
+    return definition

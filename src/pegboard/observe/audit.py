@@ -16,7 +16,7 @@ import msgspec
 
 from pegboard.errors import StorageError
 from pegboard.model import CallRecord, Principal
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.observe.appending import append_lines, open_file_to_append
 from pegboard.observe.audit_record import (
     AuditOutcome,

@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.model import CallRecord
 from pegboard.model.call import NO_META
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.observe.daily_usage import DailyTotals, DailyUsage
 from pegboard.storage import Store
 from pegboard.storage.flushing import Flushing

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from pegboard.model import CallRecord
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.observe.appending import append_lines, open_to_append
 
 __all__ = ["JsonLines", "read_records"]

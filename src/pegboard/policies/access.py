@@ -8,8 +8,8 @@ from typing import ClassVar, Never
 
 from pegboard.errors import AccessDeniedError
 from pegboard.model import Step, Tool, ToolCall
-from pegboard.model.names import name_matcher
 from pegboard.model.principal import DEFAULT_TENANT, Principal, Scope
+from pegboard.model.tool_names import name_matcher
 from pegboard.policies.policy import Target
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pegboard.errors import QueueFullError, WouldDeadlockError
 from pegboard.model import Step, ToolCall
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.policies.policy import Target
 
 __all__ = ["Concurrency", "blocked_threads"]

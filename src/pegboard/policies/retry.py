@@ -11,7 +11,7 @@ import msgspec
 
 from pegboard.errors import PegboardError
 from pegboard.model import Step, Tool, ToolCall
-from pegboard.model.names import name_matcher
+from pegboard.model.tool_names import name_matcher
 from pegboard.policies.policy import Target
 
 __all__ = ["Retry"]

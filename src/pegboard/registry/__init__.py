@@ -7,7 +7,7 @@ without what makes tools of functions.
 from typing import TYPE_CHECKING
 
 from pegboard.lazy_names import Listing, Lookup, lazy_names
-from pegboard.model.naming import OnConflict
+from pegboard.model.tool_names import OnConflict
 
 if TYPE_CHECKING:
     from pegboard.registry.candidate import BoundTool

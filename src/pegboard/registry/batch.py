@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from pegboard.errors import PegboardError, ToolConflictError
-from pegboard.model.naming import OnConflict
+from pegboard.model.tool_names import OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.entry import Entry

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 from pegboard.registry.following import Following

@@ -9,7 +9,7 @@ from time import monotonic
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 
 __all__ = ["Heat", "heat_of"]
 

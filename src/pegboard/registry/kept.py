@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pegboard.errors import RevisionConflictError, StorageError
 from pegboard.model import Temperature, Tool
-from pegboard.model.forks import resume_in_children
+from pegboard.model.fork_guard import resume_in_children
 from pegboard.registry.catalog import Catalog
 from pegboard.registry.entry import Entry
 from pegboard.storage import ANY, Store, StoreChange, StoredTool

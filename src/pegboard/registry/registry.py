@@ -17,8 +17,7 @@ from pegboard.errors import (
 )
 from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
-from pegboard.model.names import nearest_names
-from pegboard.model.naming import OnConflict
+from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
     Observer,
     PolicyOptions,

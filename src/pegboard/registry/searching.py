@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 from pegboard.registry.catalog import Catalog
 from pegboard.registry.heat import Heat
 from pegboard.registry.index_place import index_place

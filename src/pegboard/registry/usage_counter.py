@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from time import time
 
 from pegboard.model import CallRecord, Usage
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage import Store, Use
 from pegboard.storage.counts import sum_of_usage
 from pegboard.storage.flushing import Flushing

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.forks import start_anew_in_children
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.lazy import MadeOnce
 
 __all__ = ["Block", "Blocks", "Lines", "searched"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.search.budget import within_budget
 from pegboard.search.facets import Facets
 from pegboard.search.foreign_answers import checked_answers

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pegboard.model import Tool
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 from pegboard.search.searcher import Query
 
 __all__ = ["Facets", "hint"]

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.search.fields import ToolText, read_text
 from pegboard.search.index_file import save_index, take_saved
 from pegboard.search.meaning import QueryMeaning

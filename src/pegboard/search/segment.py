@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pegboard.model import Tool
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 from pegboard.search.postings import Bools, Floats, Ints, Longs, Postings, as_ints, join_postings
 from pegboard.search.space import ToolVectors, join_vectors
 

@@ -8,7 +8,7 @@ from heapq import nsmallest
 import numpy as np
 
 from pegboard.model import Tool
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 from pegboard.search.dense import nearest_rows, nearness
 from pegboard.search.lexical import Terms, WordScores, score_words
 from pegboard.search.matches import matches_of

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 from pegboard.search.fields import FIELDS, ToolText
 from pegboard.search.words import SEPARATOR, Word, runs_of, split_runs
 

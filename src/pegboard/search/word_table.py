@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pegboard.errors import SearchDataError
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 from pegboard.search.directions import main_directions
 
 __all__ = ["SHIPPED_TABLE", "WordTable", "open_table", "write_table"]

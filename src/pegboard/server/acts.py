@@ -8,7 +8,7 @@ import anyio
 
 from pegboard.errors import AccessDeniedError, PegboardError
 from pegboard.gateway.exchange import Exchange, RpcError
-from pegboard.model.objects import object_in
+from pegboard.model.json_values import object_in
 from pegboard.observe import Audit, AuditRecord
 from pegboard.policies.access import may_use_server
 from pegboard.server.answering import Answering

@@ -11,8 +11,8 @@ from pegboard.config import Document, Place, locate_config, read_jsonc
 from pegboard.config.paths import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
-from pegboard.model.names import nearest_names
 from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.model.tool_names import nearest_names
 from pegboard.server.places import place_of
 
 __all__ = ["GatewaySettings", "load_gateway_settings"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pegboard.model import Usage
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.store import Use
 
 __all__ = ["MAX_COUNT", "checked_count", "checked_usage", "checked_uses", "sum_of_usage"]

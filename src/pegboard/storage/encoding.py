@@ -8,7 +8,7 @@ import msgspec
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, freeze
-from pegboard.model.lazy_tool import LazyTool
+from pegboard.model.lazy import LazyTool
 
 __all__ = [
     "KNOWN_FIELDS",

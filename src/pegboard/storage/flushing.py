@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from importlib import import_module
 
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 
 __all__ = ["Flushing"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol, Self, final
 import msgspec
 
 from pegboard.model import Tool, Usage
-from pegboard.model.frozen import FrozenDict
+from pegboard.model.json_values import FrozenDict
 
 __all__ = [
     "ANY",

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from pegboard.errors import StorageError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.store import StoreChange
 
 __all__ = ["Watchers"]

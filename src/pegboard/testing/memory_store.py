@@ -9,7 +9,7 @@ import msgspec
 
 from pegboard.errors import RevisionConflictError, StorageError
 from pegboard.model import Tool, Usage, freeze
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage import (
     ANY,
     DEFAULT_TENANT,

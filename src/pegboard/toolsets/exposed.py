@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from pegboard.model import Tool
-from pegboard.model.made_once import MadeOnce
+from pegboard.model.lazy import MadeOnce
 from pegboard.toolsets.anthropic import anthropic_definition
 from pegboard.toolsets.combining import Schema
 from pegboard.toolsets.dialect import root_object

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from pegboard.errors import PegboardError, ToolConflictError, ToolNotFoundError
 from pegboard.model import Tool
-from pegboard.model.forks import start_anew_in_children
-from pegboard.model.names import nearest_names
-from pegboard.model.naming import NameTable, legal_name
+from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.tool_names import NameTable, legal_name, nearest_names
 from pegboard.registry import Registry
 from pegboard.toolsets.exposed import ExposedTool
 from pegboard.toolsets.selection import View

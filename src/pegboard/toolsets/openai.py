@@ -7,7 +7,7 @@ structured outputs, "supported schemas".
 import re
 from typing import Any, Literal, TypeAlias
 
-from pegboard.model.truncation import truncate_text
+from pegboard.model.content import truncate_text
 from pegboard.toolsets.combining import Schema
 from pegboard.toolsets.dialect import describe, simplify
 

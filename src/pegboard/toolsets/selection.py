@@ -6,7 +6,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from pegboard.model import Tool
-from pegboard.model.names import name_matcher
+from pegboard.model.tool_names import name_matcher
 
 __all__ = ["Selection", "View", "compile_selection"]
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, Unpack
 
 from pegboard.errors import WouldDeadlockError
 from pegboard.model import Tool, ToolResult
-from pegboard.model.naming import NameTable
+from pegboard.model.tool_names import NameTable
 from pegboard.registry import Registry
 from pegboard.toolsets.dialect import DialectError
 from pegboard.toolsets.exposed import ExposedTool

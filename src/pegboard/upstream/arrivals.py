@@ -9,7 +9,7 @@ from typing import NamedTuple
 import anyio
 
 from pegboard.errors import PegboardError
-from pegboard.model.naming import NameTable
+from pegboard.model.tool_names import NameTable
 from pegboard.upstream.server import UpstreamServer
 
 __all__ = ["Arrivals"]

@@ -9,8 +9,7 @@ from typing import Any, cast
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
 from pegboard.model import Step, Tool
-from pegboard.model.names import name_matcher, nearest_names
-from pegboard.model.naming import NameTable, OnConflict
+from pegboard.model.tool_names import NameTable, OnConflict, name_matcher, nearest_names
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
 from pegboard.upstream.depths import MOST_LEVELS, TOO_DEEP

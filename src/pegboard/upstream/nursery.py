@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import anyio
 
 from pegboard.errors import NotConnectedError, PegboardError, WouldDeadlockError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.policies.concurrency import blocked_threads
 from pegboard.upstream.errand import Errand
 

@@ -6,10 +6,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.model.lazy_tool import LazyTool
-from pegboard.model.names import name_matcher
-from pegboard.model.naming import NameTable, mcp
+from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
+from pegboard.model.tool_names import NameTable, mcp, name_matcher
 from pegboard.storage.store import Store
 from pegboard.upstream.depths import TOO_DEEP
 from pegboard.upstream.memory_key import SERVERS, memory_key

@@ -16,8 +16,7 @@ from pegboard.errors import (
     ToolTimeoutError,
 )
 from pegboard.model import Step, Tool, ToolCall, ToolResult
-from pegboard.model.names import name_matcher
-from pegboard.model.naming import NameTable, OnConflict
+from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context

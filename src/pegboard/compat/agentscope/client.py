@@ -10,7 +10,7 @@ from pegboard.compat.agentscope.function import FunctionOptions, check_options
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.config.servers import Protocol
 from pegboard.errors import ConfigError, ToolNotFoundError
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = [
     "ClientOptions",

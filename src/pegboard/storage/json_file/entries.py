@@ -8,8 +8,8 @@ import msgspec
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, Usage
-from pegboard.model.lazy_tool import LazyTool
-from pegboard.model.names import check_name
+from pegboard.model.lazy import LazyTool
+from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import KNOWN_FIELDS, decode_tool
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from weakref import WeakSet
 
 from pegboard.errors import StorageError, StoreDamagedError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.json_file.atomic_write import make_folder, tidy_up
 from pegboard.storage.json_file.changes import Change
 from pegboard.storage.json_file.content import JsonContent

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from pegboard.errors import InvalidToolError
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.entries import (
     Raws,

@@ -9,7 +9,7 @@ import msgspec
 
 from pegboard.errors import RevisionConflictError
 from pegboard.model import FrozenDict, Tool, Usage, freeze
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.encoding import (
     check_key,

@@ -13,7 +13,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pegboard.errors import StorageError, StoreUnavailableError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.urls import without_password
 
 __all__ = ["Connection", "Connections", "connect", "parse_url"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pegboard.errors import RevisionConflictError, StoreDamagedError
 from pegboard.model import Tool
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.postgres.batches import batches
 from pegboard.storage.postgres.connections import Connection
 from pegboard.storage.postgres.errors import damaged

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from pegboard.errors import StorageError, StoreUnavailableError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.postgres.connections import Connection, Connections
 from pegboard.storage.postgres.errors import lost_connection, repeatable, translated
 

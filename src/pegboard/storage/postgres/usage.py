@@ -5,7 +5,7 @@ from datetime import UTC
 from typing import Any
 
 from pegboard.model import Usage
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.counts import MAX_COUNT, checked_usage, checked_uses
 from pegboard.storage.postgres.connections import Connection
 from pegboard.storage.postgres.transactions import Transactions

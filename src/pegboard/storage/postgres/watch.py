@@ -2,7 +2,7 @@
 
 import time
 
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.postgres.connections import Connection, Connections
 from pegboard.storage.postgres.transactions import CHANNEL, tenant_mark
 from pegboard.storage.store import StoreChange

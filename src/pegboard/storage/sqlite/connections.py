@@ -8,7 +8,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from pegboard.errors import StorageError
-from pegboard.model.forks import start_anew_in_children
+from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
 
 __all__ = ["Reading", "Writing", "is_in_use"]

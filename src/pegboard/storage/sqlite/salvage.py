@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import check_key, check_tenant, decode_tool
 from pegboard.storage.sqlite.pages import Cell, Record
 

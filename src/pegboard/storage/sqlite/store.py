@@ -9,7 +9,7 @@ from typing import Self
 
 from pegboard.errors import StoreDamagedError
 from pegboard.model import Tool, Usage
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import (
     check_key,
     check_tenant,

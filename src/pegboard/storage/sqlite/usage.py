@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pegboard.model import Usage
-from pegboard.model.names import check_name
+from pegboard.model.tool_names import check_name
 from pegboard.storage.counts import checked_count, checked_usage, checked_uses
 from pegboard.storage.sqlite.database import SqliteDatabase
 from pegboard.storage.store import Use

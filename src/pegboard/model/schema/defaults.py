@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-from pegboard.model.validator import compile_schema
+from pegboard.model.schema.validator import compile_schema
 
 __all__ = ["Filler", "compile_defaults"]
 

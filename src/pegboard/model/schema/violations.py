@@ -7,7 +7,7 @@ import jsonschema_rs
 import msgspec
 
 from pegboard.errors import Violation
-from pegboard.model.names import nearest_names
+from pegboard.model.tool_names import nearest_names
 
 __all__ = ["argument_path", "describe_violation"]
 

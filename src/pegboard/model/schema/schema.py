@@ -10,10 +10,9 @@ import jsonschema_rs
 import msgspec
 
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
-from pegboard.model.defaults import Filler, compile_defaults
-from pegboard.model.schema_effort import looks_at_one_value
-from pegboard.model.validator import compile_schema
-from pegboard.model.violations import argument_path, describe_violation
+from pegboard.model.schema.defaults import Filler, compile_defaults
+from pegboard.model.schema.validator import compile_schema, looks_at_one_value
+from pegboard.model.schema.violations import argument_path, describe_violation
 
 __all__ = ["ArgumentSchema", "check_output_schema"]
 
