@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry
+from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts
 from pegboard.gateway.options import GatewayOptions, Profile
 from scripts.struct_tables import meanings, table, type_words

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.cli.call_result import show_result
-from pegboard.config.locate import PROJECT_FILES
+from pegboard.config.files.locate import PROJECT_FILES
 from pegboard.model import EmbeddedResource, Image, ResourceContents, ToolResult
 
 PLANTED = base64.b64encode(json.dumps({"mcpServers": {"x": {"command": "evil"}}}).encode()).decode()

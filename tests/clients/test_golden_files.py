@@ -25,8 +25,8 @@ from pegboard.clients import (
     take_over,
 )
 from pegboard.config import LoadedConfig, load_servers, parse_jsonc
-from pegboard.config.kept_secrets import keep_secret
-from pegboard.config.servers_file import ServersFile
+from pegboard.config.files.servers_file import ServersFile
+from pegboard.config.secrets.kept_secrets import keep_secret
 from pegboard.errors import ConfigError
 from tests.clients.conftest import PLATFORMS, golden, put_in_place
 

@@ -14,7 +14,7 @@ import pegboard.clients.connection
 import pegboard.clients.records
 from pegboard.clients import CLIENTS, OUR_NAME, Machine, connect, disconnect, has_other_entry
 from pegboard.clients.client_file import with_entries, without_entries
-from pegboard.config.write_file import write_file
+from pegboard.config.atomic_write import write_file
 from pegboard.errors import ConfigError
 from tests.clients.conftest import golden, put_in_place
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.config import load_servers, parse_jsonc
-from pegboard.config.dialects import SECTIONS
-from pegboard.config.entry import IGNORED, SPELLINGS
+from pegboard.config.files.dialects import SECTIONS
+from pegboard.config.files.entry import IGNORED, SPELLINGS
 from pegboard.errors import ConfigError
 
 FIELDS = sorted(

@@ -5,8 +5,8 @@ import jsonschema
 import pytest
 
 from pegboard.config import config_schema
-from pegboard.config.entry import SPELLINGS
-from pegboard.config.schema import SHIPPED, schema_text
+from pegboard.config.files.entry import SPELLINGS
+from pegboard.config.files.file_schema import SHIPPED, schema_text
 
 VALIDATOR = jsonschema.Draft202012Validator(config_schema())
 FILES: list[dict[str, Any]] = [
@@ -29,7 +29,7 @@ FILES: list[dict[str, Any]] = [
 
 def test_the_shipped_file_is_what_the_model_gives() -> None:
     shipped = SHIPPED.read_text("utf-8")
-    assert shipped == schema_text(), "Run `python -m pegboard.config.schema`."
+    assert shipped == schema_text(), "Run `python -m pegboard.config.files.file_schema`."
 
 
 def test_it_is_a_valid_schema() -> None:

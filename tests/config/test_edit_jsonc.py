@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pegboard.config import parse_jsonc
-from pegboard.config.edit_jsonc import remove_member, remove_members, set_member, set_members
-from pegboard.config.jsonc import Node
+from pegboard.config.files.edit_jsonc import remove_member, remove_members, set_member, set_members
+from pegboard.config.files.jsonc import Node
 from pegboard.errors import ConfigError
 
 KEYS = st.sampled_from(["a", "b", "c", 'q"', "ü", "//", "/*", ","])

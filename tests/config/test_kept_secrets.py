@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.config import load_servers
-from pegboard.config.kept_secrets import KeptTogether, keep_secret
+from pegboard.config.secrets.kept_secrets import KeptTogether, keep_secret
 from pegboard.errors import ConfigError
 from tests.config.own_folders import FakeKeyring, use_own_folders
 

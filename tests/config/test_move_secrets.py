@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.config import Variables
-from pegboard.config.kept_secrets import KeptSecret, keep_secret
-from pegboard.config.move_secrets import move_secrets
-from pegboard.config.plain_secrets import plain_secrets
+from pegboard.config.secrets.kept_secrets import KeptSecret, keep_secret
+from pegboard.config.secrets.plain_secrets import move_secrets, plain_secrets
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     [

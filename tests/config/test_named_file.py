@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pegboard.config import load_servers, read_jsonc
-from pegboard.config.env_file import read_env_file
-from pegboard.config.named_file import read_named_file
-from pegboard.config.write_file import read_file
+from pegboard.config.atomic_write import read_file, read_named_file
+from pegboard.config.secrets.env_file import read_env_file
 from pegboard.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")

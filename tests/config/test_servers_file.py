@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.config.servers_file import ServersFile, file_to_edit
+from pegboard.config.files.servers_file import ServersFile, file_to_edit
 from pegboard.errors import ConfigError, ServerNotFoundError
 from tests.config.own_folders import use_own_folders
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.config.write_file import read_file, write_file
+from pegboard.config.atomic_write import read_file, write_file
 from pegboard.errors import ConfigError
 
 

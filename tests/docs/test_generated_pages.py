@@ -11,7 +11,7 @@ from scripts.reference import PAGES, PARTS, made
 
 from pegboard import errors
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config.entry import OAuthEntry, ServerEntry, TimeoutsEntry
+from pegboard.config.files.entry import OAuthEntry, ServerEntry, TimeoutsEntry
 from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.gateway.own_tool import OWN_NAMES
 

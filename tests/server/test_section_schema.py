@@ -1,6 +1,6 @@
 """The schema of the section ``gateway``."""
 
-from pegboard.config.file_schema import GATEWAY
+from pegboard.config.files.file_schema import GATEWAY
 from pegboard.server.section_schema import section_schema, section_text
 
 

@@ -16,7 +16,7 @@ from pegboard.auth.settings import (
     is_web_address,
 )
 from pegboard.config import Variables, locate_config, read_jsonc
-from pegboard.config.paths import value_at
+from pegboard.config.problems import value_at
 from pegboard.errors import ConfigError
 
 __all__ = ["load_auth_settings"]

@@ -20,11 +20,11 @@ from pegboard.cli.own_file import (
     say_what_is_left,
 )
 from pegboard.cli.pairs import HeaderOption, headers_in, pairs_in
-from pegboard.config.interpret import RawEntry, Surroundings, interpret
-from pegboard.config.kept_secrets import KeptSecret, KeptTogether
-from pegboard.config.move_secrets import move_secrets
-from pegboard.config.servers_file import ServersFile
-from pegboard.config.variables import Variables
+from pegboard.config.files.interpret import RawEntry, Surroundings, interpret
+from pegboard.config.files.servers_file import ServersFile
+from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
+from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.variables import Variables
 from pegboard.errors import ConfigError
 
 __all__ = ["add_to", "say_where_secrets_are"]

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from pegboard.cli.typed_values import NotOfTypeError, json_form, part_of, typed
-from pegboard.config.named_file import read_named_file
+from pegboard.config.atomic_write import read_named_file
 from pegboard.model.json_values import object_in
 
 __all__ = ["arguments_of", "missing_in"]

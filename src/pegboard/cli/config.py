@@ -11,8 +11,8 @@ from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.output import say, show_table, warn, write_json
 from pegboard.cli.wording import counted, placed
 from pegboard.config import Problem, load_servers, locate_config, user_config_file
-from pegboard.config.locate import Candidate, candidates
-from pegboard.config.schema import schema_text
+from pegboard.config.files.file_schema import schema_text
+from pegboard.config.files.locate import Candidate, candidates
 from pegboard.errors import ConfigError
 
 __all__ = ["add_to"]

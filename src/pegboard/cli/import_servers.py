@@ -46,9 +46,9 @@ from pegboard.clients import (
     take_over,
 )
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.config.kept_secrets import Keep, KeptSecret, KeptTogether
-from pegboard.config.servers_file import ServersFile
-from pegboard.config.variables import input_variable
+from pegboard.config.files.servers_file import ServersFile
+from pegboard.config.secrets.kept_secrets import Keep, KeptSecret, KeptTogether
+from pegboard.config.secrets.variables import input_variable
 from pegboard.errors import ConfigError
 
 __all__ = ["add_to", "plan_as_json"]

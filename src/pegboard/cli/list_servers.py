@@ -9,7 +9,7 @@ import typer
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import show_table, warn, write_json
 from pegboard.cli.own_file import ConfigOption, JsonOption, open_file
-from pegboard.config.interpret import Reading
+from pegboard.config.files.interpret import Reading
 from pegboard.config.problems import Problem
 
 __all__ = ["add_to", "server_as_json"]

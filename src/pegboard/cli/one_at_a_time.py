@@ -60,7 +60,7 @@ def _opened() -> int | None:
 
 def _opened_folder(given: Sequence[str]) -> int | None:
     """Open the folder of the file of servers: who has another home may have the same file."""
-    from pegboard.config.servers_file import file_to_edit  # noqa: PLC0415 - only to change files
+    from pegboard.config.files.servers_file import file_to_edit  # noqa: PLC0415 - only to change files
 
     ours = given[: given.index("--")] if "--" in given else given
     named = [it.partition("=")[2] for it in ours if it.startswith("--config=")]

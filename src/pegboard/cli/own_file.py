@@ -9,7 +9,7 @@ import typer
 
 from pegboard.cli.exit_codes import FAILED
 from pegboard.cli.output import ask, complain, warn
-from pegboard.config.servers_file import ServersFile, file_to_edit
+from pegboard.config.files.servers_file import ServersFile, file_to_edit
 from pegboard.errors import ConfigError
 
 __all__ = [

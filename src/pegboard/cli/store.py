@@ -17,7 +17,7 @@ from pegboard.cli.own_store import store_meant
 from pegboard.cli.plain_text import columns_of
 from pegboard.cli.waiting import waiting
 from pegboard.cli.wording import counted
-from pegboard.config.named_file import read_named_file
+from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, open_store

@@ -13,9 +13,9 @@ from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
 from pegboard.clients.toml_tables import append_tables, cut_tables
-from pegboard.config.edit_jsonc import remove_members, set_members
-from pegboard.config.jsonc import parse_jsonc
-from pegboard.config.paths import value_at
+from pegboard.config.files.edit_jsonc import remove_members, set_members
+from pegboard.config.files.jsonc import parse_jsonc
+from pegboard.config.problems import value_at
 from pegboard.errors import ConfigError
 
 __all__ = ["content_of", "entries_of", "is_toml", "text_of", "with_entries", "without_entries"]

@@ -16,8 +16,8 @@ from pegboard.clients.import_plan import read_found
 from pegboard.clients.machine import Machine
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.clients.records import Record, Records, remove
+from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.servers import ServerConfig
-from pegboard.config.write_file import read_file, write_file
 from pegboard.errors import ConfigError
 
 __all__ = [

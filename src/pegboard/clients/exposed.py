@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pegboard.clients.found_servers import ClientFile, servers_in
-from pegboard.config.plain_secrets import plain_secrets
+from pegboard.config.secrets.plain_secrets import plain_secrets
 from pegboard.errors import ConfigError
 
 __all__ = ["exposed_files", "is_exposed"]

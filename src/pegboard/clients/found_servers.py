@@ -14,9 +14,9 @@ from pegboard.clients.inputs import AskedInput, asked_inputs
 from pegboard.clients.looking import is_file, is_folder
 from pegboard.clients.machine import Machine
 from pegboard.clients.our_entry import map_texts, our_entry
-from pegboard.config.dialects import find_entries
-from pegboard.config.paths import value_at
-from pegboard.config.write_file import read_file
+from pegboard.config.atomic_write import read_file
+from pegboard.config.files.dialects import find_entries
+from pegboard.config.problems import value_at
 
 __all__ = ["ClientFile", "FoundServer", "files_of_clients", "servers_in"]
 

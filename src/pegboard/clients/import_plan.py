@@ -11,12 +11,12 @@ from pegboard.clients.found_servers import FoundServer
 from pegboard.clients.identity import Identity, Known, identity_of, is_same
 from pegboard.clients.inputs import AskedInput, inputs_used
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.config.interpret import RawEntry, Surroundings, interpret
-from pegboard.config.mcp_json import LoadedConfig
-from pegboard.config.paths import shown_path
-from pegboard.config.plain_secrets import plain_secrets
+from pegboard.config.files.interpret import RawEntry, Surroundings, interpret
+from pegboard.config.files.mcp_json import LoadedConfig
+from pegboard.config.problems import shown_path
+from pegboard.config.secrets.plain_secrets import plain_secrets
+from pegboard.config.secrets.variables import Variables
 from pegboard.config.servers import ServerConfig
-from pegboard.config.variables import Variables
 
 __all__ = ["OnConflict", "PlannedServer", "Status", "plan_import", "read_found"]
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.clients.our_entry import map_texts
-from pegboard.config.paths import value_at
+from pegboard.config.problems import value_at
 
 __all__ = ["AskedInput", "answer_inputs", "asked_inputs", "inputs_used"]
 

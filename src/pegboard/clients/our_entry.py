@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.config.entry import SPELLINGS, OAuthEntry, ServerEntry
+from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry
 
 __all__ = ["is_pegboard", "map_texts", "our_entry"]
 

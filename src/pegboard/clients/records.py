@@ -10,7 +10,7 @@ import msgspec
 from platformdirs import user_state_path
 
 from pegboard.clients.client import Client
-from pegboard.config.write_file import read_file, remove_leftovers, write_file
+from pegboard.config.atomic_write import read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
 
 __all__ = ["Record", "Records", "remove"]

@@ -9,10 +9,10 @@ import msgspec
 
 from pegboard.clients.import_plan import PlannedServer
 from pegboard.clients.inputs import AskedInput, answer_inputs, inputs_used
-from pegboard.config.kept_secrets import Keep, KeptSecret
-from pegboard.config.move_secrets import move_secrets
-from pegboard.config.servers_file import ServersFile
-from pegboard.config.variables import input_variable
+from pegboard.config.files.servers_file import ServersFile
+from pegboard.config.secrets.kept_secrets import Keep, KeptSecret
+from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.variables import input_variable
 
 __all__ = ["Answers", "TakenOver", "answer_questions", "open_questions", "take_over"]
 

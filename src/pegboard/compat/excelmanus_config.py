@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast
 
 from pegboard.compat.showing import shown_target
 from pegboard.config import ServerConfig, Timeouts
-from pegboard.config.jsonc import Document, read_jsonc
+from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.errors import ConfigError, InvalidArgumentsError
 from pegboard.model import ArgumentSchema
 

@@ -1,10 +1,12 @@
 """Configuration: which servers there are, read from the files people already have."""
 
-from pegboard.config.file_schema import config_schema
-from pegboard.config.jsonc import Document, Member, Node, Place, parse_jsonc, read_jsonc
-from pegboard.config.locate import Location, Origin, locate_config, user_config_file
-from pegboard.config.mcp_json import LoadedConfig, load_servers
+from pegboard.config.files.file_schema import config_schema
+from pegboard.config.files.jsonc import Document, Member, Node, Place, parse_jsonc, read_jsonc
+from pegboard.config.files.locate import Location, Origin, locate_config, user_config_file
+from pegboard.config.files.mcp_json import LoadedConfig, load_servers
+from pegboard.config.files.servers_file import entry_of
 from pegboard.config.problems import Problem, ProblemKind, Severity
+from pegboard.config.secrets.variables import Expansion, Undefined, Variables
 from pegboard.config.servers import (
     OAuthConfig,
     Protocol,
@@ -13,8 +15,6 @@ from pegboard.config.servers import (
     Timeouts,
     Transport,
 )
-from pegboard.config.variables import Expansion, Undefined, Variables
-from pegboard.config.write_entry import entry_of
 
 __all__ = [
     "Document",

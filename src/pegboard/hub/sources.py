@@ -7,7 +7,7 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
-from pegboard.config.locate import places_looked_in
+from pegboard.config.files.locate import places_looked_in
 from pegboard.errors import ConfigError
 from pegboard.hub.options import HubOptions, Source
 

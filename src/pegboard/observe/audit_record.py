@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from pegboard.config.secret_words import looks_like_token, secrets_in
+from pegboard.config.secret_detection import looks_like_token, secrets_in
 from pegboard.model import CallRecord
 
 __all__ = ["AuditOutcome", "AuditRecord", "record_of_call", "without_secrets"]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pegboard.config.named_file import read_named_file
+from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError, InvalidToolError
 from pegboard.model import Tool
 

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config.file_schema import GATEWAY
-from pegboard.config.schema import SHIPPED, schema_text
+from pegboard.config.files.file_schema import GATEWAY, SHIPPED, schema_text
 from pegboard.gateway import GatewayOptions
 from pegboard.gateway.options import Profile
 from pegboard.server.settings import GatewaySettings

@@ -8,7 +8,7 @@ import msgspec
 
 from pegboard.auth.key_record import check_tenant
 from pegboard.config import Document, Place, locate_config, read_jsonc
-from pegboard.config.paths import shown_path, value_at
+from pegboard.config.problems import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
 from pegboard.model.principal import DEFAULT_TENANT

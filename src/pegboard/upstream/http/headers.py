@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from pegboard.config.servers import ServerConfig
-from pegboard.config.texts import HEADER_NAME, HEADER_VALUE, is_reserved_header
+from pegboard.config.servers import HEADER_NAME, HEADER_VALUE, ServerConfig, is_reserved_header
 from pegboard.errors import ConfigError
 
 __all__ = ["checked_headers", "configured_headers"]

@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 
-from pegboard.config.assemble import FieldError, assemble
-from pegboard.config.doubts import doubts_about
-from pegboard.config.entry import (
+from pegboard.config.files.assemble import FieldError, assemble
+from pegboard.config.files.entry import (
     IGNORED,
     SPELLINGS,
     CommandEntry,
@@ -17,13 +16,13 @@ from pegboard.config.entry import (
     ServerEntry,
     TimeoutsEntry,
 )
-from pegboard.config.jsonc import Document, Node
-from pegboard.config.paths import FieldPath, shown_path
-from pegboard.config.plain_secrets import plain_secrets
-from pegboard.config.problems import Problem, ProblemKind, Severity
-from pegboard.config.secret_words import looks_like_token
+from pegboard.config.files.jsonc import Document, Node
+from pegboard.config.files.suspicious_entries import doubts_about
+from pegboard.config.problems import FieldPath, Problem, ProblemKind, Severity, shown_path
+from pegboard.config.secret_detection import looks_like_token
+from pegboard.config.secrets.plain_secrets import plain_secrets
+from pegboard.config.secrets.variables import Variables
 from pegboard.config.servers import ServerConfig
-from pegboard.config.variables import Variables
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 

@@ -3,15 +3,17 @@
 import binascii
 import json
 import re
+import string
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 __all__ = [
     "Suspect",
     "argument_secrets",
+    "encodings_of",
     "is_numeric_secret",
     "is_secret",
     "is_secret_name",
@@ -22,6 +24,27 @@ __all__ = [
     "url_secrets",
     "words_of_command",
 ]
+
+_KEPT_IN_ADDRESSES = string.punctuation.translate(str.maketrans("", "", '"<>'))
+
+
+def encodings_of(text: str) -> Iterator[str]:
+    """Give the text as it is, in JSON, in JSON in JSON, in Python and in addresses."""
+    yield text
+    yield repr(text)[1:-1]
+    for escaped in (_in_json(text), json.dumps(text, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield _in_json(escaped)
+    for kept in ("", "/"):
+        yield quote(text, safe=kept, errors="surrogatepass")
+        yield quote_plus(text, safe=kept, errors="surrogatepass")
+    # HTTP clients mend an address: they quote what must not stand there, and leave the rest.
+    yield quote(text, safe=_KEPT_IN_ADDRESSES, errors="surrogatepass")
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
 
 _LONGEST_NAME = 200
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pegboard.config.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
-from pegboard.config.env_file import find_env_file, read_env_file
-from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport
-from pegboard.config.texts import check_texts
+from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
+from pegboard.config.secrets.env_file import find_env_file, read_env_file
+from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport, check_texts
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from pegboard.config.named_file import read_named_file
+from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError
 from pegboard.model.lazy import MadeOnce
 

@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from pegboard.config.named_file import read_named_file
+from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError
 
 __all__ = ["find_env_file", "read_env_file"]

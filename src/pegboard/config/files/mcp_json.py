@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pegboard.config.dialects import find_entries
-from pegboard.config.interpret import Surroundings, interpret
-from pegboard.config.jsonc import Document, read_jsonc
-from pegboard.config.locate import Origin, locate_config
+from pegboard.config.files.dialects import find_entries
+from pegboard.config.files.interpret import Surroundings, interpret
+from pegboard.config.files.jsonc import Document, read_jsonc
+from pegboard.config.files.locate import Origin, locate_config
 from pegboard.config.problems import Problem
+from pegboard.config.secrets.variables import Undefined, Variables, input_defaults
 from pegboard.config.servers import ServerConfig
-from pegboard.config.variables import Undefined, Variables, input_defaults
 from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from platformdirs import user_data_path
 
-from pegboard.config.write_file import read_file, remove_leftovers, write_file
+from pegboard.config.atomic_write import read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
 

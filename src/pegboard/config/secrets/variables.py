@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from pegboard.config.kept_secrets import read_keyring, read_secret_file
-from pegboard.config.paths import shown_key, value_at
+from pegboard.config.problems import shown_key, value_at
+from pegboard.config.secrets.kept_secrets import read_keyring, read_secret_file
 from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict
 

@@ -4,10 +4,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
-from pegboard.config.interpret import RawEntry
-from pegboard.config.jsonc import Document, Node
-from pegboard.config.paths import shown_key, value_at
-from pegboard.config.problems import Problem, Severity
+from pegboard.config.files.interpret import RawEntry
+from pegboard.config.files.jsonc import Document, Node
+from pegboard.config.problems import Problem, Severity, shown_key, value_at
 from pegboard.model.tool_names import nearest_names
 
 __all__ = ["SECTIONS", "Found", "find_entries", "sections_of"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from pegboard.config.entry import SPELLINGS, ServerEntry
+from pegboard.config.files.entry import SPELLINGS, ServerEntry
 
-__all__ = ["GATEWAY", "config_schema"]
+__all__ = ["GATEWAY", "SHIPPED", "config_schema", "schema_text"]
 
 GATEWAY = Path(__file__).with_name("gateway.schema.json")
 """What may stand in the section ``gateway``; whoever reads that section writes this file."""
@@ -65,3 +65,15 @@ def _spell(kind: str, properties: dict[str, Any], spellings: dict[str, str]) -> 
             "description": f"The same as `{field}`.",
             "$ref": f"#/$defs/{kind}/properties/{field}",
         }
+
+
+SHIPPED = Path(__file__).with_name("mcp.schema.json")
+
+
+def schema_text() -> str:
+    """Return the schema as the shipped file has it."""
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SHIPPED.write_text(schema_text(), "utf-8")

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pegboard.config.assemble import MOST_SECONDS
-from pegboard.config.entry import CommandEntry, OAuthEntry, ServerEntry
-from pegboard.config.paths import FieldPath, shown_key
-from pegboard.config.servers import ServerConfig
-from pegboard.config.texts import is_reserved_header
+from pegboard.config.files.assemble import MOST_SECONDS
+from pegboard.config.files.entry import CommandEntry, OAuthEntry, ServerEntry
+from pegboard.config.problems import FieldPath, shown_key
+from pegboard.config.servers import ServerConfig, is_reserved_header
 
 __all__ = ["Doubt", "doubts_about"]
 

@@ -5,17 +5,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pegboard.config.dialects import find_entries, sections_of
-from pegboard.config.edit_jsonc import remove_member, set_member, set_members
-from pegboard.config.entry import SPELLINGS, ServerEntry
-from pegboard.config.interpret import RawEntry, Reading, Surroundings, interpret
-from pegboard.config.jsonc import Document, parse_jsonc
-from pegboard.config.locate import ABSENT, NO_FILE, candidates, user_config_file
-from pegboard.config.variables import Variables, input_defaults
-from pegboard.config.write_file import read_file, write_file
+import msgspec
+
+from pegboard.config.atomic_write import read_file, write_file
+from pegboard.config.files.dialects import find_entries, sections_of
+from pegboard.config.files.edit_jsonc import remove_member, set_member, set_members
+from pegboard.config.files.entry import SPELLINGS, ServerEntry
+from pegboard.config.files.interpret import RawEntry, Reading, Surroundings, interpret
+from pegboard.config.files.jsonc import Document, parse_jsonc
+from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
+from pegboard.config.secrets.variables import Variables, input_defaults
+from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError, ServerNotFoundError
 
-__all__ = ["ServersFile", "file_to_edit"]
+__all__ = ["ServersFile", "entry_of", "file_to_edit"]
 
 _NEW = '{\n  "mcpServers": {}\n}\n'
 
@@ -191,3 +194,35 @@ class ServersFile:
             return [*holding[-1:], *sections, ("mcpServers",)][0]
 
         return section
+
+
+def entry_of(config: ServerConfig) -> dict[str, Any]:
+    """Return the entry that `load_servers` reads as this server, with everything not the default.
+
+    Values stand in it as they are, secrets among them: put variables in their place before you
+    write it to a file.
+
+    Raises:
+        ConfigError: for a server object of this process, which no file can hold.
+    """
+    if config.transport == "memory":
+        raise ConfigError(
+            f"Server {config.name!r} is an object of this process and cannot be written to a file."
+        )
+    fields = cast("dict[str, Any]", msgspec.to_builtins(config))
+    entry = {"type": fields.pop("transport"), **fields}
+    for derived in ("name", "secrets"):
+        entry.pop(derived, None)
+    if config.oauth is not None and not entry["oauth"]:
+        entry["oauth"] = True
+    return {field: _escaped(value) for field, value in entry.items() if value != {}}
+
+
+def _escaped(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: _escaped(it) for key, it in cast("dict[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(it) for it in cast("list[object]", value)]
+    return value
