@@ -9,7 +9,7 @@ import pytest
 
 from pegboard.compat.loops import Turns, in_background
 from pegboard.errors import WouldDeadlockError
-from pegboard.registry.background import on_background_loop, run_in_background
+from pegboard.registry.background_loop import on_background_loop, run_in_background
 
 
 async def test_work_is_done_on_the_background_loop_and_only_once_sent_there() -> None:

@@ -21,7 +21,7 @@ from pegboard.compat.excelmanus import (
     ToolRegistry,
 )
 from pegboard.config import ServerConfig
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from tests.compat.excelmanus_servers import in_memory, tool
 
 parse: Any = MCPConfigLoader._parse_config  # pyright: ignore[reportPrivateUsage]

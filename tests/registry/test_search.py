@@ -7,8 +7,8 @@ import pytest
 
 from pegboard import Access, Hub, Registry, Tool, Usage
 from pegboard.errors import InvalidQueryError
-from pegboard.registry.heat import heat_of
-from pegboard.registry.index_place import index_place
+from pegboard.registry.searching import index_place
+from pegboard.registry.usage_boost import heat_of
 from pegboard.search import Answer
 from pegboard.storage import Use, open_store
 from pegboard.testing import Memory

@@ -213,8 +213,8 @@ class RememberedCatalogue:
         """Return what fits, with the index that is kept beside the store."""
         # For one question, starting more threads takes longer than they save.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from pegboard.registry.heat import Heat  # noqa: PLC0415 - only to search
-        from pegboard.registry.index_place import index_place  # noqa: PLC0415 - the same
+        from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
+        from pegboard.registry.usage_boost import Heat  # noqa: PLC0415 - only to search
         from pegboard.search.definitions import Definitions  # noqa: PLC0415 - the same
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
 

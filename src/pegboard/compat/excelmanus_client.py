@@ -12,7 +12,7 @@ from pegboard.compat.excelmanus_config import MCPServerConfig
 from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from pegboard.upstream.results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from pegboard.errors import WouldDeadlockError
 from pegboard.policies.concurrency import blocked_threads
-from pegboard.registry.background import on_background_loop, run_in_background
+from pegboard.registry.background_loop import on_background_loop, run_in_background
 
 __all__ = ["Turns", "in_background"]
 

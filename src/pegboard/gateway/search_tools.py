@@ -17,7 +17,7 @@ from pegboard.gateway.tool_lines import ToolLines
 from pegboard.gateway.tool_list import ToolList
 from pegboard.model import Annotations, Tool
 from pegboard.registry import Registry
-from pegboard.registry.heat import Heat
+from pegboard.registry.usage_boost import Heat
 from pegboard.search import Answer
 from pegboard.search.options import query_of
 from pegboard.search.patterns import compile_pattern

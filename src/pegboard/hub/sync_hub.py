@@ -8,7 +8,7 @@ from pegboard.config import LoadedConfig
 from pegboard.hub.sync_server import SyncServer
 from pegboard.model import ToolResult
 from pegboard.registry import Registry
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from pegboard.search import Answer, SearchOptions
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import OnProgress, ServerStatus, UpstreamServer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pegboard.config import ServerConfig
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from pegboard.upstream import OnProgress, ServerStatus, UpstreamServer
 
 __all__ = ["SyncServer"]

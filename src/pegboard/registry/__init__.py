@@ -10,12 +10,12 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 from pegboard.model.tool_names import OnConflict
 
 if TYPE_CHECKING:
+    from pegboard.registry.batch import Registration, Rejection
     from pegboard.registry.candidate import BoundTool
     from pegboard.registry.catalog import Subscriber
-    from pegboard.registry.functions import FunctionTool, tool
+    from pegboard.registry.functions.functions import FunctionTool, tool
     from pegboard.registry.plan import StepResult, arun_plan, run_plan
     from pegboard.registry.registry import Registry
-    from pegboard.registry.report import Registration, Rejection
 
 __all__ = [
     "BoundTool",
@@ -33,15 +33,15 @@ __all__ = [
 
 _HOMES = {
     "BoundTool": "candidate",
-    "FunctionTool": "functions",
-    "Registration": "report",
+    "FunctionTool": "functions.functions",
+    "Registration": "batch",
     "Registry": "registry",
-    "Rejection": "report",
+    "Rejection": "batch",
     "StepResult": "plan",
     "Subscriber": "catalog",
     "arun_plan": "plan",
     "run_plan": "plan",
-    "tool": "functions",
+    "tool": "functions.functions",
 }
 
 __getattr__: Lookup

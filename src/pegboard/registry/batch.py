@@ -1,21 +1,37 @@
 """A batch of candidates on its way into the catalogue: conflicts are settled here."""
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from pegboard.errors import PegboardError, ToolConflictError
+from pegboard.model import Tool
 from pegboard.model.tool_names import OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.entry import Entry
-from pegboard.registry.report import Rejection
 
-if TYPE_CHECKING:
-    from pegboard.model import Tool
+__all__ = ["Batch", "NumberedCandidate", "OnError", "Registration", "Rejection", "group_names"]
 
-__all__ = ["Batch", "NumberedCandidate", "OnError", "group_names"]
+
+class Rejection(msgspec.Struct, frozen=True):
+    """One item of a batch that was not registered."""
+
+    index: int
+    """Its place in the batch, from 0."""
+    item: object
+    error: PegboardError
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of registering a batch."""
+
+    registered: tuple[Tool, ...] = ()
+    skipped: tuple[Tool, ...] = ()
+    """Left out because of ``on_conflict="skip"``."""
+    rejected: tuple[Rejection, ...] = ()
+
 
 OnError = Literal["raise", "report"]
 NumberedCandidate = tuple[int, object, Candidate]

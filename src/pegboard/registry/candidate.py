@@ -8,7 +8,7 @@ import msgspec
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, ArgumentSchema, Step, Tool, ToolCall
 from pegboard.model.schema.schema import check_output_schema
-from pegboard.registry.functions import FunctionTool
+from pegboard.registry.functions.functions import FunctionTool
 from pegboard.registry.implementation import DEFINITION_ONLY, Implementation, is_async
 
 if TYPE_CHECKING:

@@ -1,21 +1,42 @@
 """Entry: one tool on the board; what it takes to call it is put together on its first call."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from typing import Any, Never, cast
 
-from pegboard.errors import InvalidArgumentsError, PegboardError, ToolDisabledError, Violation
-from pegboard.model import Step, Tool
-from pegboard.policies import (
-    PolicyOptions,
-    Target,
-    Telemetry,
-    Validation,
-    needs_loop,
-    wrap_step,
+from pegboard.errors import (
+    InvalidArgumentsError,
+    InvalidToolError,
+    PegboardError,
+    ToolDisabledError,
+    Violation,
 )
+from pegboard.model import ArgumentSchema, Step, Tool, ToolCall
+from pegboard.policies import PolicyOptions, Target, Telemetry, Validation, needs_loop, wrap_step
 from pegboard.registry.candidate import Candidate, stored_candidate
 
-__all__ = ["Entry", "TroddenPath"]
+__all__ = ["Entry", "TroddenPath", "printable_name", "refusal"]
+
+_NOBODY = Target(Tool(name="nobody"), ArgumentSchema({}, tool="nobody"))
+
+
+def refusal(error: PegboardError, telemetry: Telemetry | None) -> Step:
+    """Return a step that raises the error, observed like every other call."""
+
+    async def refuse(_: ToolCall) -> Never:
+        raise error
+
+    if telemetry is None:
+        return refuse
+    return telemetry.wrap(refuse, _NOBODY)
+
+
+def printable_name(name: object) -> str:
+    """Return a name that can be recorded, whatever was asked for."""
+    try:
+        return Tool(name=cast("str", name)).name
+    except InvalidToolError:
+        return "(not a valid name)"
+
 
 TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Tool]
 """A native check of the arguments, and the coroutine function that takes them as they are."""

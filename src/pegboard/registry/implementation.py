@@ -6,10 +6,10 @@ from typing import Any, Never, cast
 
 from pegboard.errors import NotImplementedToolError
 from pegboard.model import Step, ToolCall
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from pegboard.registry.threads import run_in_thread
 
-__all__ = ["DEFINITION_ONLY", "Implementation", "is_async"]
+__all__ = ["DEFINITION_ONLY", "Implementation", "is_async", "run_inline"]
 
 
 def is_async(function: object) -> bool:
@@ -61,3 +61,13 @@ async def _refuse(call: ToolCall) -> Never:
 DEFINITION_ONLY: Implementation = Implementation(_refuse, asynchronous=False)
 """Of a tool that has no implementation: it refuses every call."""
 DEFINITION_ONLY.step = _refuse
+
+
+def run_inline(work: Awaitable[object]) -> object:
+    """Return what the work gives."""
+    coroutine = work.__await__()
+    try:
+        next(coroutine)
+    except StopIteration as finished:
+        return finished.value
+    raise AssertionError("A step that may wait was run without an event loop.")

@@ -26,15 +26,20 @@ from pegboard.policies import (
     check_options,
 )
 from pegboard.policies.telemetry import json_size
-from pegboard.registry.background import on_background_loop, run_in_background
-from pegboard.registry.batch import Batch, NumberedCandidate, OnError, group_names
+from pegboard.registry.background_loop import on_background_loop, run_in_background
+from pegboard.registry.batch import (
+    Batch,
+    NumberedCandidate,
+    OnError,
+    Registration,
+    Rejection,
+    group_names,
+)
 from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
-from pegboard.registry.entry import Entry, TroddenPath
-from pegboard.registry.inline import run_inline
-from pegboard.registry.keeping import Keeping
-from pegboard.registry.refusal import printable_name, refusal
-from pegboard.registry.report import Registration, Rejection
+from pegboard.registry.entry import Entry, TroddenPath, printable_name, refusal
+from pegboard.registry.implementation import run_inline
+from pegboard.registry.persistence import Keeping
 from pegboard.registry.searching import Searching
 from pegboard.search import Answer, SearchEngine, Searcher, SearchOptions
 from pegboard.storage import Store

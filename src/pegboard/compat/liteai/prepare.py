@@ -9,7 +9,7 @@ import msgspec
 from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
 from pegboard.registry import FunctionTool
-from pegboard.registry.background import run_in_background
+from pegboard.registry.background_loop import run_in_background
 from pegboard.registry.implementation import is_async
 
 __all__ = [

@@ -15,7 +15,7 @@ from pegboard.compat.registrytools.metadata import ToolMetadata, tool_of
 from pegboard.compat.registrytools.storage import ToolStorage
 from pegboard.model import Temperature, Tool
 from pegboard.registry import Registry
-from pegboard.registry.heat import heat_of
+from pegboard.registry.usage_boost import heat_of
 from pegboard.search.options import SearchOptions, query_of
 
 __all__ = ["ToolRegistry"]

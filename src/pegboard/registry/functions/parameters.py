@@ -1,9 +1,10 @@
 """The parameters of a function: their JSON Schema, and how JSON arguments become Python ones."""
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import pydantic
 from pydantic import TypeAdapter
@@ -12,9 +13,9 @@ from pydantic_core import PydanticSerializationError
 
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model import ToolCall
-from pegboard.registry.types import DescribedType, UnsupportedTypeError, describe_type
+from pegboard.registry.functions.types import DescribedType, UnsupportedTypeError, describe_type
 
-__all__ = ["Parameters"]
+__all__ = ["Documentation", "Parameters", "read_docstring"]
 
 _REFERENCE = "#/$defs/{model}"
 
@@ -220,3 +221,32 @@ def _violation(name: str, problem: Any) -> Violation:
     for part in problem["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
     return Violation(path, problem["msg"])
+
+
+class Documentation(NamedTuple):
+    """What a docstring says."""
+
+    description: str
+    parameters: Mapping[str, str]
+
+
+def read_docstring(function: Callable[..., Any]) -> Documentation:
+    """Read a docstring in Google, NumPy, reST or Epydoc style."""
+    if isinstance(function, functools.partial):
+        function = function.func
+    text = getattr(function, "__doc__", None)
+    text = inspect.cleandoc(text) if isinstance(text, str) else ""
+    # Parsing costs more than everything else about a function, and one line has no parameters.
+    if "\n" not in text:
+        return Documentation(text, {})
+    # Only here: most programs have no function with more than a line, and commands none at all.
+    import docstring_parser  # noqa: PLC0415
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return Documentation(text, {})
+    parameters = {param.arg_name: param.description or "" for param in parsed.params}
+    if not parsed.meta:
+        return Documentation(text, {})
+    return Documentation((parsed.description or "").strip(), parameters)

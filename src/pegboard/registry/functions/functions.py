@@ -8,10 +8,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, ToolCall
-from pegboard.registry.docstrings import read_docstring
+from pegboard.registry.functions.parameters import Parameters, read_docstring
+from pegboard.registry.functions.types import output_schema
 from pegboard.registry.implementation import Implementation, is_async
-from pegboard.registry.parameters import Parameters
-from pegboard.registry.types import output_schema
 
 __all__ = ["FunctionTool", "tool"]
 
