@@ -7,8 +7,8 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import csr_array
 
+from pegboard.search.text.words import runs_of, split_runs
 from pegboard.search.word_table import WordTable, open_table, write_table
-from pegboard.search.words import runs_of, split_runs
 from training.places import work_folder
 
 _NO_PARTS = (

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from pegboard.search.han import HAN
+from pegboard.search.text.words import HAN
 from training.debian import DebianTexts, read_debian
 from training.tool_sets import (
     WITH_QUERIES,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from pegboard.search.tool_runs import part_of
+from pegboard.search.text.tool_runs import part_of
 from training.bag import WordBags
 from training.tool_sets import ToolSet
 from training.vectors import Adam, lengths, through_unit, unit

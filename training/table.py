@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pegboard.search.directions import main_directions
-from pegboard.search.word_table import write_table
+from pegboard.search.word_table import main_directions, write_table
 from training.neighbours import find_neighbours
 from training.query_model import QueryModel
 from training.regions import find_centroids

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pegboard.model import Tool
 from pegboard.search.evaluation_set import read_evaluation_set
-from pegboard.search.fields import ToolText, read_text
+from pegboard.search.text.fields import ToolText, read_text
 from training.places import CATALOGS, RETRIEVAL
 
 WITH_QUERIES = ("toole", "sealtools", "bfcl", "mcpproxy_golden")

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import jieba
 
-from pegboard.search.han import HAN
-from pegboard.search.words import runs_of, split_runs
+from pegboard.search.text.words import HAN, runs_of, split_runs
 from training.corpus import Corpus
 from training.places import work_folder
 from training.teachers import bert_words

@@ -17,7 +17,7 @@ def tool_of(definition: Definition) -> Tool:
 
 def shipped_meaning() -> Any:
     """What knows the meaning of tools, from the table that ships with the package."""
-    from pegboard.search.meaning import open_meaning
+    from pegboard.search.vectors.meaning import open_meaning
 
     return open_meaning()
 

@@ -73,7 +73,7 @@ def build(job: dict[str, Any]) -> dict[str, float]:
     tools = tuple(tool_of(it) for it in real[: job["count"]])
     _few(real).search("send an e-mail")
     # Here, so that `first` is measured without it.
-    from pegboard.search.index import ToolIndex
+    from pegboard.search.index.index import ToolIndex
 
     change = CatalogChange(revision=1, added=tools)
     meaning = shipped_meaning()

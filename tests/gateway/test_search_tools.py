@@ -9,7 +9,7 @@ from pegboard.gateway import Gateway
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
 from pegboard.search import tokens_of
-from pegboard.search.regex import Regex
+from pegboard.search.methods.regex import Regex
 from pegboard.upstream import Era
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pegboard.search.directions import main_directions
-from pegboard.search.fields import ToolText
-from pegboard.search.meaning import QueryMeaning
-from pegboard.search.postings import Floats
-from pegboard.search.space import Space
-from pegboard.search.words import words_of
+from pegboard.search.text.fields import ToolText
+from pegboard.search.text.postings import Floats
+from pegboard.search.text.words import words_of
+from pegboard.search.vectors.meaning import QueryMeaning
+from pegboard.search.vectors.space import Space
+from pegboard.search.word_table import main_directions
 
 
 class HashedMeaning:

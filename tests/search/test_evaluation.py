@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pegboard import Tool
 from pegboard.errors import ConfigError, SearcherNotFoundError
 from pegboard.search import Query, SearchEngine
-from pegboard.search.definitions import Definitions
 from pegboard.search.evaluation import Search, build_by, evaluate, percentile, quality_of
-from pegboard.search.evaluation_set import read_evaluation_set, read_tools
+from pegboard.search.evaluation_set import Definitions, read_evaluation_set, read_tools
 
 TOOLS = [
     {"id": "a/search", "name": "search", "description": "Find pages.", "server": "a"},

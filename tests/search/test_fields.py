@@ -3,10 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import Annotations, LazyTool, Tool
-from pegboard.search.fields import read_text, stored_schema
-from pegboard.search.matches import find_matches
 from pegboard.search.searcher import Match
-from pegboard.search.words import query_words
+from pegboard.search.text.fields import find_matches, read_text, stored_schema
+from pegboard.search.text.words import query_words
 
 SCHEMA = {
     "type": "object",

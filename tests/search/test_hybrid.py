@@ -5,9 +5,9 @@ import pytest
 
 from pegboard import CatalogChange, Tool
 from pegboard.search import Query
-from pegboard.search.bm25 import BM25
-from pegboard.search.embedding import Embedding
-from pegboard.search.hybrid import Hybrid
+from pegboard.search.methods.bm25 import BM25
+from pegboard.search.methods.embedding import Embedding
+from pegboard.search.methods.hybrid import Hybrid
 
 TOOLS = (
     Tool(name="send_email", description="Send an email message to a person.", server="post"),

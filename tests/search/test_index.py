@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import dense, index, lexical
-from pegboard.search.batch import Asked, candidates_of_many
-from pegboard.search.fields import FIELDS, ToolText, read_text
-from pegboard.search.index import ToolIndex
-from pegboard.search.index_searcher import plain_weights
-from pegboard.search.matches import find_matches
-from pegboard.search.merging import caught_up, to_merge
-from pegboard.search.postings import Floats, weigh
-from pegboard.search.segment import build_segment, merge_segments
-from pegboard.search.snapshot import Candidates, Snapshot
-from pegboard.search.tail import Tail
-from pegboard.search.view import Filters, SegmentView
-from pegboard.search.words import query_words, runs_of, split_runs
+from pegboard.search.index import bm25_scoring as lexical
+from pegboard.search.index import index
+from pegboard.search.index import nearest as dense
+from pegboard.search.index.index import ToolIndex, caught_up, to_merge
+from pegboard.search.index.many_queries import Asked, candidates_of_many
+from pegboard.search.index.segment import build_segment, merge_segments
+from pegboard.search.index.snapshot import Candidates, Snapshot
+from pegboard.search.index.tail import Tail
+from pegboard.search.index.view import Filters, SegmentView
+from pegboard.search.methods.index_searcher import plain_weights
+from pegboard.search.text.fields import FIELDS, ToolText, find_matches, read_text
+from pegboard.search.text.postings import Floats, weigh
+from pegboard.search.text.words import query_words, runs_of, split_runs
 from tests.search.meanings import HashedMeaning
 
 MEANING = HashedMeaning()

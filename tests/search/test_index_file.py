@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.model import Annotations, CatalogChange, LazyTool, Tool
-from pegboard.search import fields, index, words
-from pegboard.search.fields import ToolText
-from pegboard.search.index import ToolIndex
-from pegboard.search.index_file import fingerprint
-from pegboard.search.index_searcher import plain_weights
-from pegboard.search.postings import Floats
-from pegboard.search.words import query_words
+from pegboard.search.index import index
+from pegboard.search.index.index import ToolIndex
+from pegboard.search.index.index_file import fingerprint
+from pegboard.search.methods.index_searcher import plain_weights
+from pegboard.search.text import fields, words
+from pegboard.search.text.fields import ToolText
+from pegboard.search.text.postings import Floats
+from pegboard.search.text.words import query_words
 from tests.search.meanings import HashedMeaning
 
 TOOLS = tuple(

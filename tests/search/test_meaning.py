@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard import Tool
-from pegboard.search.clauses import clauses_of
-from pegboard.search.fields import read_text
-from pegboard.search.han import han_words
-from pegboard.search.meaning import open_meaning
+from pegboard.search.text.fields import read_text
+from pegboard.search.text.words import clauses_of, han_words
+from pegboard.search.vectors.meaning import open_meaning
 
 MEANING = open_meaning()
 TOOLS = [

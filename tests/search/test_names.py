@@ -8,7 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.search.names import EXACT, NEAR, OTHERWISE_PREFIXED, SPELLED_OTHERWISE, NameIndex
+from pegboard.search.methods.names import (
+    EXACT,
+    NEAR,
+    OTHERWISE_PREFIXED,
+    SPELLED_OTHERWISE,
+    NameIndex,
+)
 
 WORDS = ("create", "issue", "pull", "request", "list", "user", "repo", "send", "mail", "web")
 names = st.lists(st.sampled_from(WORDS), min_size=2, max_size=4).map("_".join)

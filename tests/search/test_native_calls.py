@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from pegboard.search import native_calls
-from pegboard.search.native_calls import call_native
+from pegboard.search.methods import regex_patterns as native_calls
+from pegboard.search.methods.regex_patterns import call_native
 
 ENDING = """
 import threading
 from pegboard.model import CatalogChange, Tool
 from pegboard.search import Query
-from pegboard.search.regex import Regex
+from pegboard.search.methods.regex import Regex
 
 searcher = Regex()
 tools = tuple(Tool(name=f"tool_{it}", description="zebra " * 600) for it in range(300))

@@ -10,7 +10,7 @@ from pegboard.registry import Registry
 from pegboard.search import Searcher, methods, open_searcher
 
 PLUGIN = """
-from pegboard.search.regex import Regex
+from pegboard.search.methods.regex import Regex
 
 class Mine(Regex):
     pass

@@ -2,9 +2,10 @@ import pytest
 
 from pegboard.errors import InvalidPatternError, InvalidQueryError
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Match, Query, regex
-from pegboard.search.patterns import compile_pattern
-from pegboard.search.regex import Regex
+from pegboard.search import Match, Query
+from pegboard.search.methods import regex
+from pegboard.search.methods.regex import Regex
+from pegboard.search.methods.regex_patterns import compile_pattern
 
 TOOLS = (
     Tool(name="github.create_issue", description="Open an issue.\nIn a repository.", tags=("git",)),

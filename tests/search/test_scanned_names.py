@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.search.names import NameIndex
-from pegboard.search.scanned_names import ScannedNames
+from pegboard.search.methods.names import NameIndex, ScannedNames
 
 words = st.sampled_from(["get", "Issue", "list", "mail", "send", "Größe", "ab", "12"])
 servers = st.sampled_from([None, "git", "my-mail", "mcp"])

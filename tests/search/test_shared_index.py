@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.search.shared_index import WORTH_SAVING, SharedIndex
+from pegboard.search.index.shared_index import WORTH_SAVING, SharedIndex
 
 TOOLS = tuple(Tool(name=f"tool_{it}", description="Do it.") for it in range(WORTH_SAVING))
 

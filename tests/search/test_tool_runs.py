@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import Tool
-from pegboard.search.fields import FIELDS, ToolText, read_text
-from pegboard.search.postings import weigh
-from pegboard.search.tool_runs import PIECES, ToolRuns, part_of, pieces_of, read_once
-from pegboard.search.words import words_of
+from pegboard.search.text.fields import FIELDS, ToolText, read_text
+from pegboard.search.text.postings import weigh
+from pegboard.search.text.tool_runs import PIECES, ToolRuns, part_of, pieces_of, read_once
+from pegboard.search.text.words import words_of
 
 words = st.sampled_from(["mail", "send.", "file!", "天气。", "查询，", "\n", "x" * 300])  # noqa: RUF001 - Chinese
 texts = st.lists(words, max_size=200).map(" ".join)

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from pegboard.errors import SearchDataError
-from pegboard.search.directions import main_directions
-from pegboard.search.word_table import SHIPPED_TABLE, WordTable, open_table, write_table
+from pegboard.search.word_table import (
+    SHIPPED_TABLE,
+    WordTable,
+    main_directions,
+    open_table,
+    write_table,
+)
 
 
 def cosine(one: str, other: str) -> float:

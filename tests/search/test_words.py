@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.search.words import SEPARATOR, query_words, runs_of, words_of
+from pegboard.search.text.words import SEPARATOR, query_words, runs_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -215,8 +215,8 @@ class RememberedCatalogue:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
         from pegboard.registry.usage_boost import Heat  # noqa: PLC0415 - only to search
-        from pegboard.search.definitions import Definitions  # noqa: PLC0415 - the same
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
+        from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - the same
 
         used = Heat(self._store.usage).current()
         query = query_of(text, options, boost=lambda name: used.get(name, 0.0))

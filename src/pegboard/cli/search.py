@@ -144,8 +144,8 @@ def _details(hit: Hit) -> Iterator[str]:
 
 
 def _search_files(files: Sequence[str], text: str, options: SearchOptions) -> Answer:
-    from pegboard.search.definitions import Definitions  # noqa: PLC0415 - only for files
     from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
+    from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - only for files
 
     definitions = Definitions(_tools_in(files))
     engine = SearchEngine(lambda: definitions, once=True)

@@ -15,7 +15,7 @@ from pegboard.gateway.json_sizes import has_more_values
 from pegboard.gateway.own_tool import OwnTool, Visit, answer
 from pegboard.gateway.shelf import Shelf, Shelved
 from pegboard.model import Annotations, Tool
-from pegboard.search.patterns import Pattern, compile_pattern
+from pegboard.search.methods.regex_patterns import Pattern, compile_pattern
 
 __all__ = ["read_result"]
 

@@ -19,8 +19,8 @@ from pegboard.model import Annotations, Tool
 from pegboard.registry import Registry
 from pegboard.registry.usage_boost import Heat
 from pegboard.search import Answer
+from pegboard.search.methods.regex_patterns import compile_pattern
 from pegboard.search.options import query_of
-from pegboard.search.patterns import compile_pattern
 
 __all__ = ["definition_with", "search_tools"]
 

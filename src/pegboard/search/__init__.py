@@ -12,10 +12,9 @@ from pegboard.search.open_searcher import methods, open_searcher
 if TYPE_CHECKING:
     from pegboard.search.budget import brief, tokens_of
     from pegboard.search.engine import SearchEngine
-    from pegboard.search.filters import filter_of
-    from pegboard.search.names import NameIndex
+    from pegboard.search.methods.names import NameIndex
     from pegboard.search.options import SearchOptions
-    from pegboard.search.ranking import best_of
+    from pegboard.search.ranking import best_of, filter_of
     from pegboard.search.searcher import Answer, Hit, Match, Query, Searcher
 
 __all__ = [
@@ -39,14 +38,14 @@ _HOMES = {
     "Answer": "searcher",
     "Hit": "searcher",
     "Match": "searcher",
-    "NameIndex": "names",
+    "NameIndex": "methods.names",
     "Query": "searcher",
     "SearchEngine": "engine",
     "SearchOptions": "options",
     "Searcher": "searcher",
     "best_of": "ranking",
     "brief": "budget",
-    "filter_of": "filters",
+    "filter_of": "ranking",
     "tokens_of": "budget",
 }
 

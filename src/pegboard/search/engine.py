@@ -13,9 +13,8 @@ from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.search.budget import within_budget
 from pegboard.search.facets import Facets
-from pegboard.search.foreign_answers import checked_answers
-from pegboard.search.named_first import with_named_first
-from pegboard.search.names import NameIndex
+from pegboard.search.index.shared_index import SharedIndex
+from pegboard.search.methods.names import NameIndex, ScannedNames, with_named_first
 from pegboard.search.open_searcher import (
     BUILT_IN,
     INDEXED,
@@ -23,9 +22,8 @@ from pegboard.search.open_searcher import (
     methods,
     open_searcher,
 )
-from pegboard.search.scanned_names import ScannedNames
+from pegboard.search.plugin_results import checked_answers
 from pegboard.search.searcher import Answer, Query, Searcher
-from pegboard.search.shared_index import SharedIndex
 
 __all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
 

@@ -10,9 +10,8 @@ import msgspec
 
 from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
-from pegboard.search.definitions import Definitions
 from pegboard.search.engine import SearchEngine
-from pegboard.search.evaluation_set import EvaluationSet
+from pegboard.search.evaluation_set import Definitions, EvaluationSet
 from pegboard.search.options import query_of
 
 __all__ = [

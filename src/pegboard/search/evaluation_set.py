@@ -1,6 +1,7 @@
 """EvaluationSet: tools, questions, and which tools answer them, read from a folder."""
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError, InvalidToolError
 from pegboard.model import Tool
 
-__all__ = ["EvaluationSet", "Question", "read_evaluation_set", "read_tools"]
+__all__ = ["Definitions", "EvaluationSet", "Question", "read_evaluation_set", "read_tools"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,3 +152,33 @@ def _lines(path: Path, kind: type[_Line]) -> Iterator[tuple[int, _Line]]:
 
 def _problem(path: Path, line: int | None, problem: str) -> ConfigError:
     return ConfigError(problem, path=str(path), line=line)
+
+
+class Definitions:
+    """Tools by name, as a `SearchEngine` follows them; their schemas may be of any kind."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._lock = threading.Lock()
+        self._news: dict[str, Tool | None] = {}
+        self.revision: int = 0
+        """That of the last change."""
+        self.add(tools)
+
+    def add(self, tools: Iterable[Tool]) -> None:
+        """Put tools on the board, in place of those that have their names."""
+        self._note({tool.name: tool for tool in tools})
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Take tools off the board."""
+        self._note(dict.fromkeys(names))
+
+    def take(self) -> tuple[int, Mapping[str, Tool | None]]:
+        """Return the revision, and what came or went since the last time."""
+        with self._lock:
+            news, self._news = self._news, {}
+            return self.revision, news
+
+    def _note(self, news: Mapping[str, Tool | None]) -> None:
+        with self._lock:
+            self._news.update(news)
+            self.revision += 1

@@ -16,10 +16,10 @@ INDEXED = frozenset({"bm25", "embedding", "hybrid"})
 """Those that look into a `ToolIndex`, which they can share."""
 # Imported when first asked for: NumPy and RE2 cost more than all the rest of a start.
 _HOMES = {
-    "regex": ("pegboard.search.regex", "Regex"),
-    "bm25": ("pegboard.search.bm25", "BM25"),
-    "embedding": ("pegboard.search.embedding", "Embedding"),
-    "hybrid": ("pegboard.search.hybrid", "Hybrid"),
+    "regex": ("pegboard.search.methods.regex", "Regex"),
+    "bm25": ("pegboard.search.methods.bm25", "BM25"),
+    "embedding": ("pegboard.search.methods.embedding", "Embedding"),
+    "hybrid": ("pegboard.search.methods.hybrid", "Hybrid"),
 }
 BUILT_IN = frozenset(_HOMES)
 """Those that come with Pegboard."""

@@ -1,0 +1,103 @@
+"""SharedIndex: the index that several searchers look into, kept in a file between runs."""
+
+import logging
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pegboard.search.index.index import ToolIndex
+
+__all__ = ["SharedIndex"]
+
+logger: logging.Logger = logging.getLogger("pegboard.search")
+
+WORTH_SAVING = 500
+"""Fewer tools are indexed sooner than a file is read."""
+
+
+class SharedIndex:
+    """Opened when first needed. Nobody waits for its file, except whoever closes it.
+
+    Args:
+        path: the file; ``None`` to keep nothing.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._index: ToolIndex | None = None
+        self._saved: tuple[ToolIndex, int] | None = None
+        self._saver: threading.Thread | None = None
+
+    def lacks(self, *, meaning: bool) -> bool:
+        """Tell whether what is open now cannot serve somebody who needs this."""
+        return meaning and self._index is not None and self._index.meaning is None
+
+    def open(self, *, meaning: bool) -> "ToolIndex":
+        """Return the index, empty at first; with what tools mean, if that is needed.
+
+        Who looks for words only is not to load a table of vectors.
+        """
+        if self._index is None or self.lacks(meaning=meaning):
+            self._index = _new_index(_file(self._path, meaning=meaning), meaning=meaning)
+        return self._index
+
+    def forget(self) -> None:
+        """Open another one next time."""
+        self._index = None
+
+    def keep_at(self, path: Path | None) -> None:
+        """Save from now on in another file, or nowhere."""
+        self._path = path
+
+    def save_aside(self) -> None:
+        """Save it in a thread, so that the next start finds one even if nobody closes."""
+        job = self._to_save()
+        if job is not None and not job[1].exists():
+            thread = threading.Thread(target=self.save, name="pegboard-search-saver", daemon=True)
+            try:
+                thread.start()
+                self._saver = thread
+            except RuntimeError:
+                # No more threads, or the program is ending: the next start is slower, that is all.
+                logger.debug("index_not_saved", exc_info=True)
+
+    def save(self) -> None:
+        """Save it, if it is worth it and not saved yet."""
+        saver = self._saver
+        if saver is not None and saver is not threading.current_thread():
+            # Whoever ends the program now would cut it off.
+            saver.join()
+        job = self._to_save()
+        if job is None:
+            return
+        index, path, revision = job
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if index.save(path):
+                self._saved = index, revision
+        except OSError:
+            logger.debug("index_not_saved", exc_info=True)
+
+    def _to_save(self) -> "tuple[ToolIndex, Path, int] | None":
+        index, path = self._index, self._path
+        path = None if index is None else _file(path, meaning=index.meaning is not None)
+        if index is None or path is None or len(index.snapshot) < WORTH_SAVING:
+            return None
+        if index.kept_in == path and path.exists():
+            return None
+        revision = index.snapshot.revision
+        return None if self._saved == (index, revision) else (index, path, revision)
+
+
+def _new_index(saved: Path | None, *, meaning: bool) -> "ToolIndex":
+    # Imported when first needed: they need NumPy.
+    index = import_module("pegboard.search.index.index").ToolIndex
+    if not meaning:
+        return index(saved=saved)
+    return index(import_module("pegboard.search.vectors.meaning").open_meaning(), saved=saved)
+
+
+def _file(path: Path | None, *, meaning: bool) -> Path | None:
+    return path if path is None or meaning else path.with_name(f"{path.name}-words")

@@ -1,0 +1,101 @@
+"""What searchers from elsewhere answer, as far as a caller may see it and can rely on it."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import msgspec
+
+from pegboard.errors import InvalidQueryError
+from pegboard.model import Tool
+from pegboard.search.ranking import filter_of
+from pegboard.search.searcher import Answer, Hit, Query
+
+__all__ = ["checked_answers"]
+
+
+def checked_answers(
+    answers: object,
+    queries: Sequence[Query],
+    *,
+    method: str,
+    known: Callable[[str], Tool | None],
+) -> list[Answer]:
+    """Return answers with only such hits as the queries admit.
+
+    Args:
+        answers: what the searcher gave, one for each query.
+        queries: what it was asked.
+        method: its name.
+        known: gives the tool on the board that has a name.
+
+    Raises:
+        InvalidQueryError: when these are no answers.
+    """
+    if not isinstance(answers, list | tuple):
+        raise _wrong(method, f"`search_many` returned {_kind(answers)}, not a list of answers")
+    given = cast("Sequence[object]", answers)
+    if len(given) != len(queries):
+        raise _wrong(
+            method, f"`search_many` returned {len(given)} answers for {len(queries)} queries"
+        )
+    return [
+        _checked(answer, query, method=method, known=known)
+        for answer, query in zip(given, queries, strict=True)
+    ]
+
+
+def _checked(
+    answer: object, query: Query, *, method: str, known: Callable[[str], Tool | None]
+) -> Answer:
+    if not isinstance(answer, Answer):
+        raise _wrong(method, f"it answered with {_kind(answer)}, not an `Answer`")
+    hits = _hits(answer.hits, method)
+    admits = filter_of(query)
+    kept: dict[str, Hit] = {}
+    for hit in hits:
+        # What counts is the tool as it is here, not what the searcher made or kept of it.
+        tool = known(hit.tool.name)
+        if tool is not None and tool.name not in kept and admits(tool):
+            kept[tool.name] = _bounded(hit, tool)
+            if len(kept) >= query.limit:
+                break
+    return Answer(hits=tuple(kept.values()), hints=_hints(answer.hints, method))
+
+
+def _hits(hits: object, method: str) -> Sequence[Hit]:
+    if not isinstance(hits, list | tuple):
+        raise _wrong(method, f"the hits of its answer are {_kind(hits)}, not a tuple")
+    for hit in cast("Sequence[object]", hits):
+        if not isinstance(hit, Hit) or not isinstance(hit.tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(method, "a hit of its answer is no `Hit` with a `Tool`")
+        if not isinstance(hit.score, float | int) or not isinstance(hit.confidence, float | int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(method, f"score or confidence of {hit.tool.name!r} is no number")
+    return cast("Sequence[Hit]", hits)
+
+
+def _hints(hints: object, method: str) -> tuple[str, ...]:
+    if not isinstance(hints, list | tuple):
+        raise _wrong(method, f"the hints of its answer are {_kind(hints)}, not a tuple")
+    given = cast("Sequence[object]", hints)
+    if not all(isinstance(hint, str) for hint in given):
+        raise _wrong(method, "a hint of its answer is no text")
+    return tuple(cast("Sequence[str]", given))
+
+
+def _bounded(hit: Hit, tool: Tool) -> Hit:
+    score = float(hit.score) if math.isfinite(hit.score) else 0.0
+    confidence = 0.0 if math.isnan(hit.confidence) else min(1.0, max(0.0, float(hit.confidence)))
+    if hit.tool is tool and (hit.score, hit.confidence) == (score, confidence):
+        return hit
+    return msgspec.structs.replace(hit, tool=tool, score=score, confidence=confidence)
+
+
+def _wrong(method: str, problem: str) -> InvalidQueryError:
+    return InvalidQueryError(
+        f"The search method {method!r} cannot be used: {problem}.", option="method"
+    )
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__!r}"
