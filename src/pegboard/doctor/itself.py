@@ -7,7 +7,7 @@ from pegboard.clients.our_entry import is_pegboard
 from pegboard.config import LoadedConfig, ServerConfig, locate_config
 from pegboard.doctor.finding import Finding, found
 from pegboard.errors import ConfigError
-from pegboard.hub.own_address import is_own_address
+from pegboard.hub.sources import is_own_address
 
 __all__ = ["instead_of_itself", "is_itself", "serves_itself"]
 

@@ -2,7 +2,6 @@
 
 from pegboard.hub.hub import Hub
 from pegboard.hub.options import HubOptions
-from pegboard.hub.sync_hub import SyncHub
-from pegboard.hub.sync_server import SyncServer
+from pegboard.hub.sync_hub import SyncHub, SyncServer
 
 __all__ = ["Hub", "HubOptions", "SyncHub", "SyncServer"]

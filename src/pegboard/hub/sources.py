@@ -2,16 +2,29 @@
 
 import logging
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 import msgspec
 
+from pegboard.auth.settings import is_loopback
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
 from pegboard.config.files.locate import places_looked_in
 from pegboard.errors import ConfigError
 from pegboard.hub.options import HubOptions, Source
 
-__all__ = ["configs_of", "load", "load_again"]
+__all__ = ["configs_of", "is_own_address", "load", "load_again"]
+
+_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104 - to be known, not to be bound
+
+
+def is_own_address(config: ServerConfig, host: str, port: int) -> bool:
+    """Tell whether the address of a server is that of a gateway at this host and port."""
+    place = urlsplit(config.url or "")
+    name = place.hostname or ""
+    is_here = name == host or "localhost" in (name, host) or host in _ANY_HOST
+    return place.port == port and is_loopback(name) and is_here
+
 
 logger: logging.Logger = logging.getLogger("pegboard.hub")
 

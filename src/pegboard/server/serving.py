@@ -16,7 +16,7 @@ from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.gateway import Gateway, Surface
 from pegboard.hub import Hub
 from pegboard.hub.options import HubOptions
-from pegboard.hub.own_address import is_own_address
+from pegboard.hub.sources import is_own_address
 from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
