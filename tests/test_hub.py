@@ -33,7 +33,7 @@ from pegboard import (
 )
 from pegboard.model import CatalogChange
 from pegboard.upstream import FileMemory, NoMemory
-from pegboard.upstream.catalog_feed import tool_of
+from pegboard.upstream.catalog.feed import tool_of
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
 from tests.upstream.http_servers import build_server, serving
 

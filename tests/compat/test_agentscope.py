@@ -47,7 +47,7 @@ from pegboard.errors import (
     ToolTimeoutError,
 )
 from pegboard.policies import Retry, Validation
-from pegboard.upstream.sdk_sessions import call_on_streams
+from pegboard.upstream.session.sdk_sessions import call_on_streams
 from tests.compat.excelmanus_servers import in_memory
 from tests.compat.raw_servers import answering
 from tests.upstream.processes import LIGHT

@@ -27,7 +27,7 @@ from pegboard.compat.excelmanus import (
 from pegboard.compat.excelmanus import manager as excelmanus
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream import session
+from pegboard.upstream.session import session
 from tests.compat.excelmanus_servers import OBJECT, in_memory, linux_only, tool
 from tests.upstream.http_servers import build_server, serving
 from tests.upstream.processes import LIGHT, alive, new_marker, until

@@ -115,7 +115,7 @@ async def test_a_state_that_nobody_here_made_goes_to_a_modern_server_only() -> N
 async def test_a_client_that_reads_nothing_is_told_before_the_result_how_many_logs_it_lost(
     era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.upstream.calls.LAST_NOTES", 0.05)
+    monkeypatch.setattr("pegboard.upstream.session.in_flight.LAST_NOTES", 0.05)
     async with hub(script(protocol="legacy")) as it, Gateway(it) as gateway:
         caller = Caller(gateway, era, face=FULL)
         keeps, is_first = caller.wire.notify, True

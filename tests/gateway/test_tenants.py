@@ -11,7 +11,7 @@ from pegboard import Hub, NotConnectedError
 from pegboard.gateway import Gateway, GatewayOptions, OpenTenant, RpcError
 from pegboard.model.principal import ALL_SCOPES, Principal
 from pegboard.upstream import NoMemory
-from pegboard.upstream.memory import Remembered
+from pegboard.upstream.catalog.cache import Remembered
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
 from tests.gateway.test_shelf import LONG, handle_in

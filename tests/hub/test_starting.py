@@ -93,7 +93,7 @@ async def test_speed_does_not_decide_about_names_although_nobody_waits() -> None
 async def test_for_long_nobody_waits_for_a_server_that_might_want_the_same_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.upstream.arrivals.PATIENCE", 0.01)
+    monkeypatch.setattr("pegboard.upstream.startup_queue.PATIENCE", 0.01)
     stuck = LateBench(add=echo)
     hub = hub_of(stuck.config("stuck", prefix=""), memory("calc", Bench(add=echo), prefix=""))
     await hub.start(wait=False)

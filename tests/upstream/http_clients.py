@@ -12,7 +12,7 @@ from mcp_types import JSONRPCError
 from starlette.applications import Starlette
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.failures import Failure, failure_of
+from pegboard.upstream.errors.failures import Failure, failure_of
 from pegboard.upstream.http.client import (
     HttpPool,
     UpstreamHttpClient,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from pegboard.upstream import CallContext
-from pegboard.upstream.calls import CallInFlight, CallsInFlight
+from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight
 from tests.upstream.board_servers import hub_of, script
 
 

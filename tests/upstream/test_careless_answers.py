@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig
-from pegboard.upstream.answers import quick_answer, result_of_answer
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.messages import mended
+from pegboard.upstream.messages.messages import mended
+from pegboard.upstream.messages.responses import quick_answer, result_of_answer
 from tests.upstream.board_servers import hub_of
 from tests.upstream.http_servers import read_request, serving, serving_raw
 

@@ -8,7 +8,7 @@ from pegboard import Hub, Registry, ServerConfig, ToolCall
 from pegboard.model import Step, Tool
 from pegboard.model.tool_names import NameTable
 from pegboard.upstream import NoMemory
-from pegboard.upstream.catalog_feed import CatalogFeed
+from pegboard.upstream.catalog.feed import CatalogFeed
 from tests.upstream.board_servers import OPEN, Bench, memory
 
 TWIN = {"name": "twin", "inputSchema": OPEN}

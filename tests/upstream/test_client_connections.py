@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from pegboard import ConnectionLostError, ServerConfig, ServerState, ServerUnavailableError
-from pegboard.upstream import client_connections
+from pegboard.upstream.connections import per_client as client_connections
 from tests.upstream.board_servers import hub_of, limits, until
 from tests.upstream.http_servers import serving
 from tests.upstream.processes import alive, new_marker

@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig, ServerState
-from pegboard.upstream.depths import MOST_LEVELS, TOO_DEEP, without_depths
-from pegboard.upstream.messages import mended, read_message
+from pegboard.upstream.messages.messages import mended, read_message
+from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP, without_depths
 from tests.upstream.board_servers import SERVERS, hub_of
 from tests.upstream.http_servers import serving
 from tests.upstream.servers.deep_server import answer

@@ -23,7 +23,7 @@ from pegboard import (
     ServerUnavailableError,
 )
 from pegboard.upstream import NoMemory
-from pegboard.upstream.questions import Questions
+from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.standalone import StandaloneClient
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
 

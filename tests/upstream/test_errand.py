@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from pegboard import ConnectionLostError, NotConnectedError, ToolTimeoutError
-from pegboard.upstream import errand
-from pegboard.upstream.nursery import Nursery
+from pegboard.upstream import cross_loop_call as errand
+from pegboard.upstream.owner_loop import Nursery
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.storage import Store, open_store
-from pegboard.upstream.failed_starts import FailedStarts
-from pegboard.upstream.memory_key import memory_key
+from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 CONFIG = ServerConfig(
     name="it", transport="stdio", command="it", env={"MY_TOKEN": "canary-0123456789abcdef"}

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from pegboard.upstream.failures import failure_of, failure_of_answer
+from pegboard.upstream.errors.failures import failure_of, failure_of_answer
 from pegboard.upstream.http.client import HttpPool
 from tests.upstream.board_servers import hub_of
 from tests.upstream.http_clients import (

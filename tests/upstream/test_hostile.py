@@ -28,7 +28,7 @@ from pegboard import (
     ToolTimeoutError,
 )
 from pegboard.upstream import FileMemory, NoMemory
-from pegboard.upstream.messages import read_message
+from pegboard.upstream.messages.messages import read_message
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script
 from tests.upstream.http_servers import serving
 from tests.upstream.processes import alive, new_marker

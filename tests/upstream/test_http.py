@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pegboard.upstream.failures import failure_of
+from pegboard.upstream.errors.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     app_of,

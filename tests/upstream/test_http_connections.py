@@ -5,7 +5,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.http.connections import proxy_for
+from pegboard.upstream.http.shared_connections import proxy_for
 from tests.upstream.http_clients import (
     failure_from,
     post,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pegboard import InvalidArgumentsError, ServerConfig, ServerState, Tool
 from pegboard.upstream import FileMemory, Negotiated, NoMemory, Remembered
-from pegboard.upstream.memory import memory_key
+from pegboard.upstream.catalog.cache import memory_key
 from tests.upstream.board_servers import Bench, hub_of, memory, until
 
 STORED_SCHEMA = Tool.__dict__["input_schema"].__get__

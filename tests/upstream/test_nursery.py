@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from pegboard import NotConnectedError
-from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.owner_loop import Nursery
 
 
 async def test_any_task_may_open_and_close_it_any_number_of_times() -> None:

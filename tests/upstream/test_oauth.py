@@ -16,10 +16,10 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.failures import Failure, failure_of
+from pegboard.upstream.errors.failures import Failure, failure_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
 from pegboard.upstream.oauth.provider import oauth_provider, open_in_browser
-from pegboard.upstream.oauth.tokens import FileTokenStorage
+from pegboard.upstream.oauth.token_storage import FileTokenStorage
 from tests.upstream.http_servers import Gate, config_for, read_request, serving_raw
 from tests.upstream.oauth_servers import (
     Accounts,

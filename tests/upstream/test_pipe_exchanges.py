@@ -9,9 +9,9 @@ import pytest
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCRequest
 
-from pegboard.upstream.exchanges import NotDirectError
-from pegboard.upstream.messages import read_message
-from pegboard.upstream.stdio.exchanges import PipeExchanges
+from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.responses import NotDirectError
+from pegboard.upstream.stdio.fast_path import PipeExchanges
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}
 DONE = {"content": [], "text": "grüß Gott 🙂"}

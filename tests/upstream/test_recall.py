@@ -11,11 +11,9 @@ import pytest
 
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
 from pegboard.model.tool import definition_of
+from pegboard.upstream.catalog.cache import SERVERS, Remembered, StoreMemory, memory_key
+from pegboard.upstream.catalog.cached_tools import Recollection, recall
 from pegboard.upstream.connection import Negotiated
-from pegboard.upstream.memory import Remembered
-from pegboard.upstream.memory_key import SERVERS, memory_key
-from pegboard.upstream.recall import Recollection, recall
-from pegboard.upstream.store_memory import StoreMemory
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 

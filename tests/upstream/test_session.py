@@ -20,7 +20,7 @@ from pegboard import (
     Text,
     UpstreamError,
 )
-from pegboard.upstream.results import result_of
+from pegboard.upstream.messages.responses import result_of
 from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(

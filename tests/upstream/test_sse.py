@@ -5,7 +5,7 @@ import pytest
 from anyio.abc import SocketStream
 from mcp import MCPError
 
-from pegboard.upstream.failures import failure_of
+from pegboard.upstream.errors.failures import failure_of
 from pegboard.upstream.http.client import HttpPool
 from tests.upstream.http_clients import (
     app_of,

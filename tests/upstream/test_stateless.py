@@ -12,7 +12,7 @@ from pegboard import (
     ServerState,
     ServerUnavailableError,
 )
-from pegboard.upstream.session import open_session
+from pegboard.upstream.session.session import open_session
 from tests.upstream.board_servers import hub_of, limits, text_of
 from tests.upstream.http_servers import build_server, serving
 
@@ -110,7 +110,7 @@ async def test_what_a_server_answered_counts_even_if_its_session_does_not_end(
             yield session
             await let_go.wait()
 
-    monkeypatch.setattr("pegboard.upstream.session.open_session", slow_to_end)
+    monkeypatch.setattr("pegboard.upstream.session.session.open_session", slow_to_end)
     async with serving(build_server().streamable_http_app()) as origin:
         config = stateless(f"{origin}/mcp", protocol="legacy", timeouts=limits(connect=1))
         async with hub_of(config) as hub:

@@ -6,10 +6,8 @@ import pytest
 
 from pegboard.storage import open_store
 from pegboard.testing import Memory
+from pegboard.upstream.catalog.cache import DAY, SERVERS, USES, Remembered, StoreMemory
 from pegboard.upstream.connection import Negotiated
-from pegboard.upstream.memory import Remembered
-from pegboard.upstream.memory_key import DAY, SERVERS
-from pegboard.upstream.store_memory import USES, StoreMemory
 
 
 def remembered(name: str = "echo") -> Remembered:

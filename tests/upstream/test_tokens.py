@@ -20,7 +20,7 @@ from mcp.shared.auth import (
 
 from pegboard.config.servers import OAuthConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.oauth.tokens import (
+from pegboard.upstream.oauth.token_storage import (
     FileTokenStorage,
     KeyringTokenStorage,
     LoginStorage,

@@ -13,7 +13,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError, UpstreamError
-from pegboard.upstream.failures import Failure, failure_of
+from pegboard.upstream.errors.failures import Failure, failure_of
 from pegboard.upstream.websocket import websocket_transport
 from tests.upstream.board_servers import hub_of
 from tests.upstream.http_servers import Gate, build_server, config_for, cutting_proxy

@@ -60,8 +60,10 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
     from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
-    from pegboard.upstream.memory import Remembered  # noqa: PLC0415 - the same
-    from pegboard.upstream.memory_key import SERVERS  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.cache import (
+        SERVERS,
+        Remembered,
+    )
 
     return {
         KEYS: stored_key,

@@ -19,8 +19,8 @@ from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import Answer
 from pegboard.storage import Store, default_url, open_store
-from pegboard.upstream.failed_starts import FailedStarts
-from pegboard.upstream.recall import Recalled, Recollection, recall
+from pegboard.upstream.catalog.cached_tools import Recalled, Recollection, recall
+from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 if TYPE_CHECKING:
     from pegboard.search.engine import SearchEngine

@@ -19,8 +19,8 @@ from pegboard.doctor import Limits, Report, diagnose
 from pegboard.errors import PegboardError
 from pegboard.storage import default_url, open_store
 from pegboard.upstream import StoreMemory
-from pegboard.upstream.failed_starts import FailedStarts
-from pegboard.upstream.memory_key import memory_key
+from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream.catalog.failed_starts import FailedStarts
 from pegboard.upstream.oauth.provider import open_in_browser
 
 __all__ = ["diagnosed"]

@@ -94,7 +94,7 @@ def _audit(url: str) -> list[AuditRecord]:
 
 
 def _never_used(store: Store, config: str | None) -> list[str]:
-    from pegboard.upstream.recall import recall  # noqa: PLC0415 - only where there is a store
+    from pegboard.upstream.catalog.cached_tools import recall  # noqa: PLC0415 - only where there is a store
 
     known = {it.tool.name for it in store.load_all()}
     try:

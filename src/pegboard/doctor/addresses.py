@@ -11,7 +11,7 @@ from pegboard.doctor.places import TryOut, speaks_https, why_wrong_place, with_s
 from pegboard.doctor.refusals import why_busy, why_unauthorized
 from pegboard.doctor.visit import Visit
 from pegboard.errors.extras import install_extra
-from pegboard.upstream.causes import failure_behind
+from pegboard.upstream.errors.failures import failure_behind
 
 __all__ = ["why_address_failed"]
 

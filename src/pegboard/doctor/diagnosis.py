@@ -28,7 +28,7 @@ from pegboard.doctor.standing import unusable_entries
 from pegboard.doctor.tool_names import look_at_names
 from pegboard.doctor.visit import Limits, OnLogin, Visit, Visitor
 from pegboard.errors import ConfigError, ServerNotFoundError
-from pegboard.upstream.memory import Remembered, memory_key
+from pegboard.upstream.catalog.cache import Remembered, memory_key
 
 __all__ = ["OnCheckup", "diagnose"]
 

@@ -8,7 +8,7 @@ import msgspec
 from pegboard.config import ServerConfig, Transport
 from pegboard.doctor.finding import Finding, found, shown
 from pegboard.doctor.visit import Visit
-from pegboard.upstream.failures import Failure
+from pegboard.upstream.errors.failures import Failure
 
 __all__ = ["TryOut", "speaks_https", "why_wrong_place", "with_scheme"]
 

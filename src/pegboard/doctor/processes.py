@@ -9,7 +9,7 @@ from pegboard.doctor.last_words import meaning_of
 from pegboard.doctor.programs import instead_of, why_not_started
 from pegboard.doctor.visit import Visit
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.stdio.chatter import without_chatter
+from pegboard.upstream.stdio.process import without_chatter
 
 __all__ = ["noise_of", "why_process_failed"]
 

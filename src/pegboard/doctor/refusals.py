@@ -2,7 +2,7 @@
 
 from pegboard.config import ServerConfig
 from pegboard.doctor.finding import Finding, found, shown
-from pegboard.upstream.failures import Failure
+from pegboard.upstream.errors.failures import Failure
 
 __all__ = ["why_busy", "why_unauthorized"]
 

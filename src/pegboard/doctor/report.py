@@ -7,7 +7,7 @@ import msgspec
 
 from pegboard.doctor.finding import Finding
 from pegboard.model.json_values import FrozenDict
-from pegboard.upstream.memory import Remembered
+from pegboard.upstream.catalog.cache import Remembered
 
 __all__ = ["Checkup", "Report", "Stage"]
 

@@ -10,9 +10,9 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
-from pegboard.upstream.failed_starts import FailedStarts
-from pegboard.upstream.memory_key import SERVERS, memory_key
-from pegboard.upstream.recall import recall
+from pegboard.upstream.catalog.cache import SERVERS, memory_key
+from pegboard.upstream.catalog.cached_tools import recall
+from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 __all__ = ["Standing", "remembered_standing", "unusable_entries", "unusable_standing"]
 

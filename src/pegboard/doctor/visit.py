@@ -13,7 +13,7 @@ from pegboard.config import ServerConfig
 from pegboard.doctor.overheard import Overheard
 from pegboard.errors import PegboardError
 from pegboard.upstream import Negotiated, Questions
-from pegboard.upstream.stateful import session_opener
+from pegboard.upstream.connections.stateful import session_opener
 
 __all__ = ["Limits", "OnLogin", "OnPhase", "Phase", "Visit", "Visitor"]
 

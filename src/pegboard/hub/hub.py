@@ -38,7 +38,7 @@ from pegboard.upstream import (
     UpstreamServer,
     context_of_call,
 )
-from pegboard.upstream.nursery import Nursery
+from pegboard.upstream.owner_loop import Nursery
 
 __all__ = ["Hub"]
 

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
         OnProgress,
         context_of_call,
     )
+    from pegboard.upstream.catalog.cache import (
+        CatalogMemory,
+        FileMemory,
+        NoMemory,
+        Remembered,
+        StoreMemory,
+    )
     from pegboard.upstream.connection import (
         Connection,
         Era,
@@ -32,16 +39,14 @@ if TYPE_CHECKING:
         ServerEvent,
         ServerUp,
     )
-    from pegboard.upstream.memory import CatalogMemory, FileMemory, NoMemory, Remembered
-    from pegboard.upstream.questions import (
+    from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
+    from pegboard.upstream.server_requests import (
         ALL_KINDS,
         Question,
         QuestionKind,
         QuestionRefusedError,
         Questions,
     )
-    from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
-    from pegboard.upstream.store_memory import StoreMemory
     from pegboard.upstream.supervisor import Supervisor
 
 __all__ = [
@@ -79,26 +84,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ALL_KINDS": "questions",
+    "ALL_KINDS": "server_requests",
     "Board": "server",
     "CallContext": "call_context",
-    "CatalogMemory": "memory",
+    "CatalogMemory": "catalog.cache",
     "Connection": "connection",
     "ElicitationCompleted": "events",
     "Era": "connection",
-    "FileMemory": "memory",
+    "FileMemory": "catalog.cache",
     "LogLevel": "call_context",
     "Negotiated": "connection",
-    "NoMemory": "memory",
+    "NoMemory": "catalog.cache",
     "OnLog": "call_context",
     "OnProgress": "call_context",
     "OnServerEvent": "events",
     "PromptsChanged": "events",
-    "Question": "questions",
-    "QuestionKind": "questions",
-    "QuestionRefusedError": "questions",
-    "Questions": "questions",
-    "Remembered": "memory",
+    "Question": "server_requests",
+    "QuestionKind": "server_requests",
+    "QuestionRefusedError": "server_requests",
+    "Questions": "server_requests",
+    "Remembered": "catalog.cache",
     "ResourceUpdated": "events",
     "ResourcesChanged": "events",
     "ServerDown": "events",
@@ -106,7 +111,7 @@ _HOMES = {
     "ServerState": "connection",
     "ServerStatus": "server",
     "ServerUp": "events",
-    "StoreMemory": "store_memory",
+    "StoreMemory": "catalog.cache",
     "Supervisor": "supervisor",
     "UpstreamServer": "server",
     "context_of_call": "call_context",

@@ -7,8 +7,8 @@ from typing import Any, ParamSpec, TypeAlias
 
 import msgspec
 
-from pegboard.upstream.nursery import Nursery
-from pegboard.upstream.questions import Questions
+from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.server_requests import Questions
 
 __all__ = [
     "CallContext",

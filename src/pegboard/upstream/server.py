@@ -20,10 +20,21 @@ from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
-from pegboard.upstream.catalog_feed import CatalogFeed
-from pegboard.upstream.client_connections import IDLE, ClientConnections
-from pegboard.upstream.clocks import Clock
-from pegboard.upstream.connection import Changed, Connection, Era, Reports, ServerState, Session
+from pegboard.upstream.catalog.cache import CatalogMemory, Remembered, memory_key
+from pegboard.upstream.catalog.feed import CatalogFeed
+from pegboard.upstream.catalog.listing import ToolListing
+from pegboard.upstream.connection import (
+    Changed,
+    Connection,
+    Era,
+    Reports,
+    ServerState,
+    Session,
+    WatchedResources,
+)
+from pegboard.upstream.connections.per_client import IDLE, ClientConnections
+from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings
+from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.events import (
     ElicitationCompleted,
     PromptsChanged,
@@ -32,13 +43,9 @@ from pegboard.upstream.events import (
     ServerDown,
     ServerUp,
 )
-from pegboard.upstream.listing import ToolListing
-from pegboard.upstream.memory import CatalogMemory, Remembered, memory_key
-from pegboard.upstream.results import result_of
-from pegboard.upstream.stateful import StatefulConnection, Surroundings
-from pegboard.upstream.stateless import StatelessConnection
-from pegboard.upstream.subscriptions import ResourceSubscriptions
-from pegboard.upstream.watched import WatchedResources
+from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.server_requests import Clock
+from pegboard.upstream.session.subscriptions import ResourceSubscriptions
 
 __all__ = ["Board", "ServerStatus", "UpstreamServer"]
 

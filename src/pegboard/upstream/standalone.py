@@ -10,12 +10,11 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
 from pegboard.upstream.call_context import CallContext, OnProgress
-from pegboard.upstream.clocks import Clock
 from pegboard.upstream.connection import Connection, Negotiated, ServerState
-from pegboard.upstream.nursery import Nursery
-from pegboard.upstream.questions import Questions
-from pegboard.upstream.stateful import StatefulConnection, Surroundings
-from pegboard.upstream.stateless import StatelessConnection
+from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings
+from pegboard.upstream.connections.stateless import StatelessConnection
+from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.server_requests import Clock, Questions
 
 __all__ = ["StandaloneClient"]
 

@@ -12,15 +12,14 @@ import anyio.to_thread
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
-from pegboard.upstream.arrivals import Arrivals
-from pegboard.upstream.connection import ServerState
+from pegboard.upstream.catalog.cache import Remembered
+from pegboard.upstream.connection import ServerState, WatchedResources
+from pegboard.upstream.connections.stateful import Surroundings
 from pegboard.upstream.events import OnServerEvent, ServerEvent
-from pegboard.upstream.memory import Remembered
-from pegboard.upstream.nursery import PATIENCE, Nursery
-from pegboard.upstream.questions import Questions
+from pegboard.upstream.owner_loop import PATIENCE, Nursery
 from pegboard.upstream.server import Board, UpstreamServer
-from pegboard.upstream.stateful import Surroundings
-from pegboard.upstream.watched import WatchedResources
+from pegboard.upstream.server_requests import Questions
+from pegboard.upstream.startup_queue import Arrivals
 
 if TYPE_CHECKING:
     from pegboard.upstream.http.client import OnLogin

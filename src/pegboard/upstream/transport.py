@@ -9,11 +9,11 @@ import msgspec
 from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
-from pegboard.upstream.exchanges import SingleExchanges
+from pegboard.upstream.errors.redaction import hide_secrets_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
-from pegboard.upstream.http.direct import direct_to
-from pegboard.upstream.log_secrets import hide_secrets_of
-from pegboard.upstream.stdio.exchanges import PipeExchanges
+from pegboard.upstream.http.fast_path import direct_to
+from pegboard.upstream.messages.responses import SingleExchanges
+from pegboard.upstream.stdio.fast_path import PipeExchanges
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.stdio.transport import stdio_transport
 
@@ -75,7 +75,7 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
     key = (config.name, config.url, config.oauth)
     if key not in pool.logins:
         # Only few need it, and it brings cryptography along.
-        from pegboard.upstream.oauth.apart import LoginApart  # noqa: PLC0415
+        from pegboard.upstream.oauth.background_login import LoginApart  # noqa: PLC0415
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)

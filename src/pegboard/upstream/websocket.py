@@ -17,10 +17,10 @@ from mcp.shared.message import SessionMessage
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
-from pegboard.upstream.failures import Failure, failure_of_answer
-from pegboard.upstream.http.connections import is_loopback
+from pegboard.upstream.errors.failures import Failure, failure_of_answer
 from pegboard.upstream.http.headers import configured_headers
-from pegboard.upstream.messages import read_message
+from pegboard.upstream.http.shared_connections import is_loopback
+from pegboard.upstream.messages.messages import read_message
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

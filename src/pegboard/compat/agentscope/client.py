@@ -102,7 +102,7 @@ def http_config(
 def sdk_tools(found: Iterable[dict[str, Any]]) -> list[Any]:
     """Return definitions as the SDK's objects; one that is none is reported and left out."""
     # Only who has asked a server needs the SDK.
-    from pegboard.upstream.sdk_values import sdk_tool  # noqa: PLC0415
+    from pegboard.upstream.session.sdk_sessions import sdk_tool  # noqa: PLC0415
 
     tools: list[Any] = []
     for raw in found:

@@ -118,7 +118,7 @@ class MCPToolFunction:
 
     async def _call_on_streams(self, streams: tuple[Any, ...], arguments: dict[str, Any]) -> object:
         # Only who brings streams of the SDK needs the SDK here.
-        from pegboard.upstream.sdk_sessions import call_on_streams  # noqa: PLC0415
+        from pegboard.upstream.session.sdk_sessions import call_on_streams  # noqa: PLC0415
 
         return await call_on_streams(
             streams, self.name, arguments, server=self.mcp_name, on_progress=self._on_progress
@@ -136,7 +136,7 @@ class MCPToolFunction:
             if self.wrap_tool_result:
                 return response_of(wire)
             # Only who wants the SDK's objects needs the SDK here.
-            from pegboard.upstream.sdk_values import sdk_result  # noqa: PLC0415
+            from pegboard.upstream.session.sdk_sessions import sdk_result  # noqa: PLC0415
 
             return sdk_result({**wire, "content": wire.get("content") or []})
 

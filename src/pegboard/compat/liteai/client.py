@@ -14,7 +14,7 @@ from pegboard.compat.loops import in_background
 from pegboard.compat.showing import shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.results import result_of
+from pegboard.upstream.messages.responses import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from pegboard.upstream.messages import mended
+from pegboard.upstream.messages.messages import mended
 
 __all__ = [
     "EndsQuietly",

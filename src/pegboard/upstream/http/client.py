@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from pegboard.config.servers import HIDDEN, ServerConfig
 from pegboard.errors import AuthenticationError
-from pegboard.upstream.failures import (
+from pegboard.upstream.errors.failures import (
     Failure,
     failure_of_answer,
     failure_of_exception,
@@ -27,11 +27,11 @@ from pegboard.upstream.http.bodies import (
     whole_body,
     with_body,
 )
-from pegboard.upstream.http.connections import SharedConnections
 from pegboard.upstream.http.headers import checked_headers, configured_headers
-from pegboard.upstream.http.sse import sse_streams
-from pegboard.upstream.http.wire_pool import WirePool
-from pegboard.upstream.messages import mended
+from pegboard.upstream.http.http1_connection import WirePool
+from pegboard.upstream.http.shared_connections import SharedConnections
+from pegboard.upstream.http.sse_transport import sse_streams
+from pegboard.upstream.messages.messages import mended
 
 __all__ = [
     "LARGEST_ANSWER",

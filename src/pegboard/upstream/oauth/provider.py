@@ -24,10 +24,10 @@ from pydantic import AnyUrl
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.oauth.apart import LoginApart
-from pegboard.upstream.oauth.login import Login
-from pegboard.upstream.oauth.loopback import CALLBACK_PATH, browser_answers
-from pegboard.upstream.oauth.tokens import token_storage_for
+from pegboard.upstream.oauth.background_login import LoginApart
+from pegboard.upstream.oauth.redirect_listener import CALLBACK_PATH, browser_answers
+from pegboard.upstream.oauth.token_refresh import Login
+from pegboard.upstream.oauth.token_storage import token_storage_for
 
 __all__ = ["oauth_provider", "open_in_browser"]
 

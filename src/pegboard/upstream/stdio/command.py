@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.stdio.strays import MARK
+from pegboard.upstream.stdio.orphans import MARK
 
 __all__ = ["SERVING", "cannot_start", "environment_for", "find_command"]
 

@@ -5,7 +5,7 @@ import subprocess
 import threading
 from contextlib import suppress
 
-from pegboard.upstream.stdio.strays import MARK, host_mark
+from pegboard.upstream.stdio.orphans import MARK, host_mark
 
 __all__ = ["SCRIPT", "Guardian", "guardian"]
 

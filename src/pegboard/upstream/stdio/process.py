@@ -2,10 +2,11 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from io import FileIO
 from typing import TypeVar, cast
@@ -16,12 +17,20 @@ import anyio.abc
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.chatter import without_chatter
 from pegboard.upstream.stdio.guardian import guardian
 from pegboard.upstream.stdio.launch import launch
-from pegboard.upstream.stdio.strays import group_lives, kill_strays, next_mark
+from pegboard.upstream.stdio.orphans import group_lives, kill_strays, next_mark
 
-__all__ = ["GRACE", "ServerProcess", "background", "spawn"]
+__all__ = ["GRACE", "ServerProcess", "background", "spawn", "without_chatter"]
+
+_CHATTER = re.compile(r"npm (?:notice|warn)\b", re.IGNORECASE)
+
+
+def without_chatter(lines: Iterable[str]) -> list[str]:
+    """Return the lines that say something; if all is chatter, that."""
+    said = [it for it in lines if it.strip()]
+    return [it for it in said if not _CHATTER.match(it)] or said
+
 
 A = TypeVar("A")
 T = TypeVar("T")

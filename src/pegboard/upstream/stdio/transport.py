@@ -8,10 +8,10 @@ import anyio
 from mcp.client._transport import TransportStreams
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.exchanges import PipeExchanges
-from pegboard.upstream.stdio.incoming import Incoming
-from pegboard.upstream.stdio.outgoing import NOT_SENT, Outgoing
+from pegboard.upstream.stdio.fast_path import PipeExchanges
 from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
+from pegboard.upstream.stdio.stdin_writer import NOT_SENT, Outgoing
+from pegboard.upstream.stdio.stdout_reader import Incoming
 
 __all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
 

@@ -1,0 +1,243 @@
+"""Recall: the tools of servers as a store remembers them, without starting a server or a hub."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from pegboard.config import ServerConfig
+from pegboard.model.lazy import LazyTool
+from pegboard.model.tool import Annotations, Tool
+from pegboard.model.tool_names import NameTable, mcp, name_matcher
+from pegboard.storage.store import Store
+from pegboard.upstream.catalog.cache import SERVERS, memory_key
+from pegboard.upstream.messages.nesting_limit import TOO_DEEP
+
+__all__ = [
+    "Recalled",
+    "Recollection",
+    "annotations_of",
+    "is_usable",
+    "lazy_tool_of",
+    "permission_of",
+    "recall",
+]
+
+T = TypeVar("T")
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of a server, as a hub would show it."""
+
+    tool: Tool
+    original: str
+    """Its name there."""
+    text: msgspec.Raw
+    """The definition as the server sent it, which few of thousands are asked for."""
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The same, read."""
+        return msgspec.json.decode(self.text)
+
+
+class Recollection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of some servers."""
+
+    tools: Mapping[str, Recalled]
+    """By the name that each tool has in a hub with the same configuration."""
+    unknown: tuple[ServerConfig, ...]
+    """Servers of which nothing is remembered: new ones, and those that were configured anew."""
+
+
+def recall(configs: Iterable[ServerConfig], store: Store) -> Recollection:
+    """Return what a store remembers of the servers that are enabled, in their order.
+
+    Raises:
+        StorageError: when it cannot be read.
+    """
+    enabled = [config for config in configs if config.enabled]
+    prefixes = {config.name: config.prefix for config in enabled}
+
+    def naming(server: str, tool: str) -> str:
+        prefix = prefixes[server]
+        return mcp(server, tool) if prefix is None else prefix + tool
+
+    names, values = NameTable(naming), store.namespace(SERVERS)
+    tools: dict[str, Recalled] = {}
+    unknown: list[ServerConfig] = []
+    for config in enabled:
+        stored = values.text(memory_key(config))
+        if stored is None:
+            unknown.append(config)
+        else:
+            tools.update(_tools_of(config, _read_or(stored, _Remembered, _NOTHING), names))
+    return Recollection(tools=tools, unknown=tuple(unknown))
+
+
+def permission_of(config: ServerConfig) -> Callable[[str], bool]:
+    """Return what tells whether a tool may be used, by its original name."""
+    if config.allow == ("*",) and not config.deny:
+        return lambda _: True
+    allowed = name_matcher("allow", config.allow)
+    denied = name_matcher("deny", config.deny)
+    return lambda name: allowed(name) and not denied(name)
+
+
+def annotations_of(raw: Mapping[str, Any]) -> Annotations:
+    """Return the hints of a definition; those that make no sense are no reason to do without it."""
+    title, hints = raw.get("title"), raw.get("annotations")
+    if not title and not hints:
+        return _NO_HINTS
+    try:
+        return msgspec.convert({"title": title, **(hints or {})}, Annotations)
+    except (TypeError, msgspec.ValidationError):
+        return _NO_HINTS
+
+
+def lazy_tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
+    """Return a remembered definition as a tool, its schemas as text until somebody needs them.
+
+    They were checked before they were remembered; checking and freezing those of ten thousand
+    tools again takes half a second, and three times the memory.
+    """
+    output = raw.get("outputSchema")
+    return _lazy_tool(
+        name,
+        config,
+        description=raw.get("description") or "",
+        schemas=(_as_text(raw.get("inputSchema") or {}), output and _as_text(output)),
+        annotations=annotations_of(raw),
+    )
+
+
+def is_usable(raw: Mapping[str, Any]) -> bool:
+    """Tell whether it is what was checked once: somebody may have edited what is remembered."""
+    return (
+        isinstance(raw.get("description") or "", str)
+        and isinstance(raw.get("inputSchema") or {}, Mapping)
+        and isinstance(raw.get("outputSchema"), Mapping | None)
+        and TOO_DEEP not in (raw.get("inputSchema"), raw.get("outputSchema"))
+    )
+
+
+class _Remembered(msgspec.Struct):
+    tools: list[msgspec.Raw] = []
+    names: dict[str, Any] = {}
+
+
+_NULL = msgspec.Raw(b"null")
+
+
+class _Definition(msgspec.Struct, rename="camel"):
+    """What of a definition is needed at once; its schemas stay as they were written."""
+
+    name: str
+    description: str | None = None
+    title: Any = None
+    annotations: Any = None
+    input_schema: msgspec.Raw = _NULL
+    output_schema: msgspec.Raw = _NULL
+
+
+_NO_HINTS = Annotations()
+_NOTHING = _Remembered()
+_NO_SCHEMA = msgspec.Raw(b"{}")
+_OBJECT = ord("{")
+_encode = msgspec.json.Encoder().encode
+_definitions = msgspec.json.Decoder(_Definition)
+
+
+def _tools_of(
+    config: ServerConfig, remembered: _Remembered, names: NameTable
+) -> Iterator[tuple[str, Recalled]]:
+    permits = permission_of(config)
+    given = remembered.names
+    seen: set[str] = set()
+    for text in remembered.tools:
+        try:
+            it = _definitions.decode(text)
+            schemas = _schemas_of(it)
+        except msgspec.MsgspecError:
+            continue
+        if it.name in seen or not permits(it.name):
+            continue
+        seen.add(it.name)
+        wanted = _wanted(given, it.name, config, names) if given else None
+        name = names.assign(config.name, it.name, wanted=wanted)
+        if name is not None:
+            hints = {"title": it.title, "annotations": it.annotations}
+            tool = _lazy_tool(
+                name,
+                config,
+                description=it.description or "",
+                schemas=schemas,
+                annotations=annotations_of(hints),
+            )
+            yield name, Recalled(tool=tool, original=it.name, text=text)
+
+
+def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+    """Return both schemas, the second if there is one.
+
+    Raises:
+        msgspec.ValidationError: when one is none.
+    """
+    schema, output = it.input_schema, it.output_schema
+    if not _is_object(schema):
+        # Some write in another way that there is none.
+        if msgspec.json.decode(schema):
+            raise msgspec.ValidationError("It is no schema.")
+        schema = _NO_SCHEMA
+    if output is _NULL:
+        return schema, None
+    if not _is_object(output) and msgspec.json.decode(output) is not None:
+        raise msgspec.ValidationError("It is no schema.")
+    return schema, output if _is_object(output) else None
+
+
+def _is_object(text: msgspec.Raw) -> bool:
+    return memoryview(text)[0] == _OBJECT
+
+
+def _lazy_tool(
+    name: str,
+    config: ServerConfig,
+    *,
+    description: str,
+    schemas: tuple[msgspec.Raw, msgspec.Raw | None],
+    annotations: Annotations,
+) -> Tool:
+    # Raw where a schema should be: that is what a lazy tool is.
+    return LazyTool(
+        name=name,
+        description=description,
+        input_schema=cast("Any", schemas[0]),
+        output_schema=cast("Any", schemas[1]),
+        annotations=annotations,
+        server=config.name,
+        tags=config.tags,
+        category=config.category,
+    )
+
+
+def _wanted(
+    given: Mapping[str, Any], original: str, config: ServerConfig, names: NameTable
+) -> str | None:
+    """Return the name that a tool had to get in an earlier run, if it should be named alike now."""
+    match given.get(original):
+        case [str() as should, str() as was] if names.policy_name(config.name, original) == should:
+            return was
+        case _:
+            return None
+
+
+def _as_text(schema: object) -> msgspec.Raw:
+    return msgspec.Raw(_encode(schema))
+
+
+def _read_or(text: bytes, kind: type[T], otherwise: T) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError:
+        return otherwise

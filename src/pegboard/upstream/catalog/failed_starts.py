@@ -1,0 +1,78 @@
+"""Failed starts: servers that one-shot commands need not try again at once."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import msgspec
+
+from pegboard.config import ServerConfig
+from pegboard.storage.store import KeyValues, Store
+from pegboard.upstream.catalog.cache import KEPT_FOR, memory_key
+
+__all__ = ["FailedStart", "FailedStarts"]
+
+_NAMESPACE = "failed-starts"
+_TRIED_AGAIN_AFTER = 600.0
+
+
+class FailedStart(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server could not be started."""
+
+    error: str
+    """Nothing in it is secret."""
+    at: float
+    """When, in seconds since the epoch."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """True while it is too early to try again."""
+        return 0 <= time.time() - self.at < _TRIED_AGAIN_AFTER
+
+
+class FailedStarts:
+    """What a store remembers of servers that did not start, until they are configured anew."""
+
+    def __init__(self, store: Store) -> None:
+        self._values: KeyValues = store.namespace(_NAMESPACE)
+
+    def get(self, config: ServerConfig) -> FailedStart | None:
+        """Return how a server failed when it was last started, if it did.
+
+        Raises:
+            StorageError: when the store cannot be read.
+        """
+        stored = self._values.get(memory_key(config))
+        value: object = None if stored is None else stored.value
+        if not isinstance(value, Mapping):
+            return None
+        found = dict(cast("Mapping[str, object]", value))
+        if found.pop("patience", None) != config.timeouts.connect:
+            return None
+        try:
+            return msgspec.convert(found, FailedStart)
+        except msgspec.ValidationError:
+            return None
+
+    def note(self, tried: Iterable[ServerConfig], failed: Mapping[str, str]) -> None:
+        """Keep how servers that were started now failed, by name; the others did not.
+
+        Raises:
+            StorageError: when the store cannot be written.
+        """
+        configs = list(tried)
+        known = self._values.items()
+        well = [key for it in configs if it.name not in failed and (key := memory_key(it)) in known]
+        old = [key for key, it in known.items() if _is_old(it.value)]
+        if well or old:
+            self._values.delete([*well, *old])
+        for config in configs:
+            if config.name in failed:
+                said = {"error": config.redact(failed[config.name]), "at": time.time()}
+                # Somebody who gives it more time wants it to be tried again.
+                self._values.put(memory_key(config), {**said, "patience": config.timeouts.connect})
+
+
+def _is_old(value: object) -> bool:
+    at = cast("Mapping[str, object]", value).get("at") if isinstance(value, Mapping) else None
+    return isinstance(at, int | float) and time.time() - at > KEPT_FOR

@@ -1,0 +1,347 @@
+"""CatalogFeed: keeps the board equal to what one server lists."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from pegboard.config import ServerConfig
+from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
+from pegboard.model import Step, Tool
+from pegboard.model.tool_names import NameTable, OnConflict, name_matcher, nearest_names
+from pegboard.policies import PolicyOptions
+from pegboard.registry import BoundTool, Registry
+from pegboard.upstream.catalog.cached_tools import (
+    annotations_of,
+    is_usable,
+    lazy_tool_of,
+    permission_of,
+)
+from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP
+
+__all__ = ["CatalogFeed", "Steps", "tool_of"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+GivenName = tuple[str, str]
+"""What a tool should have been called, and what it was called because that was not possible."""
+_TAKEN = "its name is taken by another tool"
+_OVERRIDDEN = "another tool has taken its place"
+_HELD_BY_TOOLS = frozenset({"name", "description", "inputSchema", "outputSchema"})
+
+Steps = Callable[[str, Tool], Step]
+"""Gives the step that calls a tool of the server, by its original name."""
+
+
+class CatalogFeed:
+    """The tools of one server on the board: which, under which names, and which not and why."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        registry: Registry,
+        names: NameTable,
+        steps: Steps,
+        policies: PolicyOptions,
+        on_conflict: OnConflict,
+    ) -> None:
+        self.tools: dict[str, Tool] = {}
+        """The tools on the board, by original name."""
+        self.left_out: dict[str, str] = {}
+        """Tools that were not put on the board, and why; by original name."""
+        self.invalid: set[str] = set()
+        """Those of them whose definition is broken."""
+        self.contested: dict[str, Mapping[str, Any]] = {}
+        """Definitions of those whose name another tool has."""
+        self.warnings: tuple[str, ...] = ()
+        """What a person should look at: patterns that no tool matches."""
+        self._extras: dict[str, Mapping[str, Any]] = {}
+        self._config = config
+        self._registry = registry
+        self._names = names
+        self._steps = steps
+        self._policies = policies
+        self._on_conflict: OnConflict = "override" if on_conflict == "override" else "skip"
+        self._renames = on_conflict == "rename"
+        self._filtered: list[str] = []
+        self.conflict: ToolConflictError | None = None
+        """The first conflict of names, where those are to be raised."""
+        self._permits = permission_of(config)
+        self._retired = False
+        self._changing = threading.Lock()
+
+    def apply(
+        self,
+        listed: Iterable[Mapping[str, Any]],
+        *,
+        names: Mapping[str, GivenName] | None = None,
+        checked: bool = False,
+    ) -> None:
+        """Make the board show exactly the listed tools, in one change.
+
+        Args:
+            listed: definitions as the protocol has them.
+            names: names that had to be changed in an earlier run; they count where conflicts are
+                still settled so.
+            checked: the definitions were on the board before, so their schemas are valid.
+        """
+        try:
+            with self._changing:
+                # Otherwise it is a list that was on its way when the server left.
+                if not self._retired:
+                    listed = list(listed)
+                    self._apply(listed, names=names, checked=checked)
+                    self._doubt_patterns(listed)
+        finally:
+            if self._retired:
+                self.retire()
+
+    def retire(self) -> None:
+        """Take all tools of the server off the board for good, in one change.
+
+        It never waits: a list that is just being put on the board, in a thread, comes off it by
+        itself as soon as it is there.
+        """
+        self._retired = True
+        if self._changing.acquire(blocking=False):
+            try:
+                self._clear()
+            finally:
+                self._changing.release()
+
+    def borrow(self, other: "CatalogFeed") -> None:
+        """Show the tools of a server whose place this one takes, as far as they are allowed here.
+
+        Its own list, or `clear`, takes them off the board.
+        """
+        listed = [raw for it in list(other.tools) if (raw := other.definition(it)) is not None]
+        names = other.changed_names()
+        other.retire()
+        with self._changing:
+            if not self._retired:
+                self._apply(listed, names=names, checked=True)
+
+    def clear(self) -> None:
+        """Take all tools off the board for now."""
+        with self._changing:
+            self._clear()
+
+    def _clear(self) -> None:
+        self.contested = {}
+        self._exchange({}, {}, checked=True)
+
+    def _apply(
+        self,
+        listed: Sequence[Mapping[str, Any]],
+        *,
+        names: Mapping[str, GivenName] | None,
+        checked: bool,
+    ) -> None:
+        wanted: dict[str, Tool] = {}
+        left_out: dict[str, str] = {}
+        self.contested = {}
+        self._filtered = []
+        for raw in listed:
+            original = _name_of(raw)
+            if original is None or original in wanted or original in left_out:
+                label = "a tool without a name" if original is None else f"{original} (again)"
+                left_out[label] = "every tool needs a name of its own"
+                continue
+            try:
+                tool = self._understand(original, raw, (names or {}).get(original), checked=checked)
+            except (PegboardError, TypeError, ValueError) as error:
+                if isinstance(error, ToolConflictError):
+                    self.conflict = self.conflict or error
+                left_out[original] = str(error)
+                continue
+            if tool is not None:
+                wanted[original] = tool
+        self._extras = {
+            name: rest
+            # Of a tool that is listed twice the first counts.
+            for raw in reversed(listed)
+            if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
+        }
+        self._exchange(wanted, left_out, checked=checked)
+
+    def on_board(self) -> int:
+        """Count the tools that are on the board; another may have taken the place of one."""
+        return sum(1 for tool in self.tools.values() if self._holds(tool))
+
+    def missing(self) -> dict[str, str]:
+        """Return the tools that are not on the board, and why; by original name."""
+        lost = {it: _OVERRIDDEN for it, tool in self.tools.items() if not self._holds(tool)}
+        return {**self.left_out, **lost}
+
+    def may_gain(self) -> bool:
+        """Tell whether to list the server anew once others have left, who may have left names."""
+        return bool(self.contested) or any(self._is_off_board(it) for it in self.tools.values())
+
+    def filtered(self) -> set[str]:
+        """Return the names that tools would have if ``allow`` and ``deny`` did not forbid them."""
+        names: set[str] = set()
+        for original in self._filtered:
+            # A policy of somebody else need not have a name for what is not wanted.
+            with suppress(PegboardError):
+                names.add(self._names.policy_name(self._config.name, original))
+        return names
+
+    def remembers(self, raw: object) -> bool:
+        """Tell whether a definition is worth remembering: not those that are broken."""
+        name = _name_of(raw)
+        return name is not None and name not in self.invalid
+
+    def definition(self, original: str) -> dict[str, Any] | None:
+        """Return a tool on the board as the server defines it, what we have no use for included."""
+        tool = self.tools.get(original)
+        if tool is None:
+            return None
+        raw: dict[str, Any] = {"name": original, "inputSchema": tool.input_schema}
+        if tool.description:
+            raw["description"] = tool.description
+        if tool.output_schema is not None:
+            raw["outputSchema"] = tool.output_schema
+        return {**raw, **self._extras.get(original, {})}
+
+    def changed_names(self) -> dict[str, GivenName]:
+        """Return the tools that are not called what they should be, to be remembered."""
+        should = {it: self._names.policy_name(self._config.name, it) for it in self.tools}
+        return {
+            it: (should[it], tool.name)
+            for it, tool in self.tools.items()
+            if tool.name != should[it]
+        }
+
+    def _understand(
+        self, original: str, raw: Mapping[str, Any], given: GivenName | None, *, checked: bool
+    ) -> Tool | None:
+        if not self._permits(original):
+            self._filtered.append(original)
+            return None
+        server = self._config.name
+        wanted = None
+        if self._renames and given is not None:
+            should, was = given
+            wanted = was if should == self._names.policy_name(server, original) else None
+        exposed = self._names.assign(server, original, wanted=wanted)
+        if exposed is None:
+            self.contested[original] = raw
+            raise ValueError(_TAKEN)
+        define = lazy_tool_of if checked and is_usable(raw) else tool_of
+        return define(raw, exposed, self._config)
+
+    def _doubt_patterns(self, listed: Sequence[Mapping[str, Any]]) -> None:
+        """Warn of patterns that no tool matches: most likely they are misspelt."""
+        names = [name for raw in listed if (name := _name_of(raw)) is not None]
+        warnings = tuple(_useless_patterns(self._config, names))
+        for warning in warnings:
+            if warning not in self.warnings:
+                context = {"server": self._config.name, "reason": warning}
+                logger.warning("pattern_unused: %s", warning, extra=context)
+        self.warnings = warnings
+
+    def _holds(self, tool: Tool) -> bool:
+        return tool.name in self._registry and self._registry.get(tool.name) is tool
+
+    def _is_off_board(self, tool: Tool) -> bool:
+        """Tell whether another tool had taken its place, and has left."""
+        return tool.name not in self._registry
+
+    def _is_described(self, name: str) -> bool:
+        return name in self._registry and not self._registry.runs(name)
+
+    def _exchange(
+        self, wanted: dict[str, Tool], left_out: dict[str, str], *, checked: bool
+    ) -> None:
+        before = self.tools
+        # What has not changed stays the very object that is on the board.
+        wanted = {it: before[it] if before.get(it) == tool else tool for it, tool in wanted.items()}
+        fresh = {
+            it: tool
+            for it, tool in wanted.items()
+            if before.get(it) is not tool or self._is_off_board(tool)
+        }
+        gone = [it for it in before if it not in wanted]
+        report = self._registry.register_many(
+            [BoundTool(tool, self._steps(it, tool), checked=checked) for it, tool in fresh.items()],
+            on_conflict=self._on_conflict,
+            on_error="report",
+            replacing=[
+                # Only what is still ours: somebody may have been allowed to override it.
+                *(
+                    before[it].name
+                    for it in (*gone, *fresh)
+                    if it in before and self._holds(before[it])
+                ),
+                # What can be called goes before what is only described.
+                *(tool.name for tool in fresh.values() if self._is_described(tool.name)),
+            ],
+            **self._policies,
+        )
+        originals = list(fresh)
+        refused = {originals[it.index]: str(it.error) for it in report.rejected}
+        self.invalid = set(refused)
+        refused |= {self._names.origin(tool.name)[1]: _TAKEN for tool in report.skipped}
+        # Only what the board refused: the label of a tool without a name may be another's name.
+        wanted = {it: tool for it, tool in wanted.items() if it not in refused}
+        left_out |= refused
+        for original in {*gone, *self.left_out, *left_out}:
+            # Who waits for a name stays known as such: it would take it from its owner next time.
+            if original not in wanted and original not in self.contested:
+                self._names.release(self._config.name, original)
+        for original, reason in left_out.items():
+            if self.left_out.get(original) != reason:
+                context = {"server": self._config.name, "tool": original, "reason": reason}
+                logger.warning(
+                    "tool_left_out: %r of server %r: %s",
+                    original,
+                    self._config.name,
+                    reason,
+                    extra=context,
+                )
+        self.tools, self.left_out = wanted, left_out
+
+
+def _name_of(raw: object) -> str | None:
+    name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def _rest_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in raw.items() if field not in _HELD_BY_TOOLS}
+
+
+def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
+    """Return a server's definition as one of ours, under the name it is exposed by.
+
+    Raises:
+        InvalidToolError: when it is none.
+    """
+    if TOO_DEEP in (raw.get("inputSchema"), raw.get("outputSchema")):
+        raise InvalidToolError(
+            f"A schema of tool {name!r} is nested too deeply: a server's answer is read to "
+            f"{MOST_LEVELS} levels. Let the server give a flatter one, or a `$ref`."
+        )
+    return Tool(
+        name=name,
+        description=raw.get("description") or "",
+        input_schema=raw.get("inputSchema") or {},
+        output_schema=raw.get("outputSchema"),
+        annotations=annotations_of(raw),
+        server=config.name,
+        tags=config.tags,
+        category=config.category,
+    )
+
+
+def _useless_patterns(config: ServerConfig, names: list[str]) -> Iterator[str]:
+    for option, patterns in (("allow", config.allow), ("deny", config.deny)):
+        for pattern in patterns:
+            matches = name_matcher(option, [pattern])
+            if pattern == "*" or any(matches(name) for name in names):
+                continue
+            near = nearest_names(pattern, names, limit=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            yield f"No tool of server {config.name!r} matches {pattern!r} in its `{option}`.{hint}"

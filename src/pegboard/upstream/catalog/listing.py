@@ -1,0 +1,205 @@
+"""ToolListing: when one server's tools are listed, and put on the board."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from pegboard.errors import PegboardError
+from pegboard.upstream.backoff import Backoff
+from pegboard.upstream.catalog.cache import CatalogMemory, Remembered
+from pegboard.upstream.catalog.feed import CatalogFeed
+from pegboard.upstream.connection import Connection, ServerState, Session
+from pegboard.upstream.owner_loop import Nursery
+
+__all__ = ["ToolListing"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+MANY_TOOLS = 200
+"""So many definitions are put on the board in a thread: checking each takes a tenth of a ms."""
+
+FIRST_NOTICE, LAST_NOTICE = 0.05, 5.0
+"""Seconds between two readings of a list that keeps changing."""
+
+
+class ToolListing:
+    """Lists the tools of a server when it is up, and whenever it says that they changed."""
+
+    def __init__(
+        self,
+        name: str,
+        feed: CatalogFeed,
+        *,
+        keep: tuple[CatalogMemory, str],
+        nursery: Nursery,
+        connection: Callable[[], Connection],
+    ) -> None:
+        self.is_known: bool = False
+        """True when the tools are on the board, from now or from memory."""
+        self.error: PegboardError | None = None
+        """Why the last listing failed."""
+        self._name = name
+        self._feed = feed
+        self._memory, self._key = keep
+        self._nursery = nursery
+        self._connection = connection
+        self._held = False
+        self._borrows = False
+        self._waiting: list[dict[str, Any]] | None = None
+        self._reconciled = anyio.Event()
+        self._reconciled_for = 0
+        self._showing = anyio.Lock()
+        self._dirty = False
+        self._refreshing = False
+
+    def recall(self, remembered: Remembered) -> None:
+        """Put the definitions of an earlier run on the board."""
+        self._feed.apply(remembered.tools, names=remembered.names, checked=True)
+        # One that had no tools may have some now, and no call would ever start it.
+        self.is_known = bool(remembered.tools)
+
+    def borrow(self, other: CatalogFeed) -> None:
+        """Show the tools of the server whose place this one takes, until there are its own."""
+        self._feed.borrow(other)
+        self._borrows = self.is_known = bool(self._feed.tools)
+
+    def give_back(self) -> None:
+        """Show nothing any more that was only borrowed."""
+        if self._borrows:
+            self._borrows = self.is_known = False
+            self._feed.clear()
+
+    async def reconcile(self, session: Session) -> None:
+        """Compare the board with what the server lists, right after it has become ready."""
+        connection = self._connection()
+        try:
+            self.error = None
+            listed = await session.list_all("tools/list") if self._has_tools() else []
+            await self._show(listed)
+        except PegboardError as error:
+            context = {"server": self._name, "reason": str(error)}
+            logger.error("list_failed: %s", error, extra=context)  # noqa: TRY400 - says it all
+            self._failed(connection, error)
+        finally:
+            self._reconciled_for = connection.starts
+            waiting, self._reconciled = self._reconciled, anyio.Event()
+            waiting.set()
+
+    async def reconciled(self) -> None:
+        """Wait until the board shows what the session that is open now lists."""
+        connection = self._connection()
+        wanted = connection.starts
+        while self._reconciled_for < wanted and connection.state == ServerState.READY:
+            await self._reconciled.wait()
+
+    async def refresh(self) -> None:
+        """List the tools anew and put them on the board.
+
+        Raises:
+            UpstreamError: when listing failed.
+        """
+        listed = await self._connection().list_all("tools/list") if self._has_tools() else []
+        await self._show(listed)
+
+    def changed(self) -> None:
+        """List the tools anew, soon; however many notices arrive meanwhile, once more is enough."""
+        self._dirty = True
+        if not self._refreshing:
+            self._refreshing = True
+            self._nursery.start_soon(self._refresh_until_clean)
+
+    def hold(self) -> None:
+        """Keep what is listed off the board for now, so that speed does not decide about names."""
+        self._held = True
+
+    async def release(self) -> None:
+        """Put what was listed meanwhile on the board."""
+        self._held = False
+        listed, self._waiting = self._waiting, None
+        if listed is not None:
+            await self._show(listed)
+
+    async def shown(self) -> None:
+        """Wait for a long list that may just be being put on the board, in a thread."""
+        while self._showing.locked():
+            async with self._showing:
+                pass
+
+    def _has_tools(self) -> bool:
+        said = self._connection().negotiated
+        return said is None or said.era == "modern" or "tools" in said.capabilities
+
+    def _failed(self, connection: Connection, error: PegboardError) -> None:
+        """Say what is wrong, and list again until it is mended or the session is over."""
+        is_news, self.error = self.error is None, error
+        connection.blame(str(error))
+        if is_news:
+            self._nursery.start_soon(self._list_again, connection.starts)
+
+    async def _list_again(self, start: int) -> None:
+        connection = self._connection()
+        backoff = Backoff()
+        while self.error is not None:
+            backoff.failed()
+            await anyio.sleep(backoff.pause)
+            if connection.state != ServerState.READY or connection.starts != start:
+                return
+            try:
+                await self.refresh()
+            except PegboardError as error:
+                self.error = error
+
+    async def _refresh_until_clean(self) -> None:
+        pause = FIRST_NOTICE
+        connection = self._connection()
+        try:
+            # Only over the session that told: a notice is no reason to connect.
+            while self._dirty and connection.state == ServerState.READY:
+                self._dirty = False
+                try:
+                    await self.refresh()
+                except PegboardError as error:
+                    context = {"server": self._name, "reason": str(error)}
+                    logger.warning("refresh_failed: %s", error, extra=context)
+                    # Otherwise the next session lists them.
+                    if connection.state == ServerState.READY:
+                        self._failed(connection, error)
+                # A server that says so after every list would be listed for ever.
+                await anyio.sleep(pause)
+                pause = min(pause * 2, LAST_NOTICE)
+        finally:
+            self._refreshing = False
+
+    async def _show(self, listed: list[dict[str, Any]]) -> None:
+        self.is_known = True
+        if self.error is not None:
+            self.error = None
+            self._connection().blame(None)
+        if self._held:
+            self._waiting = listed
+            return
+        self._borrows = False
+        async with self._showing:
+            if len(listed) < MANY_TOOLS:
+                self._feed.apply(listed)
+            else:
+                await anyio.to_thread.run_sync(self._feed.apply, listed)
+        said = self._connection().negotiated
+        if said is not None:
+            valid = tuple(raw for raw in listed if self._feed.remembers(raw))
+            names = self._feed.changed_names()
+            remembered = Remembered(negotiated=said, tools=valid, names=names)
+            await anyio.to_thread.run_sync(self._save, remembered)
+        count = len(self._feed.tools)
+        context = {"server": self._name, "tools": count}
+        logger.info("server_ready: %r, tools: %d", self._name, count, extra=context)
+
+    def _save(self, remembered: Remembered) -> None:
+        try:
+            self._memory.save(self._key, remembered)
+        except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure
+            context = {"server": self._name, "reason": str(error)}
+            logger.warning("memory_not_saved: %r: %s", self._name, error, extra=context)

@@ -1,0 +1,198 @@
+"""StatelessConnection: no session is shared between calls."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from pegboard.config import ServerConfig
+from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
+from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.connection import Negotiated, Reports, ServerState, Session
+from pegboard.upstream.connections.session_attempt import as_unavailable
+from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings, session_opener
+
+__all__ = ["StatelessConnection"]
+
+
+class StatelessConnection:
+    """Gives every request a session of its own, unless the server keeps none anyway.
+
+    A server of the modern era has no sessions at all, and some legacy ones do not give any out:
+    to those, each request is one exchange over shared HTTP connections, and costs no more than a
+    stateful call. Where the server insists on a session, each request opens and ends one.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        surroundings: Surroundings,
+        reports: Reports | None = None,
+    ) -> None:
+        self.config: ServerConfig = config
+        self._around = surroundings
+        self._first = StatefulConnection(config, surroundings, reports)
+
+    @property
+    def state(self) -> ServerState:
+        """Where the server is in its life."""
+        return self._first.state
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """What the server said of itself."""
+        return self._first.negotiated
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the server was last not reached."""
+        return self._first.last_error
+
+    @property
+    def failure(self) -> PegboardError | None:
+        """The error with which connecting last failed."""
+        return self._first.failure
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """How long the first exchange took."""
+        return self._first.startup_seconds
+
+    @property
+    def starts(self) -> int:
+        """How often it was connected to."""
+        return self._first.starts
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way over the shared connection."""
+        return self._first.in_flight
+
+    async def open(self, *, tool: str = "") -> None:
+        """Find out which era the server speaks, and whether it keeps sessions.
+
+        Raises:
+            ServerUnavailableError: when it cannot be reached.
+        """
+        await self._first.open(tool=tool)
+
+    async def close(self) -> None:
+        """Forget the server; any number of times."""
+        await self._first.close()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        tool: str = "",
+        context: CallContext | None = None,
+    ) -> dict[str, Any]:
+        """Send one request in a session of its own and return its raw result.
+
+        Raises:
+            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+        """
+        session = await self._first.session(tool=tool)
+        if not session.keeps_session:
+            return await self._first.request(method, params, tool=tool, context=context)
+        exchange = partial(self._in_own_session, session, method, params, tool, context)
+        try:
+            try:
+                return await exchange()
+            except _NotOpenedError as error:
+                if not isinstance(error.reason, ConnectionLostError):
+                    raise
+                # A server may close a kept connection just when the next greeting is on its way.
+                # Nothing but that was sent, so it can be sent again.
+                return await exchange()
+        except _NotOpenedError as error:
+            raise as_unavailable(error.reason, self.config) from error
+
+    async def _in_own_session(
+        self,
+        first: Session,
+        method: str,
+        params: Mapping[str, Any] | None,
+        tool: str,
+        context: CallContext | None,
+    ) -> dict[str, Any]:
+        limit = self.config.timeouts.connect
+        opener = await session_opener()
+        answer: dict[str, Any] | None = None
+        failure: PegboardError | None = None
+        opened = False
+        with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
+            try:
+                async with opener(
+                    self._first.config,
+                    pool=self._around.pool(),
+                    greeting="legacy" if first.negotiated.era == "legacy" else "trust",
+                    questions=self._around.questions,
+                    on_lost=_ignore,
+                    on_changed=_ignore,
+                ) as own:
+                    opened = True
+                    scope.deadline = float("inf")
+                    try:
+                        answer = await own.request(method, params, tool=tool, context=context)
+                    except PegboardError as error:
+                        failure = error
+                    finally:
+                        scope.deadline = anyio.current_time() + limit
+            except PegboardError as error:
+                if not opened:
+                    raise _NotOpenedError(error) from error
+                raise
+        # What is known counts, even if the server is so slow to let go that the scope is cancelled.
+        if failure is not None:
+            raise failure
+        if answer is not None:
+            return answer
+        # Only here if the scope was cancelled before the request was sent.
+        raise ServerTimeoutError(
+            f"Server {self.config.name!r} did not answer within {limit:g} s.",
+            server=self.config.name,
+            tool=tool,
+        )
+
+    async def list_all(self, method: str) -> list[dict[str, Any]]:
+        """Return the items of all pages of a list.
+
+        Raises:
+            UpstreamError: whatever went wrong.
+        """
+        return await self._first.list_all(method)
+
+    async def notify(self, method: str) -> None:
+        """Send a notification, if there is a session that could want to know."""
+        await self._first.notify(method)
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Send these besides the configured headers from now on.
+
+        Raises:
+            ConfigError: when one is not legal, or reserved.
+        """
+        self._first.set_headers(headers)
+
+    def recall(self, negotiated: Negotiated) -> None:
+        """Start from what an earlier run found out."""
+        self._first.recall(negotiated)
+
+    def blame(self, reason: str | None) -> None:
+        """Note what went wrong with a server that is connected all the same."""
+        self._first.blame(reason)
+
+
+class _NotOpenedError(Exception):
+    """There is no session to send the request in."""
+
+    def __init__(self, reason: PegboardError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _ignore(*_: object) -> None:
+    pass

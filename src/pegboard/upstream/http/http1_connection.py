@@ -1,0 +1,454 @@
+"""One HTTP/1.1 connection for plain exchanges: a request goes out, an answer comes back.
+
+The general client costs several times what such an exchange does, because it can do everything.
+This cannot: no TLS, no proxies, no redirects. Whoever needs those uses that one.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeAlias
+
+import httptools
+
+from pegboard.upstream.http.shared_connections import KEPT_IDLE, MOST_IDLE, keep_alive_options
+
+__all__ = [
+    "Address",
+    "TooLargeError",
+    "WireAnswer",
+    "WireClient",
+    "WireConnection",
+    "WireError",
+    "WirePool",
+]
+
+Address: TypeAlias = tuple[str, int]
+
+_MUCH = 256 * 1024
+"""So much of a stream may wait to be read before the server has to wait."""
+_A_MOMENT = 1.0
+_LITTLE = 64 * 1024
+"""So long, and for so many bytes, the end of a stream is waited for after the answer was in it."""
+_LONGEST_HEAD = 256 * 1024
+"""So many bytes the headers of an answer may have, and so many the trailers behind its chunks."""
+
+
+class WireError(Exception):
+    """The exchange failed; ``sent`` says whether the server may have got the request."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class TooLargeError(WireError):
+    """The answer is larger than allowed."""
+
+
+class WireAnswer:
+    """The answer to one request."""
+
+    def __init__(self, connection: "WireConnection", largest: int) -> None:
+        self.status: int = 0
+        self.headers: dict[str, str] = {}
+        """With names in lower case."""
+        self.kind: str = ""
+        """What the body is, in lower case and without parameters."""
+        self.is_plain: bool = False
+        """True when the body is to be had whole: a stream or an error is read with care."""
+        self.is_whole: bool = False
+        self._connection = connection
+        self._largest = largest
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def begin(self, status: int) -> None:
+        """Note how the answer begins, once all headers are there."""
+        self.status = status
+        self.kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.is_plain = 200 <= status < 300 and self.kind != "text/event-stream"
+
+    def take(self) -> bytes:
+        """Return what is there of the body, and has not been taken yet."""
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        self._connection.go_on()
+        return body
+
+    async def more(self) -> bytes:
+        """Return the next part of the body; nothing once it is whole.
+
+        Raises:
+            WireError: when the connection breaks before its end.
+        """
+        while not self._chunks and not self.is_whole:
+            await self._connection.news()
+        return self.take()
+
+    def leave(self) -> None:
+        """Read no more; the connection is kept if the body ends soon."""
+        if self.is_whole:
+            self._connection.give_back()
+        else:
+            self._connection.linger()
+
+    def close(self) -> None:
+        """Close the connection, which tells the server that nobody waits for the answer."""
+        self._connection.close()
+
+    def add(self, chunk: bytes) -> int:
+        """Add a part of the body; return how much waits to be taken."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self.is_plain and self._size > self._largest:
+            raise TooLargeError("The answer is too large", sent=True)
+        return self._size
+
+
+class WireConnection(asyncio.Protocol):
+    """One connection; the callbacks of the parser fill in the answer that is awaited."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        keep: Callable[["WireConnection"], None],
+        forget: Callable[["WireConnection"], None],
+    ) -> None:
+        self.address: Address = address
+        self.idle_since: float = 0.0
+        """When it was last given back."""
+        self._keep = keep
+        self._forget = forget
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._answer: WireAnswer | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: WireError | None = None
+        self._is_paused = False
+        self._began = False
+        self._head: int | None = None
+        """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
+        self._is_kept_alive = False
+        self._has_surplus = False
+        self._lingering: asyncio.TimerHandle | None = None
+        self._left = 0
+        self._in_use: set[WireConnection] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """True until either side has closed it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(
+        self, request: bytes, answer: WireAnswer, in_use: "set[WireConnection]"
+    ) -> None:
+        """Send a request and wait until its answer is whole, or begins to flow.
+
+        Raises:
+            WireError: when there is none.
+        """
+        assert self._transport is not None
+        self._in_use = in_use
+        self._answer = answer
+        self._began = False
+        self._transport.write(request)
+        await self.news()
+
+    async def news(self) -> None:
+        """Wait for more of the answer.
+
+        Raises:
+            WireError: when there is none.
+        """
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._error is not None:
+            raise self._error
+
+    def give_back(self) -> None:
+        """Let the next exchange have it, if it is still good."""
+        self._answer = None
+        self._in_use.discard(self)
+        self._lingering = None
+        if self.is_open and self._is_kept_alive and not self._has_surplus:
+            self._keep(self)
+        else:
+            self.close()
+
+    def linger(self) -> None:
+        """Wait a moment, by itself, for the end of a body that nobody reads any more."""
+        self._left = 0
+        self._lingering = asyncio.get_running_loop().call_later(_A_MOMENT, self.close)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Let the server send more."""
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close it at once; whoever waits for it is told."""
+        self._forget(self)
+        self._in_use.discard(self)
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self._fail("The connection was closed")
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the socket."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("socket")
+        for option in keep_alive_options():
+            peer.setsockopt(*option)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the server sent."""
+        if self._answer is None:
+            # Nobody asked for it; whatever it is, it is not the answer to the next request.
+            self.close()
+            return
+        before = self._head
+        try:
+            self._parser.feed_data(data)
+            if before is not None and self._head is not None:
+                self._head += len(data)
+                if self._head > _LONGEST_HEAD:
+                    self._break("The headers of the answer never end")
+        except httptools.HttpParserUpgrade:
+            self._break("The server wants to speak another protocol")
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            self._error = cause if isinstance(cause, WireError) else None
+            self._break("The answer cannot be read")
+        except httptools.HttpParserError:
+            self._break("The answer is no HTTP")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits, unless this is how the answer ends."""
+        self._forget(self)
+        answer = self._answer
+        if answer is not None and self._began and _ends_with_connection(answer) and exc is None:
+            answer.is_whole = True
+            self._wake()
+            return
+        told = "in the middle of its answer" if self._began else "without sending a response"
+        self._fail(f"Server disconnected {told}")
+
+    def on_message_begin(self) -> None:
+        """Expect headers; called by the parser."""
+        self._head = 0
+        if self._answer is not None and self._answer.is_whole:
+            # A second answer to one request: no part of the first, nor the answer to the next.
+            self._answer = WireAnswer(self, _MUCH)
+            self._has_surplus = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header; called by the parser, for trailers too."""
+        assert self._answer is not None
+        if self._began:
+            return
+        self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """Let an answer begin; called by the parser."""
+        self._head = None
+        answer = self._answer
+        assert answer is not None
+        status = self._parser.get_status_code()
+        if status < 200:
+            # An announcement; the answer is still to come.
+            answer.headers.clear()
+            return
+        self._began = True
+        answer.begin(status)
+        if not answer.is_plain:
+            self._wake()
+
+    def on_chunk_header(self) -> None:
+        """Expect trailers, which may come behind any chunk; called by the parser."""
+        self._head = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Add to the body; called by the parser."""
+        self._head = None
+        answer = self._answer
+        assert answer is not None
+        if self._lingering is not None:
+            self._left += len(body)
+            if self._left > _LITTLE:
+                self.close()
+            return
+        waiting = answer.add(body)
+        if answer.is_plain:
+            return
+        self._wake()
+        if waiting > _MUCH and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Let an answer end; called by the parser."""
+        self._head = None
+        if self._answer is not None and self._began:
+            # The parser knows it now, and not any more a moment later.
+            self._is_kept_alive = self._parser.should_keep_alive()
+            self._answer.is_whole = True
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self.give_back()
+            self._wake()
+
+    def _break(self, reason: str) -> None:
+        self._error = self._error or WireError(reason, sent=True)
+        self.close()
+
+    def _fail(self, reason: str) -> None:
+        self._error = self._error or WireError(reason, sent=True)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _ends_with_connection(answer: WireAnswer) -> bool:
+    return "content-length" not in answer.headers and "transfer-encoding" not in answer.headers
+
+
+class WirePool:
+    """Connections to any number of addresses; each is used by one exchange at a time."""
+
+    def __init__(self) -> None:
+        self._idle: dict[Address, list[WireConnection]] = defaultdict(list)
+        self._all: set[WireConnection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def open(self, address: Address, patience: float) -> WireConnection:
+        """Return a connection to an address, for one exchange.
+
+        Raises:
+            WireError: when nobody is there.
+        """
+        return self._take(address) or await self._connect(address, patience)
+
+    def close(self) -> None:
+        """Close all connections; whatever is sent afterwards is not sent."""
+        self._is_closed = True
+        for connection in list(self._all):
+            connection.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def keep(self, connection: WireConnection) -> None:
+        """Keep a connection for the next exchange, for a while."""
+        idle = self._idle[connection.address]
+        if self._is_closed or len(idle) >= MOST_IDLE:
+            connection.close()
+            return
+        connection.idle_since = monotonic()
+        idle.append(connection)
+        if self._sweep is None:
+            loop = asyncio.get_running_loop()
+            self._sweep = loop.call_later(KEPT_IDLE, self._close_the_old)
+
+    def forget(self, connection: WireConnection) -> None:
+        """Note that a connection is gone."""
+        self._all.discard(connection)
+        idle = self._idle[connection.address]
+        if connection in idle:
+            idle.remove(connection)
+
+    def _take(self, address: Address) -> WireConnection | None:
+        idle = self._idle[address]
+        while idle:
+            # The one used last: the others may grow old.
+            connection = idle.pop()
+            if monotonic() - connection.idle_since < KEPT_IDLE and connection.is_open:
+                return connection
+            connection.close()
+        return None
+
+    def _close_the_old(self) -> None:
+        self._sweep = None
+        limit = monotonic() - KEPT_IDLE
+        for idle in list(self._idle.values()):
+            for connection in list(idle):
+                if connection.idle_since <= limit:
+                    connection.close()
+        if any(self._idle.values()):
+            loop = asyncio.get_running_loop()
+            self._sweep = loop.call_later(KEPT_IDLE, self._close_the_old)
+
+    async def _connect(self, address: Address, patience: float) -> WireConnection:
+        if self._is_closed:
+            raise WireError("The pool of connections is closed", sent=False)
+        try:
+            async with asyncio.timeout(patience):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: WireConnection(address, keep=self.keep, forget=self.forget),
+                    *address,
+                    happy_eyeballs_delay=0.25,
+                )
+        except TimeoutError:
+            reason = f"The server took no connection within {patience:g} s"
+            raise WireError(reason, sent=False) from None
+        except (OSError, UnicodeError) as error:
+            raise WireError("All connection attempts failed", sent=False) from error
+        self._all.add(connection)
+        return connection
+
+
+class WireClient:
+    """Exchanges with one address, which all end with it."""
+
+    def __init__(self, pool: WirePool, address: Address, *, patience: float, largest: int) -> None:
+        self._pool = pool
+        self._address = address
+        self._patience = patience
+        self._largest = largest
+        self._in_use: set[WireConnection] = set()
+        self._is_closed = False
+
+    async def send(self, request: bytes) -> WireAnswer:
+        """Send a request and return its answer: whole, or with a body that is still coming.
+
+        Whoever gets one that is not plain leaves it when it is read, or closes it.
+
+        Raises:
+            WireError: when there is no answer.
+        """
+        connection = await self._pool.open(self._address, self._patience)
+        if self._is_closed:
+            self._pool.keep(connection)
+            raise WireError("The connection was closed", sent=False)
+        self._in_use.add(connection)
+        answer = WireAnswer(connection, self._largest)
+        try:
+            await connection.exchange(request, answer, self._in_use)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.is_whole and answer.is_plain:
+            # Whoever reads another one with care gives it back by leaving it.
+            connection.give_back()
+        return answer
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._is_closed = True
+        for connection in list(self._in_use):
+            connection.close()
