@@ -14,8 +14,8 @@ from pegboard.gateway import (
     register_tool,
     search_tools,
 )
-from pegboard.gateway.own_resources import OwnResources
-from pegboard.gateway.tool_list import ToolList
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.model import Tool
 from pegboard.model.tool import definition_of
 from pegboard.policies.access import IMPLIED, METHODS

@@ -11,7 +11,7 @@ import pytest
 
 from pegboard import Hub
 from pegboard.gateway import Gateway
-from pegboard.gateway.own_tool import OWN_NAMES
+from pegboard.gateway.builtin_tool import OWN_NAMES
 from pegboard.model.principal import ALL_SCOPES, Principal, Scope
 from pegboard.policies.access import IMPLIED, METHODS
 from pegboard.server import App, FrontDesk, Reception

@@ -12,8 +12,8 @@ from scripts.reference import PAGES, PARTS, made
 from pegboard import errors
 from pegboard.auth.settings import AuthSettings, TokenIssuer
 from pegboard.config.files.entry import OAuthEntry, ServerEntry, TimeoutsEntry
+from pegboard.gateway.builtin_tool import OWN_NAMES
 from pegboard.gateway.options import GatewayOptions, Profile
-from pegboard.gateway.own_tool import OWN_NAMES
 
 ROOT = Path(__file__).parents[2]
 # What a process of ours tells its own children, and what shells tell completion.

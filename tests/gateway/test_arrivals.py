@@ -38,7 +38,7 @@ async def half_up(late: LateBench, **options: Any) -> AsyncGenerator[tuple[Hub, 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time in which lists wait is over."""
-    monkeypatch.setattr("pegboard.gateway.arrivals.PATIENCE", 0.0)
+    monkeypatch.setattr("pegboard.gateway.catalog.startup_wait.PATIENCE", 0.0)
 
 
 async def test_tools_that_are_there_and_the_gateways_own_list_wait_for_nobody() -> None:

@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from pegboard.gateway import Gateway, RpcError
-from pegboard.gateway.line import Line
+from pegboard.gateway.calls.call_notifier import Line
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, hub

@@ -1,7 +1,7 @@
 import pytest
 
 from pegboard.gateway import RpcError
-from pegboard.gateway.objects import parts_in
+from pegboard.gateway.request import parts_in
 
 
 def test_an_answer_in_too_many_parts_is_refused() -> None:

@@ -6,7 +6,7 @@ from mcp.server import MCPServer
 
 from pegboard.config import ServerConfig
 from pegboard.gateway import Gateway, GatewayOptions
-from pegboard.gateway.repetition import Repetition, repetition_in
+from pegboard.gateway.calls.result_cache import Repetition, repetition_in
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
 from tests.gateway.test_shelf import LONG, handle_in, pages_of

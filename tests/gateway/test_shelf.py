@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pegboard import Registry
 from pegboard.errors import HandleNotFoundError
 from pegboard.gateway import Face, Gateway, GatewayOptions
-from pegboard.gateway.json_path import select
-from pegboard.gateway.read_result import _lines  # pyright: ignore[reportPrivateUsage]
-from pegboard.gateway.shelf import Shelf
+from pegboard.gateway.calls.json_path import select
+from pegboard.gateway.calls.result_cache import Shelf
+from pegboard.gateway.tools.read_result import _lines  # pyright: ignore[reportPrivateUsage]
 from pegboard.model import Image, Text, Tool, ToolResult
 from pegboard.model.principal import Principal
 from pegboard.upstream import Era
@@ -279,7 +279,7 @@ def test_what_is_kept_counts_in_bytes() -> None:
 
 
 async def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.gateway.read_result._SECONDS", 0.05)
+    monkeypatch.setattr("pegboard.gateway.tools.read_result._SECONDS", 0.05)
     async with hub(bench("calc", big=lambda _: "a" * 1_000_000)) as it, Gateway(it) as gateway:
         caller = Caller(gateway)
         handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
@@ -316,7 +316,7 @@ async def test_whole_numbers_may_be_written_with_a_point() -> None:
 async def test_json_of_too_many_values_is_read_by_place_or_by_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.gateway.read_result._MOST_VALUES", 1000)
+    monkeypatch.setattr("pegboard.gateway.tools.read_result._MOST_VALUES", 1000)
     registry = Registry()
 
     @registry.register

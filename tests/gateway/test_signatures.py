@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.gateway.signatures import (
+from pegboard.gateway.tool_lines import (
     LONGEST_SENTENCE,
     first_sentence,
     one_line,

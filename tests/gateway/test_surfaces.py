@@ -5,7 +5,7 @@ import pytest
 
 from pegboard import Registry
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
-from pegboard.gateway.register_tool import REGISTER
+from pegboard.gateway.tools.register_tool import REGISTER
 from pegboard.model import Tool
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.upstream import Era

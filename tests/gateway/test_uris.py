@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.gateway.uris import Uris, scheme_of, server_of
+from pegboard.gateway.resource_uris import Uris, scheme_of, server_of
 from tests.gateway.servers import Stall, hub
 
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)

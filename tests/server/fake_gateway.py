@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
 from pegboard.gateway.options import GatewayOptions
+from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.model.principal import Scope
 

@@ -21,7 +21,7 @@ from pegboard.errors import (
     ToolTimeoutError,
     UpstreamError,
 )
-from pegboard.gateway.signatures import signature
+from pegboard.gateway.tool_lines import signature
 from pegboard.model import ArgumentSchema, Tool, ToolResult
 from pegboard.model.json_values import object_in
 from pegboard.storage import default_url

@@ -11,7 +11,7 @@ import msgspec
 from pegboard.cli.output import warn
 from pegboard.cli.plain_text import one_line, printable
 from pegboard.cli.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
-from pegboard.gateway.signatures import type_name
+from pegboard.gateway.tool_lines import type_name
 from pegboard.model.json_values import object_in
 
 __all__ = ["ReadLine", "fill_in", "read_line"]

@@ -12,7 +12,7 @@ from pegboard.cli.catalogue import Places, open_catalogue, tell_failures
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import result_console, say, warn, write_json
 from pegboard.errors import ConfigError
-from pegboard.gateway.signatures import first_sentence, signature
+from pegboard.gateway.tool_lines import first_sentence, signature
 from pegboard.model import Tool
 from pegboard.model.tool import category_of
 from pegboard.search.options import SearchOptions, query_of

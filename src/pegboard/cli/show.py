@@ -11,7 +11,7 @@ from pegboard.cli.catalogue import Catalogue, Places, find_tool, open_catalogue
 from pegboard.cli.output import say, show_table, write_json
 from pegboard.cli.tokens import estimated
 from pegboard.errors import ConfigError
-from pegboard.gateway.signatures import signature, type_name
+from pegboard.gateway.tool_lines import signature, type_name
 from pegboard.model import Tool
 from pegboard.model.json_values import object_in
 from pegboard.model.tool import category_of

@@ -9,7 +9,7 @@ from pegboard.cli import tool_options as option
 from pegboard.cli.catalogue import Catalogue, Places, open_catalogue, tell_failures
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.output import show_table, warn, write_json
-from pegboard.gateway.signatures import first_sentence
+from pegboard.gateway.tool_lines import first_sentence
 from pegboard.model import Tool
 from pegboard.model.tool import category_of
 from pegboard.model.tool_names import nearest_names

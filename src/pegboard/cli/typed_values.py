@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.gateway.signatures import type_name
+from pegboard.gateway.tool_lines import type_name
 from pegboard.model.json_values import object_in
 
 __all__ = ["NotOfTypeError", "choices_of", "json_form", "kinds_of", "part_of", "typed"]

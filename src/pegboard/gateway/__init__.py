@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
-    from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError, Surface
     from pegboard.gateway.gateway import Gateway
     from pegboard.gateway.options import GatewayOptions, Profile
+    from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError, Surface
     from pegboard.gateway.tenants import OpenTenant
 
 __all__ = [
@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Channel": "exchange",
-    "Client": "exchange",
-    "Exchange": "exchange",
-    "Face": "exchange",
+    "Channel": "request",
+    "Client": "request",
+    "Exchange": "request",
+    "Face": "request",
     "Gateway": "gateway",
     "GatewayOptions": "options",
     "OpenTenant": "tenants",
     "Profile": "options",
-    "RpcError": "exchange",
-    "Surface": "exchange",
+    "RpcError": "request",
+    "Surface": "request",
 }
 
 __getattr__: Lookup

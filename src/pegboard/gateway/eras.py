@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pegboard.gateway.exchange import Client
-from pegboard.gateway.objects import object_in
+from pegboard.gateway.request import Client, object_in
 
 __all__ = ["CACHEABLE", "LOG_LEVEL", "RESERVED", "SUBSCRIPTION_ID", "for_client"]
 

@@ -31,9 +31,8 @@ from pegboard.errors import (
     ToolNotFoundError,
 )
 from pegboard.errors.root import shorten
-from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.objects import object_in
-from pegboard.gateway.signatures import signature
+from pegboard.gateway.request import RpcError, object_in
+from pegboard.gateway.tool_lines import signature
 from pegboard.model import Principal, Tool
 from pegboard.policies import may_operate
 

@@ -12,17 +12,16 @@ from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import PegboardError, ToolNotFoundError
-from pegboard.gateway.bridge import Bridge, client_key
+from pegboard.gateway.calls.era_bridge import Bridge, client_key
+from pegboard.gateway.calls.suspended_calls import Parking
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
-from pegboard.gateway.exchange import Channel, Client, Exchange, Face, RpcError
-from pegboard.gateway.methods import Answer, Methods
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.parked import Parking
+from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError
+from pegboard.gateway.router import Answer, Methods
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import Session, Sessions
-from pegboard.gateway.tenant import Tenant
-from pegboard.gateway.tenants import OpenTenant, Tenants
+from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import Scope
 

@@ -3,9 +3,9 @@
 from mcp_types import INVALID_REQUEST
 
 from pegboard.errors import AccessDeniedError
-from pegboard.gateway.exchange import Exchange, Face, RpcError
+from pegboard.gateway.builtin_tool import OWN_NAMES, OWN_RESOURCES
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.own_tool import OWN_NAMES, OWN_RESOURCES
+from pegboard.gateway.request import Exchange, Face, RpcError
 from pegboard.model.principal import Scope
 from pegboard.policies.access import METHODS, holds
 

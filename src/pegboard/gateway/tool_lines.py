@@ -1,11 +1,119 @@
-"""ToolLines: tools as search_tools shows them, each written once."""
+"""Signatures: a tool in one line that a model can call it by."""
 
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
-from pegboard.gateway.signatures import first_sentence, signature
+import msgspec
+
 from pegboard.model import Tool
+from pegboard.model.json_values import object_in
 
-__all__ = ["ToolLine", "ToolLines"]
+__all__ = ["ToolLine", "ToolLines", "first_sentence", "one_line", "signature", "type_name"]
+
+LONGEST_SIGNATURE = 360
+LONGEST_SENTENCE = 160
+_LONGEST_CHOICE = 60
+_MOST_VARIANTS = 20
+_DEEPEST = 4
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])|\n")
+_REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+
+
+def one_line(tool: Tool) -> str:
+    """Return a tool as ``name(arg: type, option?: type)``, and what it does in a sentence."""
+    words = first_sentence(tool.description)
+    return f"{signature(tool)} — {words}" if words else signature(tool)
+
+
+def signature(tool: Tool) -> str:
+    """Return the name of a tool with its parameters and their types, the required ones first."""
+    schema = tool.input_schema
+    shown: list[str] = []
+    room = LONGEST_SIGNATURE - len(tool.name)
+    for parameter in _parameters(schema):
+        room -= len(parameter) + 2
+        if room < 0:
+            shown.append("…")
+            break
+        shown.append(parameter)
+    return f"{tool.name}({', '.join(shown)})"
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, on one line, cut where it is long."""
+    sentence = " ".join(_SENTENCE_END.split(text.strip(), maxsplit=1)[0].split())
+    if len(sentence) <= LONGEST_SENTENCE:
+        return sentence
+    return f"{sentence[: LONGEST_SENTENCE - 1].rstrip()}…"
+
+
+def type_name(schema: object, root: Mapping[str, Any]) -> str:
+    """Return the type that a part of a schema asks for, as signatures write it."""
+    return _type(schema, root, _DEEPEST)
+
+
+def _parameters(schema: Mapping[str, Any]) -> Iterator[str]:
+    properties = object_in(schema.get("properties"))
+    listed: Any = schema.get("required")
+    needed = cast("Sequence[object]", listed) if isinstance(listed, list | tuple) else ()
+    required = {name for name in needed if isinstance(name, str)}
+    for name in sorted(properties, key=lambda it: it not in required):
+        mark = "" if name in required else "?"
+        yield f"{name}{mark}: {type_name(properties[name], schema)}"
+
+
+def _type(schema: object, root: Mapping[str, Any], depth: int) -> str:
+    part = object_in(schema)
+    if not depth:
+        return "any"
+    target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
+    if target is not None:
+        return _type(_definition(target[1], root), root, depth - 1)
+    if "const" in part:
+        return _choice([part["const"]]) or "any"
+    choices = part.get("enum")
+    if isinstance(choices, list | tuple):
+        written = _choice(cast("Sequence[object]", choices))
+        if written:
+            return written
+    for keyword in ("anyOf", "oneOf"):
+        variants = part.get(keyword)
+        if isinstance(variants, list | tuple):
+            of = cast("Sequence[object]", variants)
+            return _either(of, lambda it: _type(it, root, depth - 1))
+    kind = part.get("type")
+    kinds = cast("Sequence[object]", kind) if isinstance(kind, list | tuple) else [kind]
+    return _either(kinds, lambda it: _named(it, part, root, depth))
+
+
+def _definition(name: str, root: Mapping[str, Any]) -> object:
+    known = object_in(root.get("$defs"))
+    return known[name] if name in known else object_in(root.get("definitions")).get(name)
+
+
+def _named(kind: object, part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
+    if kind == "array":
+        items = _type(part.get("items"), root, depth - 1)
+        return f"({items})[]" if "|" in items else f"{items}[]"
+    return kind if isinstance(kind, str) else "any"
+
+
+def _either(variants: Sequence[object], written: Callable[[object], str]) -> str:
+    kinds = [written(it) for it in variants[:_MOST_VARIANTS]]
+    # That something may be null says no more than that it may be left out.
+    named = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
+    if len(variants) > _MOST_VARIANTS:
+        named.append("…")
+    return "|".join(named) or "null"
+
+
+def _choice(values: Sequence[object]) -> str:
+    if len(values) > _LONGEST_CHOICE:
+        return ""
+    written = "|".join(msgspec.json.encode(value).decode() for value in values)
+    return written if len(written) <= _LONGEST_CHOICE else ""
+
 
 _MOST = 4096
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from pegboard.errors import AccessDeniedError, PegboardError
-from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.gateway.request import Exchange, RpcError
 from pegboard.model.json_values import object_in
 from pegboard.observe import Audit, AuditRecord
 from pegboard.policies.access import may_use_server

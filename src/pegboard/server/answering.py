@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pegboard.gateway.exchange import Channel, Client, Exchange, Face
+from pegboard.gateway.request import Channel, Client, Exchange, Face
 from pegboard.model.principal import Scope
 
 __all__ = ["Answering"]

@@ -10,7 +10,7 @@ from mcp_types import INVALID_REQUEST
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Receive, Scope, Send
 
-from pegboard.gateway.exchange import RpcError, Surface
+from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception

@@ -16,7 +16,7 @@ from pegboard.auth import (
     scope_challenge,
 )
 from pegboard.errors import AuthenticationFailedError
-from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.request import RpcError
 from pegboard.model.principal import LOCAL, Scope
 from pegboard.server.browsers import answer_preflight
 from pegboard.server.http_request import Header, HttpRequest

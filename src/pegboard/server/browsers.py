@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from mcp_types import INVALID_REQUEST
 from starlette.types import Message
 
-from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.request import RpcError
 from pegboard.server.hosts import Hosts
 from pegboard.server.http_request import Header, HttpRequest
 

@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS, REQUEST_TIMEOUT
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from msgspec.structs import replace
 
-from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
+from pegboard.gateway.request import Client, Exchange, Face, RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.introduction import check_introduction

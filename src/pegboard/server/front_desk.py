@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
-from pegboard.gateway.exchange import Client, Exchange, RpcError
-from pegboard.gateway.watches import watched_in
+from pegboard.gateway.notifications import watched_in
+from pegboard.gateway.request import Client, Exchange, RpcError
 from pegboard.observe import Audit
 from pegboard.server.acts import Acts, code_of
 from pegboard.server.answering import Answering

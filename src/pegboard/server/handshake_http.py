@@ -13,7 +13,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServ
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.types import Message, Send
 
-from pegboard.gateway.exchange import Face, RpcError
+from pegboard.gateway.request import Face, RpcError
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception
 from pegboard.server.conversation import Conversation

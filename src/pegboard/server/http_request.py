@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from pegboard.gateway.exchange import Face, RpcError
+from pegboard.gateway.request import Face, RpcError
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server.messages import BodyTooLargeError, RequestId, encode, error_message
 

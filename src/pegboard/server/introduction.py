@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp_types import INVALID_PARAMS
 
-from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.request import RpcError
 from pegboard.server.messages import encode
 
 __all__ = ["check_introduction"]

@@ -15,8 +15,8 @@ from mcp_types.jsonrpc import (
 )
 from pydantic import ValidationError
 
-from pegboard.gateway.exchange import RpcError
-from pegboard.gateway.json_sizes import has_more_values
+from pegboard.gateway.calls.json_path import has_more_values
+from pegboard.gateway.request import RpcError
 
 __all__ = [
     "MOST_LEVELS",

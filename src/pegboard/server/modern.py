@@ -12,10 +12,9 @@ from mcp_types import (
     SERVER_INFO_META_KEY,
 )
 
-from pegboard.gateway.exchange import Client, Exchange, Face, RpcError
-from pegboard.gateway.listener import WANTED
-from pegboard.gateway.objects import object_in
-from pegboard.gateway.watches import watched_in
+from pegboard.gateway.notifications import watched_in
+from pegboard.gateway.request import Client, Exchange, Face, RpcError, object_in
+from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
 from pegboard.server.front_desk import FrontDesk
 from pegboard.server.introduction import check_introduction

@@ -14,9 +14,9 @@ from mcp.shared.inbound import (
 )
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
+from pegboard.gateway.catalog.groups import NoGroupError
 from pegboard.gateway.errors import CutOffError
-from pegboard.gateway.exchange import Exchange, RpcError
-from pegboard.gateway.groups import NoGroupError
+from pegboard.gateway.request import Exchange, RpcError
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.server.attendance import Attendance
 from pegboard.server.authentication import Reception

@@ -2,7 +2,7 @@
 
 import anyio
 
-from pegboard.gateway.arrivals import PATIENCE
+from pegboard.gateway.catalog.startup_wait import PATIENCE
 from pegboard.hub import Hub
 
 __all__ = ["Opening"]

@@ -7,7 +7,7 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.errors import InvalidQueryError
-from pegboard.gateway.tool_list import raw_definition
+from pegboard.gateway.catalog.tool_list import raw_definition
 from pegboard.hub import Hub
 from pegboard.search import SearchOptions
 from pegboard.server.http_request import HttpRequest

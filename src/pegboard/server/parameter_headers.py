@@ -10,7 +10,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
-from pegboard.gateway.exchange import Exchange
+from pegboard.gateway.request import Exchange
 from pegboard.server.answering import Answering
 from pegboard.server.modern import refusal_of
 

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from pegboard.gateway.exchange import Face, Surface
+from pegboard.gateway.request import Face, Surface
 
 __all__ = ["Place", "Wire", "place_of"]
 

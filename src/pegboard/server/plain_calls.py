@@ -6,7 +6,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, REQUEST_CANCELLED
 from mcp.shared.dispatcher import coerce_request_id
 
 from pegboard.gateway.errors import CutOffError
-from pegboard.gateway.exchange import Exchange, RpcError
+from pegboard.gateway.request import Exchange, RpcError
 from pegboard.server.attendance import Attendance
 from pegboard.server.conversation import Conversation
 from pegboard.server.http_request import HttpRequest

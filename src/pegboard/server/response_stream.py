@@ -6,7 +6,7 @@ from typing import Any, Never
 import anyio
 from mcp_types import INVALID_REQUEST
 
-from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.request import RpcError
 from pegboard.server.http_request import EVENT_STREAM, Header, HttpRequest
 from pegboard.server.messages import PING, as_event, notification_message
 

@@ -12,7 +12,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.requests import Request
 
-from pegboard.gateway.exchange import RpcError
+from pegboard.gateway.request import RpcError
 from pegboard.server.authentication import Reception
 from pegboard.server.conversation import Conversation
 from pegboard.server.front_desk import FrontDesk

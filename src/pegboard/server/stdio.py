@@ -19,7 +19,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard.gateway.exchange import Exchange, Face, RpcError
+from pegboard.gateway.request import Exchange, Face, RpcError
 from pegboard.model.principal import LOCAL
 from pegboard.server.conversation import INLINE, Context, Conversation, Params, SessionChannel
 from pegboard.server.front_desk import FrontDesk

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from opentelemetry import context, propagate, trace
 
-from pegboard.gateway.objects import object_in
+from pegboard.gateway.request import object_in
 
 __all__ = ["continued", "trace_in", "with_trace"]
 

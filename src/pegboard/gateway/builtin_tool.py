@@ -1,0 +1,95 @@
+"""OwnTool: a tool of the gateway itself, such as the one that searches for others."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.gateway.errors import error_result, failure_of
+from pegboard.gateway.request import Client, Exchange
+from pegboard.gateway.visibility import Sight
+from pegboard.model import ArgumentSchema, Principal, Tool
+from pegboard.policies import holds
+from pegboard.policies.access import METHODS
+
+__all__ = ["CATEGORIES", "OWN_NAMES", "OWN_RESOURCES", "STATS", "OwnTool", "Run", "Visit", "answer"]
+
+CATEGORIES = "registry://categories"
+STATS = "registry://stats"
+OWN_RESOURCES = (CATEGORIES, STATS)
+
+
+OWN_NAMES = frozenset(
+    {
+        "search_tools",
+        "get_tool_definition",
+        "list_tools_by_category",
+        "call_tool",
+        "read_result",
+        "register_tool",
+        "unregister_tool",
+    }
+)
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """One request, and what exists for whoever sent it."""
+
+    exchange: Exchange
+    sight: Sight
+
+    @property
+    def client(self) -> Client:
+        """Who sent it."""
+        return self.exchange.client
+
+    @property
+    def owner(self) -> str:
+        """Whose is what is kept for later: everybody's own within a tenant."""
+        return self.exchange.client.principal.subject
+
+
+Run = Callable[[Visit, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Gives the raw result of a call, its arguments checked and completed."""
+
+
+class OwnTool:
+    """A definition and what runs it."""
+
+    def __init__(self, definition: Tool, run: Run) -> None:
+        self.definition = definition
+        self._schema = ArgumentSchema(definition.input_schema, tool=definition.name)
+        properties: dict[str, Any] = definition.input_schema.get("properties", {})
+        self._whole = [key for key, it in properties.items() if it.get("type") == "integer"]
+        self._run = run
+
+    async def call(self, visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the raw result; what goes wrong is in it, in words for a model."""
+        try:
+            complete = self._schema.check(arguments, tool=self.definition.name)
+            # To JSON Schema, 5.0 is an integer; to Python it is none.
+            numbers = {key: int(complete[key]) for key in self._whole if key in complete}
+            return await self._run(visit, {**complete, **numbers})
+        except ToolNotFoundError as error:
+            return error_result(_not_found(error, visit.client.principal))
+        except PegboardError as error:
+            return failure_of(error, visit.client.principal, tool=self.definition)
+
+
+def answer(text: str, structured: object = None) -> dict[str, Any]:
+    """Return a raw result with a text, and the same as data where there is some."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if structured is not None:
+        result["structuredContent"] = structured
+    return result
+
+
+def _not_found(error: ToolNotFoundError, principal: Principal) -> str:
+    if error.name in OWN_NAMES:
+        return f"{error.name!r} is a tool of the gateway itself: call it directly."
+    words = str(error)
+    says_more = words != str(ToolNotFoundError(error.name))
+    if says_more or not holds(principal, METHODS["search_tools"]):
+        return words
+    return f"{words} search_tools finds tools by what they do."

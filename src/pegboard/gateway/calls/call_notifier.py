@@ -1,0 +1,93 @@
+"""Line: how a call reaches its client while it runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pegboard.gateway.eras import LOG_LEVEL, RESERVED
+from pegboard.gateway.request import Exchange, object_in
+
+__all__ = ["LEVELS", "Line", "meta_of", "own_meta_of"]
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""How grave a log message can be, the least grave first."""
+
+
+class Line:
+    """Leads to the exchange that waits for the call; to nobody while the call is parked.
+
+    Args:
+        exchange: who waits for it first.
+        level: how grave a log message must be, if a client of the handshake era has said so.
+    """
+
+    def __init__(self, exchange: Exchange, *, level: str | None = None) -> None:
+        self.exchange: Exchange | None = exchange
+        self._level = level
+        self._lost: Mapping[str, Any] | None = None
+
+    @property
+    def wants_progress(self) -> bool:
+        """True when the client asked to be told how far the call is."""
+        return self.exchange is not None and _token(self.exchange) is not None
+
+    @property
+    def log_level(self) -> str | None:
+        """How grave a log message must be to be sent; ``None`` if the client has not said."""
+        if self.exchange is None or self.exchange.client.era == "legacy":
+            return self._level
+        level: object = meta_of(self.exchange).get(LOG_LEVEL)
+        return level if isinstance(level, str) and level in LEVELS else None
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the call is."""
+        exchange = self.exchange
+        token = None if exchange is None else _token(exchange)
+        if exchange is None or token is None:
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await exchange.channel.notify("notifications/progress", params)
+
+    async def log(self, params: Mapping[str, Any]) -> None:
+        """Pass on what a server logs, if it is grave enough."""
+        exchange, wanted, level = self.exchange, self.log_level, params.get("level")
+        if exchange is None:
+            return
+        if wanted is None:
+            # Then a client of the handshake era gets what the server sends, and a modern one none.
+            is_grave = exchange.client.era == "legacy"
+        else:
+            is_grave = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
+        if is_grave:
+            await exchange.channel.notify("notifications/message", params)
+
+    def lost(self, params: Mapping[str, Any]) -> None:
+        """Keep the log message that says how many the client did not take in time."""
+        self._lost = params
+
+    async def finish(self) -> None:
+        """Tell that ahead of the result, which a client that reads nothing does not have yet."""
+        if self._lost is not None:
+            await self.log(self._lost)
+
+
+def meta_of(exchange: Exchange) -> Mapping[str, Any]:
+    """Return the ``_meta`` that a client sent."""
+    return object_in(exchange.params.get("_meta"))
+
+
+def own_meta_of(exchange: Exchange) -> dict[str, Any]:
+    """Return what a client sent there for the server, without what is the protocol's own."""
+    return {
+        key: value
+        for key, value in meta_of(exchange).items()
+        if key != "progressToken" and not key.startswith(RESERVED)
+    }
+
+
+def _token(exchange: Exchange) -> int | str | None:
+    token: object = meta_of(exchange).get("progressToken")
+    return token if isinstance(token, int | str) else None

@@ -1,0 +1,293 @@
+"""Shelf: results that are too large for a model, kept whole for whoever made the call."""
+
+import json
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from time import monotonic
+from typing import Any, cast
+
+import msgspec
+
+from pegboard.errors import HandleNotFoundError
+from pegboard.gateway.request import object_in
+from pegboard.model import Tool
+
+__all__ = ["Repetition", "Shelf", "Shelved", "json_of", "repetition_in"]
+
+_KEY = "result"
+"""Under which the SDKs wrap what is no object."""
+
+
+class Repetition(Enum):
+    """How structured content repeats the texts."""
+
+    JSON = "the text is its JSON"
+    WRAPPED_JSON = "the text is the JSON of what it wraps"
+    WRAPPED_TEXT = "it wraps the text"
+    WRAPPED_LIST = "it wraps a list, and each item is a text"
+
+    def restored(self, text: bytes) -> bytes:
+        """Return the JSON that structured content says, out of the single text that it repeats."""
+        # A text that is wrapped stays one: it may be JSON itself, and nobody means the wrapping.
+        return b'{"%s":%s}' % (_KEY.encode(), text) if self is Repetition.WRAPPED_JSON else text
+
+
+def repetition_in(texts: Sequence[str], structured: object) -> Repetition | None:
+    """Return how structured content repeats the texts of its result; ``None`` if it says more."""
+    text = "\n".join(texts)
+    if _is_json_of(text, structured):
+        return Repetition.JSON
+    members = object_in(structured)
+    if list(members) != [_KEY]:
+        return None
+    wrapped: object = members[_KEY]
+    if wrapped == text:
+        return Repetition.WRAPPED_TEXT
+    if _is_json_of(text, wrapped):
+        return Repetition.WRAPPED_JSON
+    if not isinstance(wrapped, list):
+        return None
+    items = cast("list[object]", wrapped)
+    is_each_said = len(items) == len(texts) and all(
+        item == it or _is_json_of(it, item) for item, it in zip(items, texts, strict=True)
+    )
+    return Repetition.WRAPPED_LIST if is_each_said else None
+
+
+def json_of(structured: Any) -> str:
+    """Return structured content as JSON."""
+    try:
+        return msgspec.json.encode(structured).decode()
+    except (TypeError, ValueError):
+        # Halves of characters, from a tool of this process.
+        return json.dumps(structured, default=str)
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+_MINUTES_FROM = 120
+
+
+class Shelved(msgspec.Struct, frozen=True, kw_only=True):
+    """One result that is kept, as bytes: objects would take many times as much."""
+
+    owner: str
+    tool: Tool
+    written: bytes
+    """All texts of the result, in full."""
+    structured: bytes
+    """Its structured content as JSON; empty when it has none, or the text restores it."""
+    says_more: bool
+    """Whether that says something which is not in the texts."""
+    repeats: Repetition | None
+    """How the text restores it."""
+    heading: int
+    """How many bytes at the beginning of the texts only say what they are."""
+    expires: float
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self.written) + len(self.structured)
+
+    def text(self) -> str:
+        """Return what is read page by page: the texts, or else the structured content."""
+        return (self.written or self.structured).decode("utf-8", "surrogatepass")
+
+    @property
+    def json(self) -> bytes:
+        """Its structured content, or else its text, which may be JSON."""
+        if self.structured:
+            return self.structured
+        text = self.written[self.heading :]
+        return text if self.repeats is None else self.repeats.restored(text)
+
+    def data(self) -> Any:
+        """Return what the JSON says.
+
+        Raises:
+            ValueError: when it is none.
+        """
+        return msgspec.json.decode(self.json)
+
+
+class Shelf:
+    """Keeps results for a while: so many for each caller, so many bytes for all.
+
+    Nobody may have more than half of the bytes. When there is no room, whoever has most of them
+    gives up their oldest: a caller with a few results keeps them, whatever others do.
+
+    Args:
+        seconds: how long a result is kept.
+        each: how many results one caller may have here.
+        most: how many bytes of all callers together.
+        now: the time, in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float,
+        each: int,
+        most: int,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        self.seconds = seconds
+        self._each = each
+        self._most = most
+        self._now = now
+        self._kept: OrderedDict[str, Shelved] = OrderedDict()
+        self._bytes: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        self._expire()
+        return len(self._kept)
+
+    def shortened(
+        self, result: dict[str, Any], *, owner: str, tool: Tool, limit: int
+    ) -> dict[str, Any]:
+        """Return a result as it is if it fits; else its beginning, and how to read the rest.
+
+        Images, sounds and links stay as they are: only text counts, and structured content.
+        """
+        blocks = _blocks(result)
+        texts = [_text_of(block) for block in blocks]
+        text = "\n".join(it for it in texts if it is not None)
+        structured = result.get("structuredContent")
+        if structured is None and len(text) <= limit:
+            return result
+        written = "" if structured is None else json_of(structured)
+        if len(text) + len(written) <= limit:
+            return result
+        repeats = repetition_in([it for it in texts if it is not None], structured)
+        # Servers say the same twice, as text and as structured content: that counts once.
+        if len(text) <= limit and repeats is not None:
+            return result
+        # What is cut is one text: where a resource begins in it, and which, would be lost.
+        parts = [
+            (_heading_of(block), it)
+            for block, it in zip(blocks, texts, strict=True)
+            if it is not None
+        ]
+        is_said = structured is None or repeats is not None
+        is_restored = len(parts) == 1 and repeats not in (None, Repetition.WRAPPED_LIST)
+        text = "\n".join(heading + it for heading, it in parts)
+        shown = text or written
+        new = Shelved(
+            owner=owner,
+            tool=tool,
+            written=_bytes(text),
+            structured=b"" if is_restored else _bytes(written),
+            says_more=not is_said,
+            repeats=repeats if is_restored else None,
+            # A single text may be JSON, and the line before it is none.
+            heading=len(_bytes(parts[0][0])) if len(parts) == 1 else 0,
+            expires=self._now() + self.seconds,
+        )
+        handle = self._keep(new)
+        kept = {key: value for key, value in result.items() if key != "structuredContent"}
+        others = [block for block, it in zip(blocks, texts, strict=True) if it is None]
+        preview = shown[:limit]
+        unseen = len(written) if text and not is_said else 0
+        note = _note(handle, shown=len(preview), total=len(shown), unseen=unseen, shelf=self)
+        words = [{"type": "text", "text": it} for it in (preview, note) if it]
+        return {**kept, "content": [*words, *others]}
+
+    def find(self, handle: object, *, owner: str) -> Shelved:
+        """Return what is kept for this caller under a handle.
+
+        Raises:
+            HandleNotFoundError: when nothing is, or it is somebody else's.
+        """
+        self._expire()
+        found = self._kept.get(handle) if isinstance(handle, str) else None
+        if found is None or found.owner != owner:
+            raise HandleNotFoundError(handle)
+        return found
+
+    def _keep(self, new: Shelved) -> str | None:
+        self._expire()
+        owner, share = new.owner, self._most // 2
+        if new.size > share:
+            return None
+        while self._count(owner) >= self._each or self._bytes[owner] + new.size > share:
+            self._forget_oldest_of(owner)
+        while self._bytes.total() + new.size > self._most:
+            self._forget_oldest_of(self._bytes.most_common(1)[0][0])
+        handle = f"r_{secrets.token_urlsafe(12)}"
+        self._kept[handle] = new
+        self._bytes[owner] += new.size
+        return handle
+
+    def _count(self, owner: str) -> int:
+        return sum(it.owner == owner for it in self._kept.values())
+
+    def _expire(self) -> None:
+        now = self._now()
+        while self._kept and next(iter(self._kept.values())).expires <= now:
+            self._forget(next(iter(self._kept)))
+
+    def _forget_oldest_of(self, owner: str) -> None:
+        self._forget(next(handle for handle, it in self._kept.items() if it.owner == owner))
+
+    def _forget(self, handle: str) -> None:
+        gone = self._kept.pop(handle)
+        self._bytes[gone.owner] -= gone.size
+        if not self._bytes[gone.owner]:
+            del self._bytes[gone.owner]
+
+
+def _blocks(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [block for block in result.get("content") or () if isinstance(block, Mapping)]
+
+
+def _text_of(block: Mapping[str, Any]) -> str | None:
+    kind = block.get("type")
+    text: object = block.get("text") if kind == "text" else None
+    if kind == "resource":
+        text = object_in(block.get("resource")).get("text")
+    return text if isinstance(text, str) else None
+
+
+def _heading_of(block: Mapping[str, Any]) -> str:
+    """Return the line that says what an embedded resource is; nothing for other blocks."""
+    resource = object_in(block.get("resource"))
+    said = [it for key in ("uri", "mimeType") if isinstance(it := resource.get(key), str) and it]
+    return f"[Resource {' '.join(said)}]\n" if said else ""
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: Shelf) -> str:
+    parts: list[str] = []
+    is_cut = total > shown
+    if is_cut:
+        parts.append(f"Cut: {shown} of {total} characters are shown.")
+    if unseen:
+        where = '; path="$" shows it' if is_cut and handle is not None else ""
+        parts.append(f"Structured content of {unseen} characters is not shown{where}.")
+    if handle is None:
+        parts.append("The rest is too large to be kept; ask the tool for less at once.")
+    else:
+        way = f"offset={shown}) goes on" if is_cut else 'path="$") shows it'
+        parts.append(
+            f"Everything is kept for {_duration(shelf.seconds)}: "
+            f'read_result(handle="{handle}", {way}, '
+            "path picks a part of JSON (items[0].name), grep finds lines."
+        )
+    return f"[{' '.join(parts)}]"
+
+
+def _duration(seconds: float) -> str:
+    count, unit = (seconds / 60, "minute") if seconds >= _MINUTES_FROM else (seconds, "second")
+    whole = max(1, round(count))
+    return f"{whole} {unit}" if whole == 1 else f"{whole} {unit}s"

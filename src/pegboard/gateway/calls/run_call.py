@@ -1,0 +1,138 @@
+"""Calls: run a tool of the catalogue for a client, through all policies of the registry."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+from pegboard.errors import (
+    NotConnectedError,
+    PegboardError,
+    ProtocolError,
+    ServerNotFoundError,
+)
+from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.calls.result_cache import Shelf
+from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.errors import failure_of, rpc_error_of
+from pegboard.gateway.resource_uris import Uris
+from pegboard.hub import Hub
+from pegboard.model import FrozenDict, Tool, ToolResult
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """Calls tools of one hub.
+
+    Args:
+        hub: whose tools are called.
+        arrivals: finds the same tools, as clients see them.
+        bridge: how a call reaches its client.
+        shelf: where results go that are too large.
+        uris: what resources of servers are called here.
+        limit: how many characters a result of a tool of this process may have.
+    """
+
+    def __init__(
+        self, hub: Hub, arrivals: Arrivals, bridge: Bridge, *, shelf: Shelf, uris: Uris, limit: int
+    ) -> None:
+        self._hub = hub
+        self._arrivals = arrivals
+        self._bridge = bridge
+        self._shelf = shelf
+        self._uris = uris
+        self._limit = limit
+
+    async def call(
+        self, visit: Visit, name: object, arguments: Any, *, relays: bool = False
+    ) -> dict[str, Any]:
+        """Return the raw result of a tool; what goes wrong is in it, in words for a model.
+
+        Args:
+            visit: for whom.
+            name: of the tool, as it is called here.
+            arguments: as the client gave them.
+            relays: give the result whole, and a server's JSON-RPC errors as they are.
+
+        Raises:
+            ToolNotFoundError: when there is no such tool for this client.
+            RpcError: when the client has to do something about what went wrong.
+        """
+        principal = visit.client.principal
+        tool = await self._arrivals.find(name, visit.sight)
+        try:
+            visit.sight.check_call(tool)
+            result = await self._run_by_whoever_has_it(visit, tool, arguments)
+        except ProtocolError as error:
+            if relays and error.rpc_code is not None:
+                raise rpc_error_of(error, principal) from None
+            return failure_of(error, principal, tool=tool)
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
+            return failure_of(error, principal, tool=tool, arguments=arguments)
+        if relays or result.get("resultType", "complete") != "complete":
+            return result
+        limit = self._limit_of(tool)
+        return self._shelf.shortened(result, owner=visit.owner, tool=tool, limit=limit)
+
+    async def _run_by_whoever_has_it(
+        self, visit: Visit, tool: Tool, arguments: Any
+    ) -> dict[str, Any]:
+        """Run a tool; if its server is replaced before it could be asked, by the new one."""
+        try:
+            return await self._run(visit, tool, arguments)
+        except NotConnectedError as error:
+            heir = None if error.sent else await self._heir_of(tool, visit)
+            if heir is None:
+                raise
+        visit.sight.check_call(heir)
+        return await self._run(visit, heir, arguments)
+
+    async def _heir_of(self, tool: Tool, visit: Visit) -> Tool | None:
+        try:
+            found = await self._arrivals.find(tool.name, visit.sight)
+        except PegboardError:
+            return None
+        return None if found is tool or found.server != tool.server else found
+
+    async def _run(self, visit: Visit, tool: Tool, arguments: Any) -> dict[str, Any]:
+        principal = visit.client.principal
+        meta = _who(principal.tenant, principal.subject)
+
+        async def work() -> dict[str, Any]:
+            value = await self._hub.registry.acall(tool.name, arguments, meta)
+            return _raw(ToolResult.of(value))
+
+        server = self._server_of(tool)
+        result = await self._bridge.run(visit.exchange, server, work)
+        return result if server is None else self._uris.in_content(result, server)
+
+    def _server_of(self, tool: Tool) -> str | None:
+        # A definition may name a server that is none of ours.
+        try:
+            return None if tool.server is None else self._hub.server(tool.server).config.name
+        except ServerNotFoundError:
+            return None
+
+    def _limit_of(self, tool: Tool) -> int:
+        server = self._server_of(tool)
+        return self._limit if server is None else self._hub.server(server).config.max_result_chars
+
+
+@lru_cache(maxsize=1024)
+def _who(tenant: str, subject: str) -> Mapping[str, Any]:
+    """Return what the records of calls keep of a caller."""
+    return FrozenDict({"tenant": tenant, "subject": subject})
+
+
+def _raw(result: ToolResult) -> dict[str, Any]:
+    if result.wire is not None:
+        return cast("dict[str, Any]", result.wire)
+    raw: dict[str, Any] = {"content": result.blocks()}
+    if result.structured_content is not None:
+        raw["structuredContent"] = result.structured_content
+    if result.is_error:
+        raw["isError"] = True
+    if result.meta:
+        raw["_meta"] = result.meta
+    return raw

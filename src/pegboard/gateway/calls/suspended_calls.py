@@ -1,0 +1,236 @@
+"""Parked calls: they wait for an answer that comes with another request.
+
+A server of the handshake era asks in mid-call. A client of the modern era cannot be asked: it gets
+the question as its result, and repeats the call with the answer. Meanwhile the call stays parked.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from pegboard.gateway.calls.call_notifier import Line
+from pegboard.gateway.request import Exchange, RpcError
+
+__all__ = ["Parked", "Parking"]
+
+_MARK = "pb1."
+Work = Callable[["Parked"], Awaitable[dict[str, Any]]]
+"""Runs the call; whoever it asks is the parked call it is given."""
+
+
+class Parked:
+    """One call that runs on its own, and what it waits for."""
+
+    def __init__(self, exchange: Exchange, binding: bytes, *, patience: float) -> None:
+        self.id: str = secrets.token_urlsafe(16)
+        self.binding: bytes = binding
+        self.owner: tuple[str, str] = _owner(exchange)
+        self.line: Line = Line(exchange)
+        self.round: int = 0
+        self.waiting_until: float | None = None
+        """Until when its client may answer; ``None`` while somebody waits for it."""
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+        self.asked: dict[str, dict[str, Any]] = {}
+        """The questions that are open, as the protocol writes them."""
+        self.result: dict[str, Any] | None = None
+        self.error: Exception | None = None
+        self._answers: dict[str, Mapping[str, Any]] = {}
+        self._answered: dict[str, anyio.Event] = {}
+        self._count = 0
+        self._patience = patience
+        self.news: anyio.Event = anyio.Event()
+        """Set when there is a result, or a question."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when it has a result, or failed, or was given up."""
+        return self.result is not None or self.error is not None or self.scope.cancel_called
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Have the client asked, and wait for its answer; give up when it takes too long."""
+        self._count += 1
+        key = f"question-{self._count}"
+        self.asked[key] = {"method": method, "params": dict(params)}
+        answered = self._answered[key] = anyio.Event()
+        self.news.set()
+        with anyio.move_on_after(self._patience):
+            await answered.wait()
+            return self._answers.pop(key)
+        self.scope.cancel()
+        return None
+
+    def take(self, responses: Mapping[str, Any]) -> None:
+        """Hand over the answers that a repeated request brought."""
+        for key in [key for key in self.asked if isinstance(responses.get(key), Mapping)]:
+            del self.asked[key]
+            self._answers[key] = responses[key]
+            self._answered.pop(key).set()
+        if not self.asked and not self.is_over:
+            self.news = anyio.Event()
+
+    async def run(self, work: Work) -> None:
+        """Run the call to its end, whoever waits for it."""
+        try:
+            with self.scope:
+                self.result = await work(self)
+        except Exception as error:  # noqa: BLE001 - raised again for whoever waits
+            self.error = error
+        finally:
+            self.news.set()
+
+
+class Parking:
+    """All parked calls of a gateway.
+
+    Args:
+        group: whose tasks the calls are.
+        seconds: how long a client may take to answer.
+        most: how many may be parked at once.
+        each: how many of one caller.
+    """
+
+    def __init__(self, group: TaskGroup, *, seconds: float, most: int, each: int) -> None:
+        self._group = group
+        self._seconds = seconds
+        self._most = most
+        self._each = each
+        self._key = secrets.token_bytes(32)
+        self._calls: dict[str, Parked] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    async def run(self, exchange: Exchange, work: Work) -> dict[str, Any]:
+        """Run a call until it ends or asks; what it asks is the result, and how to go on.
+
+        Raises:
+            RpcError: when what is to be resumed is not there for whoever asks, or too many wait.
+        """
+        self._sweep()
+        call = self._resumed(exchange) or self._started(exchange, work)
+        try:
+            await call.news.wait()
+        except BaseException:
+            call.scope.cancel()
+            raise
+        if not call.is_over:
+            return self._park(call)
+        if call.error is not None:
+            raise call.error
+        if call.result is None:
+            raise RpcError(INTERNAL_ERROR, "The call was given up before it ended.")
+        return call.result
+
+    def count(self, exchange: Exchange) -> int:
+        """Return how many calls of a caller are parked, besides the one that it goes on with."""
+        if not self._calls:
+            return 0
+        self._sweep()
+        owner = _owner(exchange)
+        theirs = sum(1 for call in self._calls.values() if call.owner == owner)
+        return theirs - (theirs > 0 and self._found(exchange) is not None)
+
+    def waits_in(self, tenant: str) -> bool:
+        """Tell whether calls of a tenant are parked."""
+        self._sweep()
+        return any(call.owner[0] == tenant for call in self._calls.values())
+
+    def resumes(self, exchange: Exchange) -> bool:
+        """Tell whether a request is to go on with a call; if not with one of ours, it is refused.
+
+        To begin anew what somebody believes to be half done might do it twice.
+        """
+        return exchange.params.get("requestState") is not None
+
+    def _started(self, exchange: Exchange, work: Work) -> Parked:
+        call = Parked(exchange, _binding(exchange), patience=self._seconds)
+        self._group.start_soon(call.run, work)
+        return call
+
+    def _resumed(self, exchange: Exchange) -> Parked | None:
+        if not self.resumes(exchange):
+            return None
+        call = self._found(exchange)
+        if call is None:
+            # One answer to all of it: nobody learns which calls there are.
+            raise RpcError(
+                INVALID_PARAMS,
+                "Invalid or expired requestState: make the call again without it.",
+                {"reason": "invalid_request_state"},
+            )
+        del self._calls[call.id]
+        call.waiting_until = None
+        call.line.exchange = exchange
+        responses: object = exchange.params.get("inputResponses")
+        if isinstance(responses, Mapping):
+            call.take(cast("Mapping[str, Any]", responses))
+        return call
+
+    def _found(self, exchange: Exchange) -> Parked | None:
+        """Return the call that a request may go on with: the caller's own, with its last state."""
+        state: object = exchange.params.get("requestState")
+        if not isinstance(state, str):
+            return None
+        call = self._calls.get(state.removeprefix(_MARK).partition(".")[0])
+        if call is None or call.binding != _binding(exchange):
+            return None
+        is_last = hmac.compare_digest(_bytes(state), _bytes(self._state(call)))
+        return call if is_last else None
+
+    def _park(self, call: Parked) -> dict[str, Any]:
+        theirs = sum(1 for other in self._calls.values() if other.owner == call.owner)
+        if len(self._calls) >= self._most or theirs >= self._each:
+            call.scope.cancel()
+            words = "Too many calls wait for answers; answer those, or try again later."
+            raise RpcError(INTERNAL_ERROR, words)
+        call.round += 1
+        call.line.exchange = None
+        call.waiting_until = monotonic() + self._seconds
+        self._calls[call.id] = call
+        return {
+            "resultType": "input_required",
+            "inputRequests": dict(call.asked),
+            "requestState": self._state(call),
+        }
+
+    def _state(self, call: Parked) -> str:
+        signed = f"{_MARK}{call.id}.{call.round}"
+        message = signed.encode() + call.binding
+        return f"{signed}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
+
+    def _sweep(self) -> None:
+        now = monotonic()
+        for call in list(self._calls.values()):
+            late = call.waiting_until is not None and call.waiting_until <= now
+            if late or call.scope.cancel_called:
+                call.scope.cancel()
+                self._calls.pop(call.id, None)
+
+
+def _bytes(state: str) -> bytes:
+    return state.encode("utf-8", "surrogatepass")
+
+
+def _owner(exchange: Exchange) -> tuple[str, str]:
+    principal = exchange.client.principal
+    return principal.tenant, principal.subject
+
+
+def _binding(exchange: Exchange) -> bytes:
+    """Return what a state is good for: this caller, this method, this name, these arguments."""
+    params = exchange.params
+    target = [exchange.method, params.get("name"), params.get("uri"), params.get("arguments")]
+    try:
+        # Not with msgspec, which refuses halves of characters.
+        written = json.dumps([*_owner(exchange), *target], sort_keys=True)
+    except (RecursionError, TypeError, ValueError):
+        raise RpcError(INVALID_PARAMS, "The arguments are nested too deeply.") from None
+    return hashlib.sha256(written.encode()).digest()

@@ -1,0 +1,89 @@
+"""Arrivals: what a client is told of servers that are still starting, and for which it waits."""
+
+from collections.abc import Awaitable, Callable
+
+from pegboard.errors import ToolNotFoundError
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.visibility import Sight
+from pegboard.hub import Hub
+from pegboard.model import Tool
+from pegboard.search import Answer
+from pegboard.upstream import ServerState
+
+__all__ = ["PATIENCE", "Arrivals"]
+
+PATIENCE = 5.0
+"""Seconds after the start in which lists wait for servers that nobody knows yet, and searches that
+find nothing."""
+
+_SHOWN = 5
+
+
+class Arrivals:
+    """The servers of one hub that are still starting, as far as they exist for a client."""
+
+    def __init__(self, hub: Hub, tools: ToolList) -> None:
+        self._hub = hub
+        self._tools = tools
+
+    async def wait(self, sight: Sight) -> bool:
+        """Return once every server has been tried, or when that takes too long to wait for.
+
+        A client that asks right after the start, and perhaps never again, is better off with the
+        whole list; one server that hangs must not cost more than that. False if nobody was waited
+        for.
+        """
+        awaited = self._seen(self._hub.starting, sight)
+        if awaited:
+            await self._hub.started(awaited, until=PATIENCE)
+        return bool(awaited)
+
+    async def search(self, search: Callable[[], Awaitable[Answer]], sight: Sight) -> Answer:
+        """Return what a search finds; one that finds nothing is repeated after such a wait."""
+        found = await search()
+        return await search() if not found.hits and await self.wait(sight) else found
+
+    async def find(self, name: object, sight: Sight) -> Tool:
+        """Return a tool that exists for a client, waiting for the server that may bring it.
+
+        Raises:
+            ToolNotFoundError: when there is none; it says whether one may still come.
+        """
+        try:
+            return self._tools.find(name, sight)
+        except ToolNotFoundError:
+            if not isinstance(name, str) or not self._hub.starting:
+                raise
+        awaited = [
+            it
+            for it in self._hub.starting_for(name)
+            if sight.sees_of(it, name, self._hub.server(it).config.tags)
+        ]
+        await self._hub.started(awaited)
+        try:
+            return self._tools.find(name, sight)
+        except ToolNotFoundError as error:
+            error.args = (f"{error}{self._failed(awaited, sight)}{self.words(sight)}",)
+            raise
+
+    def words(self, sight: Sight) -> str:
+        """Return what to add to an answer that found nothing: that more may come, or nothing."""
+        names = self._known(self._hub.starting, sight)
+        if not names:
+            return ""
+        count = "1 server is" if len(names) == 1 else f"{len(names)} servers are"
+        more = ", …" if len(names) > _SHOWN else ""
+        shown = ", ".join(names[:_SHOWN])
+        return f" {count} still starting: {shown}{more}; try again in a moment."
+
+    def _failed(self, awaited: list[str], sight: Sight) -> str:
+        servers = self._hub.servers
+        there = [it for it in awaited if it in servers and servers[it].state != ServerState.READY]
+        failed = self._known(there, sight)
+        return f" Server {failed[0]!r} could not be started." if failed else ""
+
+    def _known(self, names: list[str], sight: Sight) -> list[str]:
+        return [it for it in names if sight.knows_server(it, self._hub.server(it).config.tags)]
+
+    def _seen(self, names: list[str], sight: Sight) -> list[str]:
+        return [it for it in names if sight.sees_server(it, self._hub.server(it).config.tags)]

@@ -1,0 +1,160 @@
+"""ToolList: the visible tools of a registry by name, and in pages that are always the same."""
+
+import base64
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any
+
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import ServerNotFoundError, ToolNotFoundError
+from pegboard.gateway.request import RpcError
+from pegboard.gateway.visibility import Sight
+from pegboard.hub import Hub
+from pegboard.model import CatalogChange, Tool
+from pegboard.model.tool import Definition, definition_of
+from pegboard.model.tool_names import nearest_names
+from pegboard.registry import Registry
+
+__all__ = [
+    "NO_CURSOR",
+    "Definition",
+    "ToolList",
+    "cursor_after",
+    "definition_of",
+    "position_of",
+    "raw_definition",
+]
+
+NO_CURSOR = "This is no cursor of ours; list from the start."
+
+
+class ToolList:
+    """Follows a registry. Looking a tool up costs nothing, however many change meanwhile.
+
+    Args:
+        registry: what to follow.
+        raw: gives the definition of a tool as its server wrote it, if it has one.
+    """
+
+    def __init__(self, registry: Registry, raw: Callable[[Tool], Mapping[str, Any] | None]) -> None:
+        self._registry = registry
+        self._raw = raw
+        self._tools: dict[str, Tool] = {}
+        self._names: list[str] | None = None
+        self.revision: int = 0
+        """Grows with every change."""
+        self._changing = threading.Lock()
+        with self._changing:
+            self.close: Callable[[], None] = registry.subscribe(self._take_in)
+            self._tools.update((tool.name, tool) for tool in registry.tools())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def find(self, name: object, sight: Sight) -> Tool:
+        """Return a tool that exists for a client.
+
+        Raises:
+            ToolNotFoundError: when there is none, with names like it that the client may read.
+        """
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None or not sight.sees(tool):
+            readable = sight.to("read")
+            others = (it.name for it in self.seen(sight) if readable.sees(it))
+            raise ToolNotFoundError(name, nearest=nearest_names(name, others))
+        return tool
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as the protocol writes it, with all that its server said of it."""
+        return definition_of(tool, self._raw(tool))
+
+    def is_definition(self, tool: Tool) -> bool:
+        """Tell whether a tool is only described here, and nothing could run it."""
+        return self._registry.is_definition(tool.name)
+
+    def mark(self, tool: Tool) -> str:
+        """Return what a line about a tool ends with, so that nobody calls a mere definition."""
+        return "" if self._registry.runs(tool.name) else " [definition only]"
+
+    def seen(self, sight: Sight) -> Iterable[Tool]:
+        """Return the tools that exist for a client, in the order of their names."""
+        tools = self._tools
+        every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
+        return every if sight.visible is None else filter(sight.visible, every)
+
+    def page(
+        self, sight: Sight, cursor: object, size: int, *, hidden: Container[str] = ()
+    ) -> tuple[list[Definition], str | None]:
+        """Return the definitions of one page, without the hidden ones, and the cursor of the next.
+
+        Raises:
+            RpcError: when it is no cursor of ours.
+        """
+        after = position_of(cursor)
+        names, tools = self._sorted(), self._tools
+        page: list[Definition] = []
+        last = ""
+        for index in range(bisect_right(names, after) if after else 0, len(names)):
+            tool = tools.get(names[index])
+            if tool is None or tool.name in hidden or not sight.sees(tool):
+                continue
+            if len(page) == size:
+                return page, cursor_after(last)
+            page.append(self.definition(tool))
+            last = tool.name
+        return page, None
+
+    def _sorted(self) -> list[str]:
+        names = self._names
+        if names is None:
+            # With the lock: otherwise a change in between would be forgotten.
+            with self._changing:
+                names = self._names = sorted(self._tools)
+        return names
+
+    def _take_in(self, change: CatalogChange) -> None:
+        with self._changing:
+            self.revision += 1
+            for tool in change.removed:
+                self._tools.pop(tool.name, None)
+            for tool in (*change.added, *change.changed):
+                self._tools[tool.name] = tool
+            if change.added or change.removed:
+                self._names = None
+
+
+def raw_definition(hub: Hub, tool: Tool) -> Mapping[str, Any] | None:
+    """Return the definition of a tool as its server wrote it, if it has one that is there now."""
+    if tool.server is None:
+        return None
+    try:
+        server, original = hub.origin(tool.name)
+        return hub.server(server).definition(original)
+    except (ToolNotFoundError, ServerNotFoundError):
+        # Just being replaced, perhaps: whoever asks may be in another thread.
+        return None
+
+
+def cursor_after(position: str) -> str:
+    """Return the cursor that goes on after a position."""
+    encoded = position.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
+
+
+def position_of(cursor: object) -> str:
+    """Return the position that a cursor stands for; empty at the beginning.
+
+    Raises:
+        RpcError: when it is no cursor of ours.
+    """
+    if cursor is None:
+        return ""
+    try:
+        text = cursor if isinstance(cursor, str) else "?"
+        padded = text + "=" * (-len(text) % 4)
+        position = base64.b64decode(padded, altchars=b"-_", validate=True)
+        return position.decode("utf-8", "surrogatepass")
+    except ValueError:
+        raise RpcError(INVALID_PARAMS, NO_CURSOR) from None

@@ -1,0 +1,84 @@
+"""Completions: what an argument of a prompt or of a resource template may be."""
+
+from typing import Any
+
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import ProtocolError
+from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.errors import rpc_error_of
+from pegboard.gateway.passthrough.listing_cache import Offers
+from pegboard.gateway.passthrough.prompts import Prompts
+from pegboard.gateway.passthrough.resources import Resources
+from pegboard.gateway.request import RpcError, object_in
+from pegboard.gateway.resource_uris import Uris
+from pegboard.hub import Hub
+
+__all__ = ["Completions"]
+
+_NOTHING: dict[str, Any] = {"completion": {"values": [], "total": 0, "hasMore": False}}
+
+
+class Completions:
+    """Asks the server that a prompt or template belongs to."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        offers: Offers,
+        uris: Uris,
+        bridge: Bridge,
+        *,
+        resources: Resources,
+        prompts: Prompts,
+    ) -> None:
+        self._hub = hub
+        self._offers = offers
+        self._uris = uris
+        self._bridge = bridge
+        self._resources = resources
+        self._prompts = prompts
+
+    async def complete(self, visit: Visit) -> dict[str, Any]:
+        """Return what an argument may be.
+
+        Raises:
+            RpcError: when the prompt or template does not exist for this client.
+            AccessDeniedError: when it may only be looked at.
+            UpstreamError: when its server cannot be asked.
+        """
+        given = visit.exchange.params
+        reference = object_in(given.get("ref"))
+        server_name, named, shown = await self._origin(reference, visit)
+        visit.sight.check_use(server_name, shown)
+        if not self._offers.can(server_name, "completions"):
+            return _NOTHING
+        server = self._hub.server(server_name)
+        params = {key: given[key] for key in ("argument", "context") if key in given}
+        params["ref"] = {**reference, **named}
+
+        async def work() -> dict[str, Any]:
+            return await server.request("completion/complete", params)
+
+        try:
+            return await self._bridge.run(visit.exchange, server_name, work)
+        except ProtocolError as error:
+            raise rpc_error_of(error, visit.client.principal) from error
+
+    async def _origin(self, reference: Any, visit: Visit) -> tuple[str, dict[str, str], str]:
+        match reference.get("type"):
+            case "ref/prompt":
+                name: object = reference.get("name")
+                server, original = await self._prompts.origin(name, visit)
+                return server, {"name": original}, str(name)
+            case "ref/resource" if isinstance(reference.get("uri"), str):
+                uri = reference["uri"]
+                found = await self._resources.template_origin(uri, visit)
+                if found is not None:
+                    server, original = found
+                    return server, {"uri": original}, self._uris.exposed(server, original)
+                raise RpcError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
+            case _:
+                words = "`ref` names a prompt (`ref/prompt`) or a template (`ref/resource`)."
+                raise RpcError(INVALID_PARAMS, words)

@@ -1,0 +1,198 @@
+"""Offers: the resources and prompts of all servers, remembered while one is slow or down."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
+from typing import Any, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+
+from pegboard.errors import PegboardError, ProtocolError, ServerNotFoundError
+from pegboard.gateway.catalog.tool_list import NO_CURSOR, cursor_after, position_of
+from pegboard.gateway.request import RpcError
+from pegboard.gateway.resource_uris import Uris
+from pegboard.hub import Hub
+from pegboard.upstream import (
+    PromptsChanged,
+    ResourcesChanged,
+    ServerEvent,
+    ServerState,
+    ServerUp,
+    UpstreamServer,
+)
+
+__all__ = ["Items", "Kind", "Offers", "page_of"]
+
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+Kind = Literal["resources/list", "resources/templates/list", "prompts/list"]
+Items = list[dict[str, Any]]
+_NAMED: dict[Kind, str] = {
+    "resources/list": "uri",
+    "resources/templates/list": "uriTemplate",
+    "prompts/list": "name",
+}
+_KINDS: tuple[Kind, ...] = tuple(_NAMED)
+_AFTER_FAILURE = 10.0
+"""Seconds before a server that could not list is asked again, unless it tells of itself."""
+
+
+class _List:
+    """What one server last listed, and how far asking it again is."""
+
+    def __init__(self) -> None:
+        self.items: Items | None = None
+        self.is_stale = True
+        self.listed_at = 0.0
+        self.asked_at = 0.0
+        self.failed_at = -_AFTER_FAILURE
+        self.arriving: anyio.Event | None = None
+
+
+class Offers:
+    """The lists of all servers of a hub. A server that does not answer is not waited for twice.
+
+    Args:
+        hub: whose servers are asked.
+        group: whose tasks ask them, so that a late answer is remembered, too.
+        seconds: how long a list waits for a server.
+        fresh: how many seconds a list is good for, of servers that do not tell of changes.
+        on_late: told that a list has come after somebody did not get it.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        group: TaskGroup,
+        *,
+        seconds: float,
+        fresh: float,
+        on_late: Callable[[Kind, str], None],
+    ) -> None:
+        self._hub = hub
+        self._group = group
+        self._seconds = seconds
+        self._fresh = fresh
+        self._on_late = on_late
+        self._lists: dict[tuple[Kind, str], _List] = {}
+
+    async def listed(self, kind: Kind) -> list[tuple[str, Items]]:
+        """Return what each server offers, or offered when it was last heard of, by server names."""
+        servers = self._offering(kind)
+        asked = [found for server in servers if (found := self._asked(kind, server)) is not None]
+        for known in asked:
+            with anyio.move_on_after(known.asked_at + self._seconds - monotonic()):
+                if known.arriving is not None:
+                    await known.arriving.wait()
+        return self.known(kind, servers)
+
+    def known(self, kind: Kind, servers: Iterable[str]) -> list[tuple[str, Items]]:
+        """Return what these servers offer as far as that is known."""
+        lists = ((server, self._lists.get((kind, server))) for server in servers)
+        return [(server, it.items) for server, it in lists if it is not None and it.items]
+
+    def names_of(self, server: str) -> Iterator[str]:
+        """Give the names and addresses that what a server listed last has here."""
+        exposed = Uris(self._hub).exposed
+        for kind, key in _NAMED.items():
+            shown = self._hub.exposed_name if key == "name" else exposed
+            for _, items in self.known(kind, [server]):
+                originals = (item.get(key) for item in items)
+                yield from (shown(server, it) for it in originals if isinstance(it, str))
+
+    def take_in(self, event: ServerEvent) -> None:
+        """Take note of what a server tells."""
+        kinds: tuple[Kind, ...] = ()
+        if isinstance(event, ServerUp):
+            kinds = _KINDS
+        elif isinstance(event, ResourcesChanged):
+            kinds = _KINDS[:2]
+        elif isinstance(event, PromptsChanged):
+            kinds = _KINDS[2:]
+        for kind in kinds:
+            known = self._lists.get((kind, event.server))
+            if known is not None:
+                known.is_stale = True
+                known.failed_at = -_AFTER_FAILURE
+
+    def can(self, server: str, capability: str) -> bool:
+        """Tell whether a server has a capability, as far as that is known."""
+        try:
+            said = self._hub.server(server).connection.negotiated
+        except ServerNotFoundError:
+            return False
+        return said is None or capability in said.capabilities
+
+    def _offering(self, kind: Kind) -> list[str]:
+        capability = kind.partition("/")[0]
+        return sorted(
+            name
+            for name, status in self._hub.servers.items()
+            if status.state != ServerState.DISABLED and self.can(name, capability)
+        )
+
+    def _asked(self, kind: Kind, name: str) -> _List | None:
+        """Ask a server if need be, and return what is on its way."""
+        known = self._lists.setdefault((kind, name), _List())
+        if known.arriving is not None:
+            return known
+        server = self._hub.server(name)
+        if not self._is_due(known, server):
+            return None
+        known.arriving = anyio.Event()
+        known.asked_at = monotonic()
+        self._group.start_soon(self._fetch, kind, server, known)
+        return known
+
+    def _is_due(self, known: _List, server: UpstreamServer) -> bool:
+        now = monotonic()
+        if known.items is None:
+            return now - known.failed_at >= _AFTER_FAILURE
+        # One that sleeps is not woken to hear the same again.
+        if server.connection.state != ServerState.READY:
+            return False
+        return known.is_stale or now - known.listed_at >= self._fresh
+
+    async def _fetch(self, kind: Kind, server: UpstreamServer, known: _List) -> None:
+        before, known.is_stale = known.items, False
+        try:
+            known.items = [it for it in await server.list_all(kind) if isinstance(it, dict)]  # pyright: ignore[reportUnnecessaryIsInstance]
+            known.listed_at = monotonic()
+        except PegboardError as error:
+            self._failed(kind, server.config.name, known, error)
+        except Exception:
+            known.failed_at = monotonic()
+            logger.exception("list_failed: %s of %r", kind, server.config.name)
+        finally:
+            if known.arriving is not None:
+                known.arriving.set()
+                known.arriving = None
+        if known.items != before and monotonic() - known.asked_at > self._seconds:
+            self._on_late(kind, server.config.name)
+
+    def _failed(self, kind: Kind, name: str, known: _List, error: PegboardError) -> None:
+        if isinstance(error, ProtocolError) and error.rpc_code == METHOD_NOT_FOUND:
+            known.items, known.listed_at = [], monotonic()
+            return
+        known.failed_at, known.is_stale = monotonic(), True
+        context = {"server": name, "reason": str(error)}
+        logger.warning("list_failed: %s of %r: %s", kind, name, error, extra=context)
+
+
+def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dict[str, Any]:
+    """Return one page of items as the result of a list, with the cursor of the next.
+
+    Raises:
+        RpcError: when it is no cursor of ours.
+    """
+    position = position_of(cursor)
+    if not re.fullmatch("[0-9]{0,12}", position):
+        raise RpcError(INVALID_PARAMS, NO_CURSOR)
+    start = int(position or 0)
+    page: dict[str, Any] = {key: list(items[start : start + size])}
+    if start + size < len(items):
+        page["nextCursor"] = cursor_after(str(start + size))
+    return page

@@ -1,0 +1,113 @@
+"""Prompts of all servers, under the names that tools of theirs would have."""
+
+from typing import Any
+
+from mcp_types import INVALID_PARAMS
+
+from pegboard.errors import ProtocolError, ServerNotFoundError
+from pegboard.errors.root import shorten
+from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.errors import rpc_error_of
+from pegboard.gateway.passthrough.listing_cache import Offers, page_of
+from pegboard.gateway.request import RpcError, object_in, parts_in
+from pegboard.gateway.resource_uris import Uris
+from pegboard.hub import Hub
+from pegboard.model.tool_names import NameTable, nearest_names
+
+__all__ = ["Prompts"]
+
+
+class Prompts:
+    """Lists and gets the prompts of one hub.
+
+    Args:
+        hub: whose servers have them.
+        offers: what they list.
+        uris: what resources in them are called here.
+        bridge: how a request reaches its client.
+    """
+
+    def __init__(self, hub: Hub, offers: Offers, uris: Uris, bridge: Bridge) -> None:
+        self._hub = hub
+        self._offers = offers
+        self._uris = uris
+        self._bridge = bridge
+
+    async def page(self, visit: Visit, *, size: int) -> dict[str, Any]:
+        """Return one page of `prompts/list`.
+
+        Raises:
+            RpcError: when the cursor is none of ours.
+        """
+        items = [{**item, "name": name} for name, (_, item) in (await self._seen(visit)).items()]
+        return page_of(items, visit.exchange.params.get("cursor"), key="prompts", size=size)
+
+    async def get(self, visit: Visit) -> dict[str, Any]:
+        """Return a prompt, filled in.
+
+        Raises:
+            RpcError: when there is no such prompt for this client, or its server refuses.
+            AccessDeniedError: when it may only be looked at.
+            UpstreamError: when its server cannot be asked.
+        """
+        name: object = visit.exchange.params.get("name")
+        server_name, original = await self.origin(name, visit)
+        visit.sight.check_use(server_name, str(name))
+        server = self._hub.server(server_name)
+        params: dict[str, Any] = {"name": original}
+        arguments: object = visit.exchange.params.get("arguments")
+        if arguments is not None:
+            params["arguments"] = arguments
+
+        async def work() -> dict[str, Any]:
+            return await server.request("prompts/get", params)
+
+        try:
+            result = await self._bridge.run(visit.exchange, server_name, work)
+        except ProtocolError as error:
+            raise rpc_error_of(error, visit.client.principal) from error
+        messages = parts_in(result.get("messages"))
+        if messages is None:
+            return result
+        return {**result, "messages": [self._shown(it, server_name) for it in messages]}
+
+    async def origin(self, name: object, visit: Visit) -> tuple[str, str]:
+        """Return the server of a prompt, and the name it has there.
+
+        Raises:
+            RpcError: when there is none of that name, as far as this client may know.
+        """
+        seen = await self._seen(visit)
+        found = seen.get(name) if isinstance(name, str) else None
+        if found is None:
+            near = nearest_names(name, seen)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {shorten(name)}.{hint}")
+        return found[0], found[1]["name"]
+
+    async def _seen(self, visit: Visit) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return server and definition of each prompt that exists for a client, by name."""
+        names = NameTable(self._hub.exposed_name)
+        seen: dict[str, tuple[str, dict[str, Any]]] = {}
+        for server, items in await self._offers.listed("prompts/list"):
+            for item in items:
+                original: object = item.get("name")
+                if not isinstance(original, str):
+                    continue
+                name = names.assign(server, original)
+                if name is not None and self._sees(visit, server, name):
+                    seen[name] = (server, item)
+        return seen
+
+    def _sees(self, visit: Visit, server: str, name: str) -> bool:
+        try:
+            return visit.sight.sees_of(server, name, self._hub.server(server).config.tags)
+        except ServerNotFoundError:
+            return False
+
+    def _shown(self, message: Any, server: str) -> Any:
+        content: object = object_in(message).get("content")
+        if content is None:
+            return message
+        return {**message, "content": self._uris.in_block(content, server)}

@@ -1,0 +1,33 @@
+"""call_tool: run any tool that was found, by its name."""
+
+from typing import Any
+
+from pegboard.gateway.builtin_tool import OwnTool, Visit
+from pegboard.gateway.calls.run_call import Calls
+from pegboard.model import Tool
+
+__all__ = ["call_tool"]
+
+DEFINITION = Tool(
+    name="call_tool",
+    description="Call a tool by the name and with the arguments that search_tools shows. A result "
+    "that is too long is cut; read_result reads on.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 512},
+            "arguments": {"type": ["object", "null"], "default": {}},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+
+
+def call_tool(calls: Calls) -> OwnTool:
+    """Return the tool that calls others."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        return await calls.call(visit, arguments["name"], arguments["arguments"] or {})
+
+    return OwnTool(DEFINITION, run)

@@ -1,0 +1,44 @@
+"""get_tool_definition: everything that is known of one tool, its schemas included."""
+
+from typing import Any
+
+import msgspec
+
+from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
+from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.model import Annotations, Tool
+
+__all__ = ["get_tool_definition"]
+
+DEFINITION = Tool(
+    name="get_tool_definition",
+    description="Show the complete definition of one tool: description, JSON Schema of its "
+    "arguments and result, server, category, tags.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "tool_name": {"type": "string", "minLength": 1, "maxLength": 512},
+        },
+        "required": ["tool_name"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=True, open_world=False),
+)
+
+
+def get_tool_definition(tools: ToolList, arrivals: Arrivals) -> OwnTool:
+    """Return the tool that describes another one."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = await arrivals.find(arguments["tool_name"], visit.sight)
+        whole = {
+            **tools.definition(tool),
+            "server": tool.server,
+            "category": tool.category,
+            "tags": list(tool.tags),
+        }
+        shown = {key: value for key, value in whole.items() if value not in (None, [])}
+        return answer(msgspec.json.encode(shown).decode())
+
+    return OwnTool(DEFINITION, run)

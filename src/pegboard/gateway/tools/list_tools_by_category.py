@@ -1,0 +1,73 @@
+"""list_tools_by_category: what there is, without searching for anything."""
+
+from typing import Any
+
+from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
+from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.errors import error_result
+from pegboard.gateway.tool_lines import one_line
+from pegboard.model import Annotations, Tool
+from pegboard.model.tool import categories_of, category_of
+from pegboard.model.tool_names import nearest_names
+
+__all__ = ["categories_of", "category_of", "list_tools_by_category"]
+
+EVERYTHING = "all"
+_SHOWN, _NAMED = 200, 10
+
+DEFINITION = Tool(
+    name="list_tools_by_category",
+    description='List the tools of a category, or with "all" the categories. Tools that have no '
+    "category are listed under the name of their server.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "category": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+        },
+        "required": ["category"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=True, open_world=False),
+)
+
+
+def list_tools_by_category(tools: ToolList, arrivals: Arrivals) -> OwnTool:
+    """Return the tool that lists others."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        await arrivals.wait(visit.sight)
+        category, seen = arguments["category"], list(tools.seen(visit.sight))
+        if category == EVERYTHING:
+            return _categories(categories_of(seen), arrivals.words(visit.sight))
+        found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
+        if not found:
+            return _unknown(category, categories_of(seen), arrivals.words(visit.sight))
+        shown = found[: arguments["limit"]]
+        lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
+        if len(found) > len(shown):
+            lines.append(f"… and {len(found) - len(shown)} more; raise limit, or search_tools.")
+        names = [tool.name for tool in shown]
+        return answer("\n".join(lines), {"tools": names, "total": len(found)})
+
+    return OwnTool(DEFINITION, run)
+
+
+def _categories(counts: dict[str, int], starting: str) -> dict[str, Any]:
+    if not counts:
+        return answer(f"There are no tools here.{starting}", {"categories": {}})
+    shown = list(counts.items())[:_SHOWN]
+    lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
+    if len(counts) > len(shown):
+        lines.append(f"… and {len(counts) - len(shown)} more categories.")
+    return answer("\n".join(lines), {"categories": dict(shown)})
+
+
+def _unknown(category: str, counts: dict[str, int], starting: str) -> dict[str, Any]:
+    near = nearest_names(category, counts)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if counts and not near:
+        more = ", …" if len(counts) > _NAMED else ""
+        hint = f" There are: {', '.join(list(counts)[:_NAMED])}{more}."
+    return error_result(f'No category is named {category!r}.{hint} "all" lists them.{starting}')

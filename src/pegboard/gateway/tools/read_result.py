@@ -1,0 +1,176 @@
+"""read_result: read on in a result that was too large, by place, by path or by words."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from pegboard.errors import InvalidArgumentsError, Violation
+from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
+from pegboard.gateway.calls.json_path import has_more_values, select
+from pegboard.gateway.calls.result_cache import Shelf, Shelved
+from pegboard.model import Annotations, Tool
+from pegboard.search.methods.regex_patterns import Pattern, compile_pattern
+
+__all__ = ["read_result"]
+
+_THREADS = 4
+"""So many read in long results at once, and so many search in them."""
+_SECONDS = 5.0
+"""How long one may take; no expression explodes, but some are slow."""
+_MOST_VALUES = 200_000
+"""JSON that has more is not taken apart: each value takes much more memory than its bytes."""
+_decoding = threading.Lock()
+"""One result at a time is, in the whole process."""
+_PIECE = 2048
+"""So many characters of a long line are searched between two looks at whether it was given up."""
+
+DEFINITION = Tool(
+    name="read_result",
+    description="Read on in a result that was cut: from an offset, only a part of its JSON (path), "
+    "or only the lines that match a regular expression (grep).",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "maxLength": 100},
+            "offset": {"type": "integer", "minimum": 0, "default": 0},
+            "path": {"type": "string", "maxLength": 1000, "description": "Such as items[0].name"},
+            "grep": {"type": "string", "minLength": 1, "maxLength": 1000},
+        },
+        "required": ["handle"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=True, open_world=False),
+)
+
+
+def read_result(shelf: Shelf, *, page: int) -> OwnTool:
+    """Return the tool that pages through what is on a shelf, so many characters at once."""
+    readers = anyio.CapacityLimiter(_THREADS)
+    decoders = anyio.CapacityLimiter(1)
+    searches = anyio.CapacityLimiter(_THREADS)
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        kept = shelf.find(arguments["handle"], owner=visit.owner)
+        visit.sight.check_call(kept.tool)
+        path, grep, start = arguments.get("path"), arguments.get("grep"), arguments["offset"]
+        if path is not None:
+            text = await run_sync(_part, kept, path, limiter=decoders)
+        elif grep is not None and kept.says_more:
+            text = await run_sync(_everything, kept, limiter=decoders)
+        else:
+            text = await run_sync(kept.text, limiter=readers)
+        if grep is None:
+            shown, total = text[start : start + page], len(text)
+        else:
+            shown, total = await _found(_Search(text, grep, start, page), searches)
+        result = answer(shown)
+        words = _place(start, start + len(shown), total)
+        if grep is not None and total == 0:
+            where = "what is at this path" if path is not None else "the result"
+            words = f"[No line matches; {where} has {len(text)} characters.]"
+        note = {"type": "text", "text": words}
+        return {"content": [*result["content"], note]}
+
+    return OwnTool(DEFINITION, run)
+
+
+def _everything(kept: Shelved) -> str:
+    """Return the texts and the structured content: what is found in neither is not there."""
+    structured = _part(kept, "$")
+    return f"{kept.text()}\n{structured}" if kept.written else structured
+
+
+def _part(kept: Shelved, path: str) -> str:
+    with _decoding:
+        if not has_more_values(kept.json, _MOST_VALUES):
+            return _selected(kept, path)
+    if path.strip() == "$" and kept.structured:
+        return kept.json.decode("utf-8", "surrogatepass")
+    whole = ' with path="$"' if kept.structured else ""
+    words = f"the result has more than {_MOST_VALUES} values; read it{whole} by offset or grep"
+    raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)])
+
+
+def _selected(kept: Shelved, path: str) -> str:
+    try:
+        part = select(kept.data(), path)
+    except (ValueError, RecursionError) as error:
+        words = str(error)
+        if isinstance(error, msgspec.DecodeError | RecursionError):
+            words = "the result is no JSON; read it by offset or grep"
+        raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)]) from None
+    if isinstance(part, str):
+        return part
+    return msgspec.json.format(msgspec.json.encode(part), indent=1).decode()
+
+
+class _Search(NamedTuple):
+    text: str
+    grep: str
+    start: int
+    page: int
+
+
+async def _found(search: _Search, limiter: anyio.CapacityLimiter) -> tuple[str, int | None]:
+    is_over = threading.Event()
+    try:
+        with anyio.fail_after(_SECONDS):
+            # No daemon: one that is in the middle of RE2 when the process ends would crash it.
+            return await run_sync(
+                partial(_matching, search, is_over=is_over), abandon_on_cancel=True, limiter=limiter
+            )
+    except TimeoutError:
+        words = f"was looked for during {_SECONDS:g} s without an end; make it simpler"
+        raise InvalidArgumentsError(DEFINITION.name, [Violation("grep", words)]) from None
+    finally:
+        is_over.set()
+
+
+def _matching(search: _Search, *, is_over: threading.Event) -> tuple[str, int | None]:
+    """Return a page of what matches, and how long all of it is, if that is known by then."""
+    pattern = compile_pattern(search.grep)
+    start, end = search.start, search.start + search.page
+    shown: list[str] = []
+    length = 0
+    for number, line in enumerate(_lines(search.text), 1):
+        if is_over.is_set():
+            break
+        if _matches(line, pattern, is_over):
+            hit = f"\n{number}: {line}" if length else f"{number}: {line}"
+            shown.append(hit[max(0, start - length) : max(0, end - length)])
+            length += len(hit)
+        if length > end:
+            return "".join(shown), None
+    return "".join(shown), length
+
+
+def _matches(line: str, pattern: Pattern, is_over: threading.Event) -> bool:
+    # Each piece overlaps the one before, so that nothing is missed between two.
+    return any(
+        pattern.first(line[start : start + 2 * _PIECE]) is not None
+        for start in range(0, max(1, len(line) - _PIECE), _PIECE)
+        if not is_over.is_set()
+    )
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Give the lines one by one: a list of all of them would be as large as the text."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield from text[start:end].splitlines()
+        start = end
+
+
+def _place(start: int, end: int, total: int | None) -> str:
+    if total is None:
+        return f"[Characters {start} to {end}; offset={end} goes on.]"
+    if start >= total:
+        return f"[There is nothing at {start}: it has {total} characters.]"
+    rest = f"; offset={end} goes on" if end < total else "; this is the end"
+    return f"[Characters {start} to {end} of {total}{rest}.]"

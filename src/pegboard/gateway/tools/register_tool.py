@@ -1,0 +1,229 @@
+"""register_tool and unregister_tool: definitions that come and go while the gateway runs."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+
+from pegboard.errors import (
+    AccessDeniedError,
+    InvalidArgumentsError,
+    RevisionConflictError,
+    ToolConflictError,
+    ToolNotFoundError,
+    Violation,
+)
+from pegboard.gateway.builtin_tool import OWN_NAMES, OwnTool, Visit, answer
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.request import object_in
+from pegboard.gateway.visibility import Sight
+from pegboard.model import Annotations, Tool
+from pegboard.model.tool_names import MAX_LENGTH, legal_name
+from pegboard.policies import may
+from pegboard.registry import Registry
+
+__all__ = ["register_tool", "unregister_tool"]
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": 512}
+_FIELDS: dict[str, Any] = {
+    "name": _NAME,
+    "description": {"type": "string", "maxLength": 1000},
+    "category": {"type": ["string", "null"], "maxLength": 200},
+    "tags": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "maxLength": 200},
+        "maxItems": 100,
+    },
+    "input_schema": {"type": ["object", "null"]},
+    "output_schema": {"type": ["object", "null"]},
+    "mcp_server": {"type": ["string", "null"], "maxLength": 200},
+}
+_LISTED, _SHOWN = 5, 64
+_LARGEST_SCHEMA = 100_000
+_SCHEMAS = ("input_schema", "output_schema", "inputSchema", "outputSchema")
+_COUNTED_HERE = ("defer_loading", "use_frequency", "last_used")
+_TAKEN = frozenset({*_FIELDS, *_SCHEMAS, *_COUNTED_HERE})
+_NAME_RULE = (
+    f"has to be 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, `_` and `-`: models take no others"
+)
+
+REGISTER = Tool(
+    name="register_tool",
+    description="Register the definition of a tool, so that it is found; nothing runs it "
+    "here. It takes name and description, or all of it in tool_def. mcp_server names the server "
+    "that has it.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            **_FIELDS,
+            "tool_def": {
+                "type": "object",
+                "properties": _FIELDS,
+                "required": ["name", "description"],
+                "additionalProperties": True,
+            },
+        },
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=False, destructive=False, open_world=False),
+)
+UNREGISTER = Tool(
+    name="unregister_tool",
+    description="Take back a definition that was registered with register_tool.",
+    input_schema={
+        "type": "object",
+        "properties": {"tool_name": _NAME},
+        "required": ["tool_name"],
+        "additionalProperties": False,
+    },
+    annotations=Annotations(read_only=False, destructive=True, open_world=False),
+)
+
+
+def register_tool(registry: Registry) -> OwnTool:
+    """Return the tool that registers others."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = _tool_of(arguments)
+        if tool.name in OWN_NAMES:
+            words = f"{tool.name!r} is a tool of the gateway itself"
+            raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
+        if not may(visit.client.principal, "register", tool):
+            raise _denied(tool.name)
+        # In a thread: it is kept when this returns.
+        await anyio.to_thread.run_sync(_register, registry, tool, visit.sight)
+        words = (
+            f"Registered {tool.name!r}; it is found from now on. Should a server offer a tool of "
+            "this name, that one is found and called instead for as long as it is there."
+        )
+        return answer(words, {"name": tool.name})
+
+    return OwnTool(REGISTER, run)
+
+
+def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
+    """Return the tool that takes definitions back."""
+
+    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+        name = arguments["tool_name"]
+        try:
+            tool = tools.find(name, visit.sight.to("register"))
+        except ToolNotFoundError:
+            if await anyio.to_thread.run_sync(_unregister_behind, registry, name, visit.sight):
+                return answer(f"Unregistered {name!r}.", {"name": name})
+            raise
+        if not tools.is_definition(tool):
+            words = f"{tool.name!r} was not registered with register_tool, so it stays"
+            raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
+        await anyio.to_thread.run_sync(partial(registry.unregister, tool.name))
+        return answer(f"Unregistered {tool.name!r}.", {"name": tool.name})
+
+    return OwnTool(UNREGISTER, run)
+
+
+def _register(registry: Registry, tool: Tool, sight: Sight) -> None:
+    name = tool.name
+    try:
+        registry.register(tool)
+    except ToolConflictError:
+        if not _may_know(registry, name, sight):
+            _register_behind(registry, tool, sight)
+            return
+        words = f"a tool named {name!r} is there already; unregister it first"
+        if registry.runs(name):
+            words = f"a tool that runs here is named {name!r} already; choose another name"
+        raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+
+
+def _may_know(registry: Registry, name: str, sight: Sight) -> bool:
+    there = registry.get_many([name]).get(name)
+    return there is None or sight.sees(there) or sight.to("register").sees(there)
+
+
+def _register_behind(registry: Registry, tool: Tool, sight: Sight) -> None:
+    """Keep a definition behind a tool that does not exist for its owner, who is told nothing."""
+    storage = registry.storage
+    if storage is None or not registry.runs(tool.name):
+        raise _denied(tool.name)
+    try:
+        storage.save_many([tool], expected=None)
+    except RevisionConflictError:
+        kept = storage.load([tool.name]).get(tool.name)
+        if kept is not None and not sight.to("register").sees(kept.tool):
+            raise _denied(tool.name) from None
+        words = f"a tool named {tool.name!r} is there already; unregister it first"
+        raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
+
+
+def _unregister_behind(registry: Registry, name: str, sight: Sight) -> bool:
+    """Take back a definition that waits behind a tool that does not exist for its owner."""
+    storage = registry.storage
+    kept = None if storage is None or not registry.runs(name) else storage.load([name]).get(name)
+    if storage is None or kept is None or not sight.to("register").sees(kept.tool):
+        return False
+    storage.delete(name, expected=kept.revision)
+    return True
+
+
+def _denied(name: str) -> AccessDeniedError:
+    return AccessDeniedError(f"This credential may not register {name!r}.", tool=name)
+
+
+def _tool_of(arguments: Mapping[str, Any]) -> Tool:
+    whole = object_in(arguments.get("tool_def"))
+    given = {**arguments, **whole}
+    problems = [
+        Violation(name, "is required, here or in `tool_def`")
+        for name in ("name", "description")
+        if not given.get(name)
+    ]
+    if not problems and legal_name(given["name"], ("", "")) != given["name"]:
+        problems = [Violation("name", _NAME_RULE)]
+    problems += [
+        Violation(name, "is not the same as in `tool_def`; give it once")
+        for name in _FIELDS
+        if None not in (arguments.get(name), whole.get(name)) and arguments[name] != whole[name]
+    ]
+    unknown = [repr(name[:_SHOWN]) for name in sorted(whole.keys() - _TAKEN)]
+    if unknown:
+        words = f"knows no {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"
+        problems.append(Violation("tool_def", words))
+    problems += [
+        Violation(name, f"has more than {_LARGEST_SCHEMA} bytes")
+        for name in _SCHEMAS
+        if _size(given.get(name)) > _LARGEST_SCHEMA
+    ]
+    problems += [
+        Violation(name, "has to be an object")
+        for name in _SCHEMAS
+        if not isinstance(given.get(name), Mapping | None)
+    ]
+    if problems:
+        raise InvalidArgumentsError(REGISTER.name, problems)
+    return Tool(
+        name=given["name"],
+        description=given["description"],
+        input_schema=_schema(given, "input_schema", "inputSchema") or {},
+        output_schema=_schema(given, "output_schema", "outputSchema"),
+        category=given.get("category"),
+        tags=tuple(given.get("tags") or ()),
+        server=given.get("mcp_server") or None,
+    )
+
+
+def _size(schema: object) -> int:
+    try:
+        return len(msgspec.json.encode(schema))
+    except ValueError:
+        # Halves of characters, which are refused later.
+        return 0
+
+
+def _schema(given: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
+    for name in names:
+        value: object = given.get(name)
+        if isinstance(value, Mapping):
+            return object_in(value)  # pyright: ignore[reportUnknownArgumentType]
+    return None
