@@ -20,7 +20,7 @@ from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, TokenIssuer, open_aut
 from pegboard.gateway import Gateway
 from pegboard.model.principal import OPERATOR
 from pegboard.server import App, FrontDesk, Limits, Reception
-from pegboard.server.http_server import HttpServer, listen_on
+from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.storage import open_store
 from pegboard.upstream import NoMemory
 from tests.auth.token_server import TokenServer, token_server

@@ -10,7 +10,7 @@ import pytest
 
 from pegboard.config import load_servers, user_config_file
 from pegboard.config.files.servers_file import ServersFile
-from pegboard.server.announcement import Announcement, identity_of, publish
+from pegboard.server.process.instance_discovery import Announcement, identity_of, publish
 from tests.cli.own_machine import ENTRY, Run, at_a_terminal, in_process
 from tests.config.own_folders import FakeKeyring, use_own_folders
 

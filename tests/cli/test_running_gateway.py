@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pegboard.server.announcement import Announcement, identity_of
+from pegboard.server.process.instance_discovery import Announcement, identity_of
 from tests.cli.handy import ENTRY, Home, Terminal
 
 

@@ -12,10 +12,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from pegboard.gateway import Face, Gateway
-from pegboard.server.app import App
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.stdio import serve_stdio
-from pegboard.server.stdio_wire import StdioWire
+from pegboard.server.http.app import App
+from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.stdio import StdioWire, serve_stdio
 from pegboard.upstream import Era
 from tests.server.serving import served
 

@@ -13,7 +13,7 @@ from mcp_types import (
 )
 
 from pegboard.server import App, FrontDesk, Limits
-from pegboard.server.http_server import HttpServer, listen_on
+from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from tests.server.fake_gateway import FakeGateway
 
 MODERN = "2026-07-28"

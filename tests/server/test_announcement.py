@@ -13,19 +13,20 @@ import pytest
 from msgspec.structs import replace
 
 from pegboard.hub import Hub
-from pegboard.server.announcement import (
+from pegboard.server.http.local_api import Owner
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.process.assembly import ServeOptions
+from pegboard.server.process.instance_discovery import (
     Announcement,
+    announce,
     announcements,
     identity_of,
+    own_address,
     place_of_store,
     publish,
     withdraw,
 )
-from pegboard.server.announcing import announce, own_address
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.owner import Owner
-from pegboard.server.serving import ServeOptions
-from pegboard.server.signals import Ending
+from pegboard.server.process.signals import Ending
 
 CANARY = "pbo_canary"
 

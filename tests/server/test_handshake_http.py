@@ -325,7 +325,7 @@ REVOKED = AuthenticationFailedError("Not any more.", reason="revoked")
 async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
     app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
@@ -342,7 +342,7 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
 async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
     app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
@@ -352,7 +352,7 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
             session = await open_session(client, f"{url}/mcp")
             async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
                 # The next look is the last one, and nobody is given up meanwhile.
-                monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 3600)
+                monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 3600)
                 guard.error = REVOKED
                 with anyio.fail_after(5):
                     assert not [line async for line in stream.aiter_lines() if "data" in line]
@@ -361,7 +361,7 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
 async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pegboard.server.handshake_http.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
     app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:

@@ -8,7 +8,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from pegboard.server import App, FrontDesk, Limits
-from pegboard.server.messages import encode
+from pegboard.server.jsonrpc import encode
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
 from tests.server.test_limits import speak

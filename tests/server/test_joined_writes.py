@@ -4,7 +4,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pegboard.server.joined_writes import JoinedWrites
+from pegboard.server.http.uvicorn_server import JoinedWrites
 from tests.server.serving import served_fake
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"

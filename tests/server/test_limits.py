@@ -13,8 +13,8 @@ import pytest
 
 from pegboard.errors import ConfigError
 from pegboard.server import App, FrontDesk, Limits
-from pegboard.server.http_server import HttpServer, listen_on
-from pegboard.server.messages import MOST_VALUES
+from pegboard.server.http.uvicorn_server import HttpServer, listen_on
+from pegboard.server.jsonrpc import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
 
@@ -146,7 +146,7 @@ async def asking_without_reading(url: str, body: dict[str, Any]) -> AsyncGenerat
 
 
 async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.server.http_server._LOOK_EVERY", 0.05)
+    monkeypatch.setattr("pegboard.server.http.uvicorn_server._LOOK_EVERY", 0.05)
     limits = Limits(unread_seconds=0.2, connections=1, body=100_000_000)
     app = App(FrontDesk(FakeGateway()), limits=limits)
     body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a" * 20_000_000}})
@@ -166,7 +166,7 @@ async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.M
 async def test_the_call_of_whoever_does_not_read_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http_server._LOOK_EVERY", 0.05)
+    monkeypatch.setattr("pegboard.server.http.uvicorn_server._LOOK_EVERY", 0.05)
     gateway = FakeGateway()
     limits = Limits(unread_seconds=0.2)
     body = modern_request("tools/call", {"name": "flood"})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.gateway import RpcError
-from pegboard.server.messages import (
+from pegboard.server.jsonrpc import (
     MOST_LEVELS,
     MOST_VALUES,
     BodyTooLargeError,

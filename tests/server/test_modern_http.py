@@ -13,7 +13,7 @@ from pegboard.errors import AuthenticationFailedError
 from pegboard.gateway import Gateway
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, FrontDesk, Reception
-from pegboard.server.attendance import Attendance
+from pegboard.server.http.disconnect_watcher import Attendance
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, post, served, served_fake
 from tests.upstream.board_servers import hub_of
@@ -108,7 +108,7 @@ async def test_a_stream_that_is_closed_cancels_its_request() -> None:
 
 
 async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.server.app.Attendance", hasty)
+    monkeypatch.setattr("pegboard.server.http.app.Attendance", hasty)
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
         body = modern_request("tools/call", {"name": "hang"})
         headers = modern_headers(body)
@@ -131,7 +131,7 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
                 raise AuthenticationFailedError("Not any more.", reason="revoked")
             return LOCAL
 
-    monkeypatch.setattr("pegboard.server.app.Attendance", hasty)
+    monkeypatch.setattr("pegboard.server.http.app.Attendance", hasty)
     gateway = FakeGateway()
     app = App(FrontDesk(gateway), reception=Reception(Fickle()))
     async with served(app) as url, httpx2.AsyncClient() as client:

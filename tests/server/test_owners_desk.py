@@ -10,10 +10,9 @@ import pytest
 from pegboard import Hub
 from pegboard.errors import ServerNotFoundError
 from pegboard.server import App, FrontDesk
-from pegboard.server.authentication import Reception
-from pegboard.server.opening import Opening
-from pegboard.server.owner import Owner
-from pegboard.server.owners_desk import OwnersDesk
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.local_api import Owner, OwnersDesk
+from pegboard.server.startup import Opening
 from pegboard.upstream import NoMemory
 from tests.gateway.servers import bench, hub
 from tests.server.fake_gateway import FakeGateway

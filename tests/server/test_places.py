@@ -3,7 +3,7 @@
 import pytest
 
 from pegboard.gateway import Face
-from pegboard.server.places import Place, place_of
+from pegboard.server.http.routes import Place, place_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from pegboard.hub import Hub
 from pegboard.server import ServeOptions, Serving, open_serving
-from pegboard.server.reloading import Reloading
+from pegboard.server.process.config_reload import Reloading
 from tests.server.processes import write
 from tests.server.test_serving import call
 
@@ -34,7 +34,7 @@ class Listening(logging.Handler):
 async def hearing(words: str) -> AsyncGenerator[None]:
     """Wait at the end until something was logged."""
     listening = Listening(words)
-    logger = logging.getLogger("pegboard.server.reloading")
+    logger = logging.getLogger("pegboard.server.process.config_reload")
     logger.addHandler(listening)
     try:
         yield
@@ -51,8 +51,8 @@ def named(*servers: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("pegboard.server.reloading.LOOK_EVERY", 0.01)
-    caplog.set_level(logging.INFO, "pegboard.server.reloading")
+    monkeypatch.setattr("pegboard.server.process.config_reload.LOOK_EVERY", 0.01)
+    caplog.set_level(logging.INFO, "pegboard.server.process.config_reload")
 
 
 @asynccontextmanager

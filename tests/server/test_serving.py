@@ -126,7 +126,7 @@ async def test_requests_wait_for_servers_that_are_starting() -> None:
 async def test_a_server_that_hangs_keeps_nothing_from_being_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.opening.PATIENCE", 0.2)
+    monkeypatch.setattr("pegboard.server.startup.PATIENCE", 0.2)
     monkeypatch.setattr("pegboard.gateway.catalog.startup_wait.PATIENCE", 0.2)
     config = {"mcpServers": {"stuck": STUCK, "light": light()}}
     async with open_serving(ServeOptions(config=config)) as serving:

@@ -83,7 +83,7 @@ async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() 
 async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.sse_http.LAST_WORDS", 0.05)
+    monkeypatch.setattr("pegboard.server.http.sse.LAST_WORDS", 0.05)
     gateway = FakeGateway()
     app = App(FrontDesk(gateway))
     async with calling(app, "flood"):
@@ -108,7 +108,7 @@ async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
 async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.sse_http.PING_EVERY", 0.2)
+    monkeypatch.setattr("pegboard.server.http.sse.PING_EVERY", 0.2)
     guard = Fickle()
     app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
 

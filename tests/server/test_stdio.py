@@ -12,8 +12,8 @@ from blockbuster import BlockBuster
 from mcp_types import CLIENT_INFO_META_KEY
 
 from pegboard.server import FrontDesk, StdioWire, serve_stdio
-from pegboard.server.messages import MOST_VALUES
-from pegboard.server.stdio_wire import LONGEST_LINE
+from pegboard.server.jsonrpc import MOST_VALUES
+from pegboard.server.stdio import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
 from tests.server.test_handshake_http import INITIALIZE, PING
@@ -28,7 +28,7 @@ def waits_before_it_reads(no_blocking_calls: BlockBuster) -> None:
     for name in ("os.read", "os.write"):
         detector = no_blocking_calls.functions[name]
         for function in ("_chunks", "write"):
-            detector.can_block_in("pegboard/server/stdio_wire.py", function)
+            detector.can_block_in("pegboard/server/stdio.py", function)
 
 
 class Peer:
@@ -150,7 +150,7 @@ async def test_an_older_client_is_asked() -> None:
 async def test_a_client_that_never_answers_is_waited_for_no_longer_than_it_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.conversation.LONGEST_ANSWER", 0.05)
+    monkeypatch.setattr("pegboard.server.legacy_session.LONGEST_ANSWER", 0.05)
     async with talking() as (_, peer):
         await peer.asks(INITIALIZE)
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "ask"}}
@@ -205,7 +205,7 @@ async def test_empty_lines_say_nothing() -> None:
 
 async def test_a_line_that_never_ends_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LONGEST_LINE > 4 * 1024 * 1024
-    monkeypatch.setattr("pegboard.server.stdio_wire.LONGEST_LINE", 1000)
+    monkeypatch.setattr("pegboard.server.stdio.LONGEST_LINE", 1000)
     async with talking() as (_, peer):
         for _ in range(10):
             await peer.says(b"x" * 1000)

@@ -6,7 +6,7 @@ import threading
 from types import FrameType
 
 from pegboard.cli.exit_codes import INTERRUPTED
-from pegboard.server.terminal import has_terminal
+from pegboard.server.process.signals import has_terminal
 
 __all__ = ["hear_signals_as_usual", "hear_signals_early"]
 

@@ -1,7 +1,7 @@
 """The store that a command is about, and what to say if the gateway that runs has another."""
 
 from pegboard.cli.output import warn
-from pegboard.server.announcement import announcements, place_of_store
+from pegboard.server.process.instance_discovery import announcements, place_of_store
 from pegboard.storage import default_url
 from pegboard.storage.urls import without_password
 

@@ -13,7 +13,7 @@ from pegboard.config import ServerConfig, Timeouts, locate_config
 from pegboard.errors import InvalidQueryError, ServerUnavailableError
 from pegboard.model import Tool
 from pegboard.search.searcher import Answer
-from pegboard.server.announcement import Announcement, announcements, place_of_store
+from pegboard.server.process.instance_discovery import Announcement, announcements, place_of_store
 
 __all__ = ["RunningGateway", "ShownTool", "find_gateway"]
 

@@ -25,7 +25,7 @@ from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
-from pegboard.server.announcement import announcements
+from pegboard.server.process.instance_discovery import announcements
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
-    from pegboard.server.app import App
-    from pegboard.server.authentication import Reception
-    from pegboard.server.front_desk import FrontDesk
-    from pegboard.server.hosts import Hosts
-    from pegboard.server.limits import Limits
+    from pegboard.server.http.app import App
+    from pegboard.server.http.authentication import Reception
+    from pegboard.server.http.host_check import Hosts
+    from pegboard.server.http.request import Limits
     from pegboard.server.metrics import Metrics
-    from pegboard.server.run import OnUp, run_http, run_stdio
-    from pegboard.server.serving import ServeOptions, Serving, open_serving
-    from pegboard.server.stdio import serve_stdio
-    from pegboard.server.stdio_wire import StdioWire, claim_stdio
+    from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
+    from pegboard.server.process.run import OnUp, run_http, run_stdio
+    from pegboard.server.request_pipeline import FrontDesk
+    from pegboard.server.stdio import StdioWire, claim_stdio, serve_stdio
 
 __all__ = [
     "App",
@@ -39,20 +38,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "App": "app",
-    "FrontDesk": "front_desk",
-    "Hosts": "hosts",
-    "Limits": "limits",
+    "App": "http.app",
+    "FrontDesk": "request_pipeline",
+    "Hosts": "http.host_check",
+    "Limits": "http.request",
     "Metrics": "metrics",
-    "OnUp": "run",
-    "Reception": "authentication",
-    "ServeOptions": "serving",
-    "Serving": "serving",
-    "StdioWire": "stdio_wire",
-    "claim_stdio": "stdio_wire",
-    "open_serving": "serving",
-    "run_http": "run",
-    "run_stdio": "run",
+    "OnUp": "process.run",
+    "Reception": "http.authentication",
+    "ServeOptions": "process.assembly",
+    "Serving": "process.assembly",
+    "StdioWire": "stdio",
+    "claim_stdio": "stdio",
+    "open_serving": "process.assembly",
+    "run_http": "process.run",
+    "run_stdio": "process.run",
     "serve_stdio": "stdio",
 }
 

@@ -1,5 +1,8 @@
 """What the configuration file says about the gateway itself, beside its servers."""
 
+import ast
+import inspect
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -7,15 +10,18 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.auth.key_record import check_tenant
+from pegboard.auth.settings import AuthSettings, TokenIssuer
 from pegboard.config import Document, Place, locate_config, read_jsonc
+from pegboard.config.files.file_schema import GATEWAY, SHIPPED, schema_text
 from pegboard.config.problems import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
+from pegboard.gateway.options import Profile
 from pegboard.model.principal import DEFAULT_TENANT
 from pegboard.model.tool_names import nearest_names
-from pegboard.server.places import place_of
+from pegboard.server.http.routes import place_of
 
-__all__ = ["GatewaySettings", "load_gateway_settings"]
+__all__ = ["GatewaySettings", "load_gateway_settings", "section_schema", "section_text"]
 
 SECTION = "gateway"
 _ELSEWHERE = frozenset({"auth"})
@@ -141,3 +147,48 @@ def _beside(settings: GatewaySettings, path: str | None) -> GatewaySettings:
     home = os.path.dirname(path)  # noqa: PTH120 - joined with what may be absolute
     tenants = {name: os.path.join(home, it) for name, it in settings.tenants.items()}  # noqa: PTH118
     return msgspec.structs.replace(settings, tenants=tenants)
+
+
+_KINDS = (GatewayOptions, Profile, AuthSettings, TokenIssuer)
+
+
+def section_schema() -> dict[str, Any]:
+    """Return the definitions of everything in the section; ``Gateway`` is the section itself."""
+    _, definitions = msgspec.json.schema_components([*_KINDS, GatewaySettings])
+    for kind in _KINDS:
+        for field, words in _explanations(kind).items():
+            definitions[kind.__name__]["properties"][field]["description"] = words
+    section = definitions.pop("GatewayOptions")
+    tenants = definitions.pop("GatewaySettings")["properties"]["tenants"]
+    tenants["description"] = _explanations(GatewaySettings)["tenants"]
+    section["properties"] |= {
+        "auth": {"description": "Who is let in.", "$ref": "#/$defs/AuthSettings"},
+        "tenants": tenants,
+    }
+    section["description"] = "What `pegboard serve` is told besides the servers."
+    section["additionalProperties"] = False
+    return {"Gateway": section, **definitions}
+
+
+def section_text() -> str:
+    """Return it as the shipped file has it."""
+    return json.dumps(section_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _explanations(kind: type) -> dict[str, str]:
+    """Return what stands below each field of a class."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, words in zip(definition.body, definition.body[1:], strict=False):
+        match field, words:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(value=str(text))):
+                found[name] = " ".join(text.replace("``", "`").split())
+            case _:
+                pass
+    return found
+
+
+if __name__ == "__main__":
+    GATEWAY.write_text(section_text(), "utf-8")
+    SHIPPED.write_text(schema_text(), "utf-8")

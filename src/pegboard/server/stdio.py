@@ -1,29 +1,28 @@
 """Both eras over standard input and output: the first request says which one it is."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import os
+import select
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Never
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import (
-    INVALID_REQUEST,
-    PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
+from mcp_types import INVALID_REQUEST, PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.gateway.request import Exchange, Face, RpcError
 from pegboard.model.principal import LOCAL
-from pegboard.server.conversation import INLINE, Context, Conversation, Params, SessionChannel
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.messages import (
+from pegboard.server.jsonrpc import (
     BodyTooLargeError,
     encode,
     error_message,
@@ -31,11 +30,112 @@ from pegboard.server.messages import (
     read_json,
     request_id_in,
 )
-from pegboard.server.modern import answer_modern, client_of, refusal_of
-from pegboard.server.stdio_wire import StdioWire
-from pegboard.server.unanswered import Unanswered
+from pegboard.server.legacy_session import (
+    INLINE,
+    Context,
+    Conversation,
+    Params,
+    SessionChannel,
+    Unanswered,
+)
+from pegboard.server.modern_era import answer_modern, client_of, refusal_of
+from pegboard.server.request_pipeline import FrontDesk
 
-__all__ = ["serve_stdio"]
+__all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio", "serve_stdio"]
+
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes; of a longer line only the mark below is passed on, which is no message."""
+
+_TOO_LONG = b"?"
+_CHUNK = 256 * 1024
+
+
+class StdioWire:
+    """Lines that come in by one descriptor, and lines that go out by another."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self._source = source
+        self._target = target
+        self._outlet = select.poll()
+        self._outlet.register(target, select.POLLOUT)
+        self._inlet = select.poll()
+        # Of a socket only this tells that nothing more will be said, and not every system has it.
+        self._inlet.register(source, getattr(select, "POLLRDHUP", 0))
+        self._writing = anyio.Lock(fast_acquire=True)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has closed its end, and takes nothing more either."""
+        return bool(self._inlet.poll(0)) and not self._outlet.poll(0)
+
+    async def lines(self) -> AsyncGenerator[bytes]:
+        """Give what the client says, line by line, until it closes its end."""
+        kept = bytearray()
+        is_too_long = False
+        async for chunk in self._chunks():
+            *ended, rest = chunk.split(b"\n")
+            for part in ended:
+                kept += part
+                yield _TOO_LONG if is_too_long else bytes(kept)
+                kept.clear()
+                is_too_long = False
+            kept += rest
+            if len(kept) > LONGEST_LINE:
+                is_too_long = True
+                kept.clear()
+        if kept:
+            yield bytes(kept)
+
+    async def write(self, line: bytes) -> None:
+        """Send a line; when nobody reads any more, the end of the input will say so."""
+        with suppress(OSError):
+            async with self._writing:
+                rest = memoryview(line)
+                while rest:
+                    await self._until_writable()
+                    # What can be written to takes so much without making us wait.
+                    rest = rest[os.write(self._target, rest[: select.PIPE_BUF]) :]
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                await anyio.wait_readable(self._source)
+                chunk = os.read(self._source, _CHUNK)
+            except PermissionError:  # an ordinary file, which is never waited for
+                chunk = await anyio.to_thread.run_sync(os.read, self._source, _CHUNK)
+            except OSError:
+                return
+            if not chunk:
+                return
+            yield chunk
+
+    async def _until_writable(self) -> None:
+        try:
+            if not self._outlet.poll(0):
+                await anyio.wait_writable(self._target)
+        except PermissionError:  # an ordinary file, which is never waited for
+            await anyio.lowlevel.checkpoint()
+
+
+@contextmanager
+def claim_stdio() -> Generator[tuple[int, int]]:
+    """Return descriptors of standard input and output that only the caller knows.
+
+    Until the end, whoever reads from standard input finds nothing, and what is written to
+    standard output goes to standard error.
+    """
+    own_input, own_output = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        yield own_input, own_output
+    finally:
+        os.close(nothing)
+        with suppress(OSError):
+            os.dup2(own_input, 0)
+            os.dup2(own_output, 1)
+
 
 logger: logging.Logger = logging.getLogger(__name__)
 

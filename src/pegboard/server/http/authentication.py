@@ -18,9 +18,9 @@ from pegboard.auth import (
 from pegboard.errors import AuthenticationFailedError
 from pegboard.gateway.request import RpcError
 from pegboard.model.principal import LOCAL, Scope
-from pegboard.server.browsers import answer_preflight
-from pegboard.server.http_request import Header, HttpRequest
-from pegboard.server.owner import Owner
+from pegboard.server.http.cors import answer_preflight
+from pegboard.server.http.local_api import Owner
+from pegboard.server.http.request import Header, HttpRequest
 
 __all__ = ["Reception"]
 

@@ -11,7 +11,7 @@ from pegboard.gateway.request import Exchange, RpcError
 from pegboard.model.json_values import object_in
 from pegboard.observe import Audit, AuditRecord
 from pegboard.policies.access import may_use_server
-from pegboard.server.answering import Answering
+from pegboard.server.gateway_port import Answering
 
 __all__ = ["Acts", "code_of"]
 

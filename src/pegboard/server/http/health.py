@@ -1,7 +1,7 @@
 """Health: whether the process lives, and whether it wants requests."""
 
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.http_request import HttpRequest
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.request_pipeline import FrontDesk
 
 __all__ = ["Health"]
 

@@ -1,5 +1,6 @@
 """HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
 
+import asyncio
 import re
 import resource
 import socket
@@ -15,10 +16,48 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pegboard.errors import ConfigError
-from pegboard.server.joined_writes import JoinedWrites
-from pegboard.server.limits import Limits
+from pegboard.server.http.request import Limits
 
-__all__ = ["HttpServer", "listen_on"]
+__all__ = ["HttpServer", "JoinedWrites", "listen_on"]
+
+_HEAD = b"HTTP/1."
+_LENGTH = b"\r\ncontent-length: "
+
+
+class JoinedWrites:
+    """Keeps a head back until the body comes, so that both leave in one packet.
+
+    uvicorn writes them one after the other: two calls of the system for every answer, and a client
+    that is woken twice. A head without a length begins a stream, and leaves at once.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Send it, with what was kept back before it; a head of known length is kept back."""
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        elif data.startswith(_HEAD) and _LENGTH in data:
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send what was kept back: an answer may end without a body."""
+        if self._head:
+            self.write(b"")
+
+    def close(self) -> None:
+        """Close when everything is sent."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
 
 _LOOK_EVERY = 1.0
 _KEPT_BACK = 64

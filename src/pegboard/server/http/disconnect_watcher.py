@@ -7,8 +7,8 @@ from typing import Self
 import anyio
 import anyio.abc
 
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.response_stream import ResponseStream
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.http.response_stream import ResponseStream
 
 __all__ = ["Attendance"]
 

@@ -1,16 +1,20 @@
 """The modern era over HTTP: one POST, one request, one answer."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
+    MCP_PARAM_HEADER_PREFIX,
     MCP_PROTOCOL_VERSION_HEADER,
     InboundLadderRejection,
     classify_inbound_request,
     find_duplicated_routing_header,
+    find_invalid_x_mcp_header,
     unsupported_protocol_version_rejection,
+    validate_mcp_param_headers,
+    x_mcp_header_map,
 )
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
@@ -18,13 +22,12 @@ from pegboard.gateway.catalog.groups import NoGroupError
 from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.request import Exchange, RpcError
 from pegboard.gateway.scopes import MissingScopeError
-from pegboard.server.attendance import Attendance
-from pegboard.server.authentication import Reception
-from pegboard.server.front_desk import RATE_LIMITED, FrontDesk
-from pegboard.server.http_request import Header, HttpRequest
-from pegboard.server.limits import Limits
-from pegboard.server.media_types import accepts, is_json
-from pegboard.server.messages import (
+from pegboard.server.gateway_port import Answering
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
+from pegboard.server.http.response_stream import ResponseStream
+from pegboard.server.jsonrpc import (
     RequestId,
     error_message,
     is_request,
@@ -32,12 +35,55 @@ from pegboard.server.messages import (
     read_json,
     result_message,
 )
-from pegboard.server.modern import answer_modern, client_of, listening_params, refusal_of
-from pegboard.server.parameter_headers import ParameterHeaders
-from pegboard.server.response_stream import ResponseStream
+from pegboard.server.modern_era import answer_modern, client_of, listening_params, refusal_of
+from pegboard.server.request_pipeline import RATE_LIMITED, FrontDesk
 from pegboard.server.tracing import with_trace
 
-__all__ = ["ModernHttp"]
+__all__ = ["ModernHttp", "ParameterHeaders"]
+
+_PREFIX = MCP_PARAM_HEADER_PREFIX.lower()
+_REMEMBERED = 4096
+
+
+class ParameterHeaders:
+    """Checks the ``Mcp-Param-*`` headers of calls; remembers which schemas ask for none."""
+
+    def __init__(self, gateway: Answering) -> None:
+        self._gateway = gateway
+        # The schema is kept beside the answer, so that its id stays its own.
+        self._known: dict[int, tuple[object, bool]] = {}
+
+    def check(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+        """Compare the headers of a call with its arguments.
+
+        Raises:
+            RpcError: when they differ; but of a tool that may not be called this is not told.
+        """
+        params, client = exchange.params, exchange.client
+        name = params.get("name")
+        arguments: Any = params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            return  # refused later, with better words
+        if not arguments and not any(header.startswith(_PREFIX) for header in headers):
+            return
+        schema = self._gateway.input_schema(client, name)
+        if schema is None or not self._asks_for_headers(schema):
+            return
+        given = cast("dict[str, Any]", arguments)
+        rejection = validate_mcp_param_headers(schema, given, headers)
+        if rejection is not None and self._gateway.missing_scope(exchange) is None:
+            raise refusal_of(rejection)
+
+    def _asks_for_headers(self, schema: Mapping[str, Any]) -> bool:
+        known = self._known.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        asks = find_invalid_x_mcp_header(schema) is None and bool(x_mcp_header_map(schema))
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[id(schema)] = (schema, asks)
+        return asks
+
 
 _STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
 _LISTEN = "subscriptions/listen"

@@ -1,20 +1,43 @@
 """OwnersDesk: what the commands of the person who runs this process ask it."""
 
+import hmac
+import secrets
 from functools import partial
 from typing import Any
 
 import anyio.to_thread
 import msgspec
 
-from pegboard.errors import InvalidQueryError
+from pegboard.auth import credential_in
+from pegboard.auth.settings import is_loopback
+from pegboard.errors import AuthenticationFailedError, InvalidQueryError
 from pegboard.gateway.catalog.tool_list import raw_definition
 from pegboard.hub import Hub
 from pegboard.search import SearchOptions
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.opening import Opening
-from pegboard.server.owner import Owner
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.startup import Opening
 
-__all__ = ["OwnersDesk", "Wanted"]
+__all__ = ["Owner", "OwnersDesk", "Wanted"]
+
+
+class Owner:
+    """Makes a token for the time that this process runs, and knows it again."""
+
+    def __init__(self) -> None:
+        self.token: str = f"pbo_{secrets.token_urlsafe(32)}"
+        """What the announcement of this process holds."""
+
+    def sent(self, request: HttpRequest) -> bool:
+        """Tell whether a request is theirs: it has the token, and comes from this machine."""
+        if not is_loopback(request.source) or request.has_twice("authorization"):
+            return False
+        try:
+            credential = credential_in(request.headers.get("authorization"))
+        except AuthenticationFailedError:
+            return False
+        given = (credential or "").encode("latin-1", "replace")
+        return hmac.compare_digest(given, self.token.encode())
+
 
 _PLACE = "/owner/"
 _LONGEST = 64 * 1024

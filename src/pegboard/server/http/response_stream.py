@@ -7,8 +7,8 @@ import anyio
 from mcp_types import INVALID_REQUEST
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http_request import EVENT_STREAM, Header, HttpRequest
-from pegboard.server.messages import PING, as_event, notification_message
+from pegboard.server.http.request import EVENT_STREAM, Header, HttpRequest
+from pegboard.server.jsonrpc import PING, as_event, notification_message
 
 __all__ = ["ResponseStream"]
 

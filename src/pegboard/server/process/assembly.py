@@ -21,11 +21,11 @@ from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
 from pegboard.observe.appending import open_file_to_append
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.limits import Limits
+from pegboard.server.http.request import Limits
 from pegboard.server.metrics import Metrics
-from pegboard.server.opening import Opening
+from pegboard.server.request_pipeline import FrontDesk
 from pegboard.server.settings import GatewaySettings, load_gateway_settings
+from pegboard.server.startup import Opening
 from pegboard.storage import open_store
 
 __all__ = ["ServeOptions", "Serving", "open_serving"]

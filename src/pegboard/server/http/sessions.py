@@ -14,14 +14,13 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.types import Message, Send
 
 from pegboard.gateway.request import Face, RpcError
-from pegboard.server.attendance import Attendance
-from pegboard.server.authentication import Reception
-from pegboard.server.conversation import Conversation
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.limits import Limits
-from pegboard.server.messages import is_request, message_of, read_json
-from pegboard.server.plain_calls import PlainCalls
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.http.legacy_fast_path import PlainCalls
+from pegboard.server.http.request import HttpRequest, Limits
+from pegboard.server.jsonrpc import is_request, message_of, read_json
+from pegboard.server.legacy_session import Conversation
+from pegboard.server.request_pipeline import FrontDesk
 
 __all__ = ["HandshakeHttp"]
 

@@ -6,8 +6,8 @@ from mcp_types import INVALID_REQUEST
 from starlette.types import Message
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.hosts import Hosts
-from pegboard.server.http_request import Header, HttpRequest
+from pegboard.server.http.host_check import Hosts
+from pegboard.server.http.request import Header, HttpRequest
 
 __all__ = ["admit_host", "admit_page", "answer_preflight"]
 

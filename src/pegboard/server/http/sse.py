@@ -13,19 +13,17 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.requests import Request
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.authentication import Reception
-from pegboard.server.conversation import Conversation
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.http_request import EVENT_STREAM, HttpRequest
-from pegboard.server.limits import Limits
-from pegboard.server.messages import (
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.request import EVENT_STREAM, HttpRequest, Limits
+from pegboard.server.jsonrpc import (
     PING,
     as_event,
     encode,
     message_of,
     read_json,
 )
-from pegboard.server.unanswered import Unanswered
+from pegboard.server.legacy_session import Conversation, Unanswered
+from pegboard.server.request_pipeline import FrontDesk
 
 __all__ = ["MESSAGES", "SseHttp"]
 

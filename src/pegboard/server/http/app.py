@@ -12,21 +12,20 @@ from starlette.types import Receive, Scope, Send
 
 from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
-from pegboard.server.attendance import Attendance
-from pegboard.server.authentication import Reception
-from pegboard.server.browsers import admit_host, admit_page
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.handshake_http import HandshakeHttp
-from pegboard.server.health import Health
-from pegboard.server.hosts import Hosts
-from pegboard.server.http_request import ClientGoneError, HttpRequest
-from pegboard.server.limits import Limits
-from pegboard.server.messages import BodyTooLargeError, internal_error
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.cors import admit_host, admit_page
+from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.http.health import Health
+from pegboard.server.http.host_check import Hosts
+from pegboard.server.http.local_api import OwnersDesk
+from pegboard.server.http.request import ClientGoneError, HttpRequest, Limits
+from pegboard.server.http.routes import place_of
+from pegboard.server.http.sessions import HandshakeHttp
+from pegboard.server.http.sse import MESSAGES, SseHttp
+from pegboard.server.http.stateless import ModernHttp
+from pegboard.server.jsonrpc import BodyTooLargeError, internal_error
 from pegboard.server.metrics import CONTENT_TYPE
-from pegboard.server.modern_http import ModernHttp
-from pegboard.server.owners_desk import OwnersDesk
-from pegboard.server.places import place_of
-from pegboard.server.sse_http import MESSAGES, SseHttp
+from pegboard.server.request_pipeline import FrontDesk
 
 __all__ = ["App"]
 

@@ -13,7 +13,7 @@ from pegboard.auth import load_auth_settings
 from pegboard.config import locate_config
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.hub import Hub
-from pegboard.server.serving import Serving
+from pegboard.server.process.assembly import Serving
 from pegboard.server.settings import load_gateway_settings
 
 __all__ = ["Reloading"]

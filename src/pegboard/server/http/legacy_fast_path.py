@@ -7,11 +7,10 @@ from mcp.shared.dispatcher import coerce_request_id
 
 from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.request import Exchange, RpcError
-from pegboard.server.attendance import Attendance
-from pegboard.server.conversation import Conversation
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.media_types import accepts, is_json
-from pegboard.server.messages import (
+from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.http.request import HttpRequest, accepts, is_json
+from pegboard.server.http.response_stream import ResponseStream
+from pegboard.server.jsonrpc import (
     RequestId,
     as_event,
     error_message,
@@ -19,7 +18,7 @@ from pegboard.server.messages import (
     is_request_id,
     result_message,
 )
-from pegboard.server.response_stream import ResponseStream
+from pegboard.server.legacy_session import Conversation
 from pegboard.server.tracing import with_trace
 
 __all__ = ["PlainCalls"]

@@ -13,19 +13,17 @@ from msgspec.structs import replace
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
 from pegboard.errors import AuthenticationFailedError
 from pegboard.gateway import Face, Gateway
-from pegboard.server.announcing import announce
-from pegboard.server.app import App
-from pegboard.server.authentication import Reception
-from pegboard.server.hosts import Hosts
-from pegboard.server.http_request import HttpRequest
-from pegboard.server.http_server import HttpServer, listen_on
-from pegboard.server.owner import Owner
-from pegboard.server.owners_desk import OwnersDesk
-from pegboard.server.reloading import Reloading
-from pegboard.server.serving import ServeOptions, Serving, open_serving
-from pegboard.server.signals import Ending, watch_signals
-from pegboard.server.stdio import serve_stdio
-from pegboard.server.stdio_wire import StdioWire
+from pegboard.server.http.app import App
+from pegboard.server.http.authentication import Reception
+from pegboard.server.http.host_check import Hosts
+from pegboard.server.http.local_api import Owner, OwnersDesk
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.http.uvicorn_server import HttpServer, listen_on
+from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
+from pegboard.server.process.config_reload import Reloading
+from pegboard.server.process.instance_discovery import announce
+from pegboard.server.process.signals import Ending, watch_signals
+from pegboard.server.stdio import StdioWire, serve_stdio
 
 __all__ = ["OnUp", "run_http", "run_stdio"]
 

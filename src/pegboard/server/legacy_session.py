@@ -11,18 +11,46 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import INVALID_PARAMS, REQUEST_TIMEOUT
+from mcp_types import (
+    INVALID_PARAMS,
+    REQUEST_TIMEOUT,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from msgspec.structs import replace
 
 from pegboard.gateway.request import Client, Exchange, Face, RpcError
 from pegboard.model.principal import Principal
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.introduction import check_introduction
-from pegboard.server.messages import internal_error
+from pegboard.server.jsonrpc import RequestId, encode, internal_error, is_request_id
+from pegboard.server.request_pipeline import FrontDesk
 from pegboard.server.tracing import with_trace
 
-__all__ = ["INLINE", "Conversation", "SessionChannel", "principal_in"]
+__all__ = [
+    "INLINE",
+    "Conversation",
+    "SessionChannel",
+    "Unanswered",
+    "check_introduction",
+    "principal_in",
+]
+
+LONGEST = 16_384
+"""How many bytes of JSON the capabilities of a client and its description may have together."""
+
+
+def check_introduction(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    """Refuse what is too long to be kept.
+
+    Raises:
+        RpcError: when it is.
+    """
+    if len(encode(capabilities)) + len(encode(info)) > LONGEST:
+        words = f"Capabilities and clientInfo have more than {LONGEST} bytes."
+        raise RpcError(INVALID_PARAMS, words)
+
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -197,3 +225,42 @@ def _headers_in(context: Context) -> Mapping[str, str]:
 def _request_of(context: Context) -> Any:
     metadata = context.message_metadata
     return metadata.request_context if isinstance(metadata, ServerMessageMetadata) else None
+
+
+_NEVER_ENDS = "subscriptions/listen"
+
+
+class Unanswered:
+    """Follows the messages of a session in both directions."""
+
+    def __init__(self) -> None:
+        self._ids: set[RequestId] = set()
+        self._none_left = anyio.Event()
+
+    def add(self, message: object) -> None:
+        """Take note of what the client said: a request, or that it takes one back."""
+        match message:
+            case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
+                self._ids.add(it)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
+                if is_request_id(it):
+                    self._discard(it)
+            case _:
+                pass
+
+    def remove(self, message: object) -> None:
+        """Take note of what was written to the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._discard(message.id)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until every answer is written, but not for longer than this."""
+        with anyio.move_on_after(seconds):
+            while self._ids:
+                self._none_left = anyio.Event()
+                await self._none_left.wait()
+
+    def _discard(self, request_id: RequestId) -> None:
+        self._ids.discard(request_id)
+        if not self._ids:
+            self._none_left.set()

@@ -1,15 +1,47 @@
 """HttpRequest: one request as it comes in, and how it is answered."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.gateway.request import Face, RpcError
 from pegboard.model.principal import LOCAL, Principal
-from pegboard.server.messages import BodyTooLargeError, RequestId, encode, error_message
+from pegboard.server.jsonrpc import BodyTooLargeError, RequestId, encode, error_message
 
-__all__ = ["EVENT_STREAM", "ClientGoneError", "Header", "HttpRequest"]
+__all__ = [
+    "EVENT_STREAM",
+    "ClientGoneError",
+    "Header",
+    "HttpRequest",
+    "Limits",
+    "accepts",
+    "is_json",
+]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in bytes, times in seconds."""
+
+    body: int = 4 * 1024 * 1024
+    """Of one request."""
+    headers: int = 64 * 1024
+    """Of one request, with its address."""
+    request_seconds: float = 30.0
+    """Within which a request must have come, from when its connection was opened or it began."""
+    unread_seconds: float = 30.0
+    """Within which a client must have taken something of what was sent to it."""
+    connections: int = 4096
+    sessions: int = 10_000
+    """Of the handshake era, together."""
+    sessions_per_principal: int = 2000
+    session_idle_seconds: float = 1800.0
+    """A session without a request or an open stream ends after so many seconds."""
+    keep_alive_seconds: float = 75.0
+    """A connection between two requests is kept so long; longer than load balancers do."""
+
 
 Header = tuple[bytes, bytes]
 
@@ -136,3 +168,30 @@ class HttpRequest:
             return first.pop() if first else await receive_more()
 
         self.receive: Receive = receive
+
+
+LONGEST_REMEMBERED = 300
+
+
+def accepts(header: str) -> tuple[bool, bool]:
+    """Tell of an ``Accept`` header whether JSON is taken, and whether event streams are."""
+    return _accepts(header) if len(header) <= LONGEST_REMEMBERED else _accepts.__wrapped__(header)
+
+
+def is_json(header: str) -> bool:
+    """Tell of a ``Content-Type`` header whether it announces JSON."""
+    return header == "application/json" or _kind_of(header) == "application/json"
+
+
+@lru_cache(256)
+def _accepts(header: str) -> tuple[bool, bool]:
+    kinds = {_kind_of(part) for part in header.split(",")}
+    anything = "*/*" in kinds
+    return (
+        anything or not kinds.isdisjoint({"application/json", "application/*"}),
+        anything or not kinds.isdisjoint({"text/event-stream", "text/*"}),
+    )
+
+
+def _kind_of(part: str) -> str:
+    return part.split(";")[0].strip().lower()

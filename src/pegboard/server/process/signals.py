@@ -1,13 +1,23 @@
 """Signals: what whoever runs the process wants of it."""
 
+import os
 import signal
 from collections.abc import Callable
 
 import anyio
 
-from pegboard.server.terminal import has_terminal
+__all__ = ["Ending", "has_terminal", "watch_signals"]
 
-__all__ = ["Ending", "watch_signals"]
+
+def has_terminal() -> bool:
+    """Tell whether the process belongs to a terminal that is still there."""
+    try:
+        # Opened by a process that has none any more, it is no such device.
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+    except (OSError, AttributeError):  # on Windows there is neither the file nor the flags
+        return False
+    return True
+
 
 _HANGUP = getattr(signal, "SIGHUP", None)
 _WATCHED = tuple(it for it in (signal.SIGTERM, signal.SIGINT, _HANGUP) if it is not None)

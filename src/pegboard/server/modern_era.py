@@ -16,9 +16,9 @@ from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, Exchange, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
-from pegboard.server.front_desk import FrontDesk
-from pegboard.server.introduction import check_introduction
-from pegboard.server.messages import internal_error
+from pegboard.server.jsonrpc import internal_error
+from pegboard.server.legacy_session import check_introduction
+from pegboard.server.request_pipeline import FrontDesk
 from pegboard.server.tracing import trace_in
 
 __all__ = ["answer_modern", "client_of", "listening_params", "refusal_of"]

@@ -15,10 +15,10 @@ from pegboard.errors import RateLimitedError
 from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, Exchange, RpcError
 from pegboard.observe import Audit
-from pegboard.server.acts import Acts, code_of
-from pegboard.server.answering import Answering
+from pegboard.server.gateway_port import Answering
 from pegboard.server.metrics import Metrics
-from pegboard.server.opening import Opening
+from pegboard.server.request_audit import Acts, code_of
+from pegboard.server.startup import Opening
 from pegboard.server.tracing import continued, trace_in
 
 __all__ = ["RATE_LIMITED", "FrontDesk"]
