@@ -8,7 +8,7 @@ from importlib import import_module
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from pegboard.cli.commands import COMMANDS, HEADINGS
+from pegboard.cli.entry.command_table import COMMANDS, HEADINGS
 from pegboard.cli.root import root_group
 
 __all__ = ["JSON", "each_command", "page"]

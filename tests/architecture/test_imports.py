@@ -32,6 +32,6 @@ def test_using_the_registry_needs_neither_the_mcp_sdk_nor_a_web_framework_nor_nu
 
 
 def test_a_command_that_calls_a_tool_imports_nothing_of_its_own_that_it_does_not_need() -> None:
-    loaded = modules_after("import pegboard.cli.calling")
+    loaded = modules_after("import pegboard.cli.catalogue.calling")
     needless = {"rich", "docstring_parser", "opentelemetry", "cryptography", "sse_starlette"}
     assert loaded.isdisjoint({*HEAVY, *needless} - {"typer", "pydantic"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.cli.call_result import show_result
+from pegboard.cli.catalogue.calling import show_result
 from pegboard.config.files.locate import PROJECT_FILES
 from pegboard.model import EmbeddedResource, Image, ResourceContents, ToolResult
 

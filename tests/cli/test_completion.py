@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.auth import ApiKeys, KeyGrant
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.entry.command_table import COMMANDS
 from pegboard.cli.main import main
 from pegboard.config import load_servers
 from pegboard.model import Tool

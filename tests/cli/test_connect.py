@@ -11,7 +11,7 @@ import pytest
 import typer
 from mcp import Client, StdioServerParameters
 
-from pegboard.cli.connect import connect_clients
+from pegboard.cli.commands.connect import connect_clients
 from pegboard.cli.demo import demo_config
 from pegboard.clients import CLIENTS, Machine
 from pegboard.config import parse_jsonc

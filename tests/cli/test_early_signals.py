@@ -9,7 +9,7 @@ import pytest
 
 BEGIN = """
 import os, signal, sys
-from pegboard.cli.early_signals import hear_signals_as_usual, hear_signals_early
+from pegboard.cli.entry.signals import hear_signals_as_usual, hear_signals_early
 hear_signals_early()
 """
 

@@ -16,7 +16,7 @@ import pytest
 
 from pegboard.auth import ApiKeys, KeyGrant
 from pegboard.cli.main import main
-from pegboard.cli.moments import shown
+from pegboard.cli.terminal.durations import shown
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
 from pegboard.storage import open_store

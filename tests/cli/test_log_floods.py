@@ -4,7 +4,7 @@ import io
 import logging
 from typing import Any
 
-from pegboard.cli.log_floods import LogFloods
+from pegboard.cli.serving import LogFloods
 
 
 class Clock:

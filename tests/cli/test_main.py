@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pegboard
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.entry.command_table import COMMANDS
 from pegboard.cli.main import main
 
 ENTRY = [sys.executable, "-m", "pegboard.cli.main"]
@@ -61,14 +61,14 @@ def modules_of(*words: str, **environ: str) -> set[str]:
 @pytest.mark.parametrize("words", [["--help"], ["--version"], []])
 def test_help_and_version_import_next_to_nothing(words: list[str]) -> None:
     loaded = modules_of(*words)
-    assert "pegboard.cli.front_page" in loaded
+    assert "pegboard.cli.entry.command_table" in loaded
     assert loaded.isdisjoint(HEAVY)
 
 
 def test_a_command_imports_no_other_command() -> None:
     loaded = modules_of("keys", "--help")
     others = {f"pegboard.cli.{it.module}" for name, it in COMMANDS.items() if name != "keys"}
-    assert "pegboard.cli.keys" in loaded
+    assert "pegboard.cli.commands.keys" in loaded
     assert loaded.isdisjoint({*others, "mcp", "numpy", "uvicorn"})
 
 
@@ -156,7 +156,7 @@ def test_an_interrupted_command_ends_without_a_traceback(
     def interrupted() -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pegboard.cli.config.schema_text", interrupted)
+    monkeypatch.setattr("pegboard.cli.commands.config.schema_text", interrupted)
     assert main(["config", "schema"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -167,7 +167,7 @@ def test_a_mistake_of_ours_is_shown_as_one_and_whole_when_asked_for(
     def broken() -> str:
         raise LookupError("nobody thought of it")
 
-    monkeypatch.setattr("pegboard.cli.config.schema_text", broken)
+    monkeypatch.setattr("pegboard.cli.commands.config.schema_text", broken)
     assert main(["config", "schema"]) == 1
     told = capsys.readouterr().err
     assert told.startswith("error: LookupError: nobody thought of it\n")

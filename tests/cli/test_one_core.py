@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os
-from pegboard.cli.one_core import calculate_on_one_core
+from pegboard.cli.catalogue.tool_options import calculate_on_one_core
 before = dict(os.environ)
 calculate_on_one_core()
 import numpy

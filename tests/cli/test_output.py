@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.cli.output import ask, complain, say, show_table, warn, write_json
-from pegboard.cli.plain_text import (
+from pegboard.cli.terminal.output import ask, complain, say, show_table, warn, write_json
+from pegboard.cli.terminal.plain_text import (
     columns_of,
     cut_in_the_middle,
     escaped,

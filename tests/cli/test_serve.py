@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from pegboard.cli.commands.serve import serve
 from pegboard.cli.main import main
-from pegboard.cli.serve import serve
 from tests.server.processes import ROOT, appears, serving
 
 
@@ -66,7 +66,7 @@ async def test_ended_while_it_starts_it_does_not_say_what_it_serves(tmp_path: Pa
 def test_what_cannot_be_meant_is_misuse(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
     assert main(["serve", *words]) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_meant_is_misuse(
 def test_a_store_of_no_known_kind_is_misuse(
     store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
     assert main(["serve", "--store", store]) == 2
     told = capsys.readouterr().err
     assert "sqlite" in told
@@ -87,7 +87,7 @@ def test_a_store_of_no_known_kind_is_misuse(
 def test_a_pipe_in_the_place_of_the_store_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.cli.early_signals.hear_signals_early", lambda: None)
+    monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
     os.mkfifo(tmp_path / "pipe.db")
     assert main(["serve", "--store", str(tmp_path / "pipe.db")]) == 1
     assert "name a file" in capsys.readouterr().err

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.cli.forms import fill_in
-from pegboard.cli.typed_values import (
+from pegboard.cli.terminal.prompts import fill_in
+from pegboard.cli.terminal.typed_values import (
     NotOfTypeError,
     choices_of,
     json_form,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.cli import upgrade_notes
+from pegboard.cli.commands import upgrade_notes
 from pegboard.cli.main import main
 
 Captured = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from tests.cli.handy import Home, Terminal
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 
 HALF_DONE = """
-from pegboard.cli.waiting import waiting
+from pegboard.cli.terminal.spinner import waiting
 
 with waiting("Copying") as tell:
     tell(1, 2)

@@ -1,6 +1,6 @@
 """What commands say."""
 
-from pegboard.cli.wording import counted, placed, sentence
+from pegboard.cli.terminal.plain_text import counted, placed, sentence
 from pegboard.config import Problem
 
 

@@ -3,7 +3,7 @@
 from scripts.cli_page import JSON, each_command, page
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.entry.command_table import COMMANDS
 from pegboard.cli.root import root_group
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.core import TyperCommand, TyperGroup
 
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.entry.command_table import COMMANDS
 from pegboard.cli.root import root_group
 
 ROOT = Path(__file__).parents[2]

@@ -4,16 +4,17 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
 
 from pegboard.cli.exit_codes import INTERRUPTED
-from pegboard.cli.live_checkups import watching
-from pegboard.cli.output import warn
-from pegboard.cli.served_file import file_claimed
+from pegboard.cli.files.served_file import file_claimed
+from pegboard.cli.terminal.output import error_console, warn
+from pegboard.cli.terminal.plain_text import counted, one_line
 from pegboard.config import load_servers
 from pegboard.doctor import Limits, Report, diagnose
 from pegboard.errors import PegboardError
@@ -23,7 +24,54 @@ from pegboard.upstream.catalog.cache import memory_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 from pegboard.upstream.oauth.provider import open_in_browser
 
-__all__ = ["diagnosed"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pegboard.doctor import Checkup
+
+__all__ = ["diagnosed", "watching"]
+
+_COLOURS = {"well": "green", "ill": "bold red", "starting": "yellow", "listing": "yellow"}
+
+
+@contextmanager
+def watching() -> Generator[Callable[["Checkup"], None]]:
+    """Give what is told how far each server has come; it shows that on standard error."""
+    if not sys.stderr.isatty():
+        yield _say_when_done
+        return
+    from rich.live import Live  # noqa: PLC0415 - only where a person looks
+
+    seen: dict[str, Checkup] = {}
+    # Gone in the end, when the result says the same and more.
+    with Live(console=error_console(), transient=True, refresh_per_second=8) as live:
+
+        def tell(checkup: "Checkup") -> None:
+            seen[checkup.server] = checkup
+            live.update(_table(seen))
+
+        yield tell
+
+
+def _say_when_done(checkup: "Checkup") -> None:
+    if checkup.stage == "well":
+        tools = counted(checkup.tools or 0, "tool")
+        warn(f"{checkup.server}: well, {tools}, {checkup.startup_seconds or 0:.1f} s")
+    elif checkup.stage == "ill":
+        warn(f"{checkup.server}: ill")
+
+
+def _table(seen: "dict[str, Checkup]") -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - only where a person looks
+    from rich.text import Text  # noqa: PLC0415 - only where a person looks
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for checkup in seen.values():
+        said = "" if checkup.tools is None else counted(checkup.tools, "tool")
+        state = Text(checkup.stage, _COLOURS.get(checkup.stage, "dim"))
+        table.add_row(Text(one_line(checkup.server)), state, Text(said))
+    return table
+
 
 _NOWHERE = logging.NullHandler()
 """Where the log goes: what is in it is said by the report, in better words."""

@@ -5,10 +5,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from pegboard.cli.commands import CHANGING, COMMANDS
+from pegboard.cli.entry.command_table import CHANGING, COMMANDS, front_page
 from pegboard.cli.exit_codes import DONE, FAILED, INTERRUPTED, MISUSED
-from pegboard.cli.front_page import front_page
-from pegboard.cli.streams import fill_gaps, lost_output
+from pegboard.cli.terminal.broken_pipe import fill_gaps, lost_output
 
 __all__ = ["main"]
 
@@ -52,7 +51,7 @@ def _ended(error: Exception, *, debug: bool) -> int:
     if "_PEGBOARD_COMPLETE" in os.environ:
         # Somebody is in the middle of a line: words would land in it.
         return FAILED
-    from pegboard.cli.endings import explained  # noqa: PLC0415 - most commands end well
+    from pegboard.cli.entry.error_messages import explained  # noqa: PLC0415 - most commands end well
 
     return explained(error)
 
@@ -60,7 +59,7 @@ def _ended(error: Exception, *, debug: bool) -> int:
 def _unwritten(lost: OSError) -> int:
     # Whoever closed a pipe has read enough, as `head` does.
     if not isinstance(lost, BrokenPipeError):
-        from pegboard.cli.output import complain  # noqa: PLC0415 - most output can be written
+        from pegboard.cli.terminal.output import complain  # noqa: PLC0415 - most output can be written
 
         complain(f"the output cannot be written: {lost.strerror}.")
     return FAILED
@@ -68,7 +67,7 @@ def _unwritten(lost: OSError) -> int:
 
 def _run(given: list[str]) -> int:
     if "_PEGBOARD_COMPLETE" in os.environ:
-        from pegboard.cli.completion import command_on_line  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion import command_on_line  # noqa: PLC0415 - only for a shell
 
         return _typed(given, command_on_line(os.environ))
     if given[:1] == ["help"]:
@@ -78,21 +77,21 @@ def _run(given: list[str]) -> int:
         stream.write(front_page(bold=stream.isatty() and os.environ.get("TERM") != "dumb"))
         return DONE if given else MISUSED
     if given[0] in ("--version", "-V"):
-        from pegboard.cli.version import installed_version  # noqa: PLC0415 - only to say it
+        from pegboard.cli.entry.version import installed_version  # noqa: PLC0415 - only to say it
 
         sys.stdout.write(f"pegboard {installed_version()}\n")
         return DONE
     if given[0] in ("--install-completion", "--show-completion"):
-        from pegboard.cli.completion import complete_in_shell  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion import complete_in_shell  # noqa: PLC0415 - only for a shell
 
         return complete_in_shell(given)
     if given[0] == "serve":
-        from pegboard.cli.early_signals import hear_signals_early  # noqa: PLC0415 - it imports signals
+        from pegboard.cli.entry.signals import hear_signals_early  # noqa: PLC0415 - it imports signals
 
         hear_signals_early()
     if given[0] in COMMANDS:
         return _typed(given, given[:1])
-    from pegboard.cli.endings import no_such_command  # noqa: PLC0415 - most know what they want
+    from pegboard.cli.entry.error_messages import no_such_command  # noqa: PLC0415 - most know what they want
 
     return no_such_command(given)
 
@@ -100,7 +99,7 @@ def _run(given: list[str]) -> int:
 def _typed(given: list[str], needed: Iterable[str]) -> int:
     if not given or given[0] not in CHANGING or {"--help", "-h"} & {*given}:
         return _commanded(given, needed)
-    from pegboard.cli.one_at_a_time import in_turn  # noqa: PLC0415 - most commands change nothing
+    from pegboard.cli.entry.command_lock import in_turn  # noqa: PLC0415 - most commands change nothing
 
     with in_turn(given):
         return _commanded(given, needed)

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from pegboard.cli.commands import COMMANDS
+from pegboard.cli.entry.command_table import COMMANDS
 
 __all__ = ["root_group"]
 
@@ -40,10 +40,10 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
     written = group.commands
     # Made for the typer of these days; with any other, commands are only slower.
     with suppress(ImportError, AttributeError):
-        import_module("pegboard.cli.plain_values").spare_pydantic()
+        import_module("pegboard.cli.entry.plain_values").spare_pydantic()
     if needed and "_PEGBOARD_COMPLETE" in os.environ:
         with suppress(ImportError, AttributeError):
-            import_module("pegboard.cli.known_names").offer_names(group)
+            import_module("pegboard.cli.entry.completed_names").offer_names(group)
     for command in written.values():
         _write_help_plainly(command)
     group.commands = {

@@ -4,23 +4,23 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
+import msgspec
 
 from pegboard.auth import ApiKeys, AuthSettings, load_auth_settings
 from pegboard.cli.demo import demo_config
-from pegboard.cli.early_signals import hear_signals_as_usual
+from pegboard.cli.entry.error_messages import values_checked
+from pegboard.cli.entry.signals import hear_signals_as_usual
 from pegboard.cli.exit_codes import INTERRUPTED
-from pegboard.cli.log_floods import LogFloods
-from pegboard.cli.misuse import values_checked
-from pegboard.cli.output import warn
-from pegboard.cli.serve_choices import ServeChoices
-from pegboard.cli.served_file import claim_file
-from pegboard.cli.wording import counted
+from pegboard.cli.files.served_file import claim_file
+from pegboard.cli.terminal.output import warn
+from pegboard.cli.terminal.plain_text import counted
 from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
@@ -30,7 +30,82 @@ from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password
 
-__all__ = ["run"]
+__all__ = ["LogFloods", "ServeChoices", "Shown", "run"]
+
+Shown = Literal["search", "full"]
+"""What clients see at `/mcp`."""
+
+
+class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one start, each under its own name."""
+
+    config: str | None = None
+    demo: bool = False
+    stdio: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8765
+    surface: Shown = "search"
+    store: str | None = None
+    audit: str | None = None
+    allow_anonymous: bool = False
+    allow_host: tuple[str, ...] = ()
+    allow_origin: tuple[str, ...] = ()
+    drain: float = 30.0
+    notice: float = 0.0
+    verbose: bool = False
+
+
+_MOST_KINDS = 256
+
+
+class LogFloods(logging.Filter):
+    """Lets so many records of a kind pass in a while, and says once that others are left out.
+
+    Records are of a kind when they have the same words before values are put in.
+
+    Args:
+        most: how many; as many servers may fail at once, each with a line of its own.
+        seconds: how long a while is.
+        clock: tells the time.
+    """
+
+    def __init__(
+        self,
+        most: int = 200,
+        seconds: float = 60.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._most = most
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: dict[tuple[str, int, object], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is written."""
+        kind = (record.name, record.levelno, str(record.msg))
+        now = self._clock()
+        began, count = self._seen.get(kind, (now, 0))
+        if now - began >= self._seconds:
+            if count > self._most:
+                _say(record, f"{count - self._most:,} like it were left out")
+            began, count = now, 0
+        if len(self._seen) >= _MOST_KINDS and kind not in self._seen:
+            self._seen.clear()
+        self._seen[kind] = began, count + 1
+        if count + 1 == self._most:
+            _say(record, f"others like it are left out for {self._seconds:.0f} seconds")
+        return count < self._most
+
+
+def _say(record: logging.LogRecord, words: str) -> None:
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - values that do not fit: whoever writes it says so
+        return
+    record.msg, record.args = f"{message} [{words}]", ()
+
 
 _NO_SERVERS = (
     "  No server is configured. `pegboard import` takes over those of your MCP clients,",

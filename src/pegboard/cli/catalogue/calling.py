@@ -1,0 +1,203 @@
+"""What a tool answered: texts to standard output, pictures and other bytes to files."""
+
+import base64
+import binascii
+import logging
+import math
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from pegboard.cli.catalogue.catalogue import Origin
+from pegboard.cli.catalogue.prefetch import within
+from pegboard.cli.terminal.elicitation import AtTheTerminal
+from pegboard.cli.terminal.output import say, warn, write_json
+from pegboard.cli.terminal.spinner import ProgressLine
+from pegboard.errors import ConfigError, PegboardError, ToolTimeoutError
+from pegboard.hub import Hub
+from pegboard.model import Audio, Content, EmbeddedResource, Image, ToolResult
+from pegboard.model.tool_names import mcp
+from pegboard.observe import History
+from pegboard.registry import Registry
+from pegboard.upstream import NoMemory
+
+if TYPE_CHECKING:
+    from pegboard.hub.options import HubOptions
+
+__all__ = ["call_tool", "result_as_json", "show_result"]
+
+
+async def call_tool(
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    origin: Origin,
+    store: str | None,
+    timeout: float | None,  # noqa: ASYNC109 - the server's own limit is set to it
+) -> ToolResult:
+    """Call a tool and return what it answered.
+
+    Args:
+        name: as it is shown here.
+        arguments: what it takes.
+        origin: where it is.
+        store: where its use is counted; ``None`` for nowhere.
+        timeout: how many seconds it may take, with the start of its server; if left out, as long
+            as is configured.
+
+    Raises:
+        PegboardError: when it did not answer.
+    """
+    # What goes wrong is said once, by the command.
+    logging.getLogger("pegboard").addHandler(logging.NullHandler())
+    line = ProgressLine(f"Calling {name}")
+    person = AtTheTerminal(line.clear)
+    options: HubOptions = {
+        "naming": lambda server, tool: name if tool == origin.name else mcp(server, tool),
+        # What is known of its other tools stays as it is.
+        "memory": NoMemory(),
+        "storage": store,
+        "elicitation": person.elicitation,
+        "sampling": person.sampling,
+    }
+    config = msgspec.structs.replace(origin.server, prefix=None)
+    if timeout is not None:
+        limits = msgspec.structs.replace(within(config, timeout).timeouts, call=timeout)
+        config = msgspec.structs.replace(config, timeouts=limits)
+    end = math.inf if timeout is None else anyio.current_time() + timeout
+    try:
+        async with Hub([config], **options) as hub, _counted(hub.registry):
+            try:
+                with anyio.fail_after(None if timeout is None else end - anyio.current_time()):
+                    return await hub.call(name, arguments, on_progress=line.tell)
+            except (PegboardError, TimeoutError) as error:
+                is_over = anyio.current_time() >= end
+                if timeout is None or isinstance(error, ToolTimeoutError) or not is_over:
+                    raise
+                # Whatever it says, such as that the server is not there: it had no more time.
+                words = "give `--timeout` more"
+                raise ToolTimeoutError(name, seconds=timeout, remedy=words) from error
+    finally:
+        line.clear()
+
+
+@asynccontextmanager
+async def _counted(registry: Registry) -> AsyncGenerator[None]:
+    """Keep in the store how the calls ended, as a gateway does in its audit."""
+    if registry.storage is None:
+        yield
+        return
+    history = History(registry.storage)
+    registry.observe(history)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(history.close)
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 100
+# Only these: with another ending, a file might be read or run by some program of its finder.
+_ENDINGS = {
+    "application/gzip": ".gz",
+    "application/json": ".json",
+    "application/pdf": ".pdf",
+    "application/zip": ".zip",
+    "audio/aac": ".aac",
+    "audio/flac": ".flac",
+    "audio/mp3": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/mpeg": ".mp3",
+    "audio/ogg": ".ogg",
+    "audio/wav": ".wav",
+    "audio/webm": ".webm",
+    "audio/x-wav": ".wav",
+    "image/avif": ".avif",
+    "image/bmp": ".bmp",
+    "image/gif": ".gif",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/svg+xml": ".svg",
+    "image/tiff": ".tiff",
+    "image/webp": ".webp",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "video/mp4": ".mp4",
+    "video/webm": ".webm",
+}
+
+
+def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
+    """Print what a tool answered, and save what is no text.
+
+    Raises:
+        ConfigError: when something cannot be saved.
+    """
+    if not result.content and result.structured_content is not None:
+        write_json(result.structured_content)
+        return
+    for block in result.content:
+        blob = _blob_in(block)
+        if blob is None:
+            say(ToolResult(content=(block,)).text())
+        else:
+            data, kind = blob
+            warn(f"Saved: {_save(data, folder, tool=tool, kind=kind)}")
+
+
+def result_as_json(result: ToolResult) -> Mapping[str, Any]:
+    """Return a result as ``--raw`` has it: as the protocol writes it.
+
+    ``content`` (a list of blocks), ``structuredContent`` if the tool gave some, ``isError``, and
+    whatever else the server sent.
+    """
+    if result.wire is not None:
+        return result.wire
+    whole: dict[str, Any] = {"content": result.blocks(), "isError": result.is_error}
+    if result.structured_content is not None:
+        whole["structuredContent"] = result.structured_content
+    return whole
+
+
+def _blob_in(block: Content) -> tuple[str, str | None] | None:
+    """Return the data of a block in base64, and its type."""
+    match block:
+        case Image() | Audio():
+            return block.data, block.mime_type
+        case EmbeddedResource(resource=held) if held.text is None:
+            return held.blob or "", held.mime_type
+        case _:
+            return None
+
+
+def _save(data: str, folder: Path, *, tool: str, kind: str | None) -> Path:
+    try:
+        content = base64.b64decode(data)
+    except (binascii.Error, ValueError) as error:
+        raise ConfigError(f"What {tool} gave as bytes is no base64: {error}.") from error
+    # A server has no say in the name: in the current folder, `mcp.json` would be our own file.
+    stem = _UNSAFE.sub("_", tool)[:_LONGEST_NAME].strip("._-") or "result"
+    ending = _ENDINGS.get((kind or "").partition(";")[0].strip().casefold(), ".bin")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            path = folder / f"{stem}-{number}{ending}"
+            try:
+                # Nothing that is there is overwritten.
+                with path.open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written to: {error.strerror}.") from error
+    raise AssertionError("Counting never ends.")

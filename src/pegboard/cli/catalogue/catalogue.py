@@ -1,0 +1,296 @@
+"""The tools of the user's servers: from a gateway that runs, or as the store remembers them."""
+
+import os
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from pegboard.cli.catalogue.running_gateway import RunningGateway, find_gateway
+from pegboard.cli.entry.error_messages import values_checked
+from pegboard.cli.terminal.output import warn
+from pegboard.cli.terminal.plain_text import placed
+from pegboard.config import LoadedConfig, ServerConfig, load_servers
+from pegboard.errors import ConfigError, ToolNotFoundError
+from pegboard.model import Tool
+from pegboard.model.tool import Definition, definition_of
+from pegboard.model.tool_names import mcp, nearest_names
+from pegboard.search.options import SearchOptions, query_of
+from pegboard.search.searcher import Answer
+from pegboard.storage import Store, default_url, open_store
+from pegboard.upstream.catalog.cached_tools import Recalled, Recollection, recall
+from pegboard.upstream.catalog.failed_starts import FailedStarts
+
+if TYPE_CHECKING:
+    from pegboard.search.engine import SearchEngine
+
+__all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue", "tell_failures"]
+
+_HOW_TO_BEGIN = (
+    "so there are no tools. `pegboard import` takes over the servers of your MCP clients, "
+    "`pegboard add` writes one down, and `pegboard serve --demo` shows four small ones."
+)
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command looks for tools."""
+
+    config: str | None = None
+    store: str | None = None
+    alone: bool = False
+    """Ask no gateway."""
+    refresh: bool = False
+    """Start the servers, whatever is remembered of them, also of failures."""
+    patience: float | None = None
+    """How many seconds a server may take to start, if not as long as is configured."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool is called: which server to start or to ask, and what the tool is called there."""
+
+    server: ServerConfig
+    name: str
+    is_gateway: bool = False
+
+
+class Catalogue(Protocol):
+    """Tools that can be listed, described and searched."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        ...
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        ...
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what fits.
+
+        Raises:
+            InvalidQueryError: when it cannot be searched for.
+        """
+        ...
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return how a tool is called; ``None`` if it is only a definition."""
+        ...
+
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
+        ...
+
+    def failures(self) -> Mapping[str, str]:
+        """Return why servers could not be started for this, by their names."""
+        ...
+
+
+@contextmanager
+def open_catalogue(places: Places) -> Generator[Catalogue]:
+    """Give the tools of the servers that are configured; servers nobody knows yet are started.
+
+    Raises:
+        ConfigError: when the configuration cannot be used, or there is none.
+        StorageError: when the store cannot be used.
+    """
+    if not (places.alone or places.refresh):
+        gateway = find_gateway(places.config, places.store)
+        if gateway is not None:
+            yield GatewayCatalogue(gateway)
+            return
+    loaded = load_servers(places.config)
+    for problem in loaded.problems:
+        warn(placed(problem, loaded.path))
+    with values_checked():
+        opened = open_store(places.store or default_url())
+    with opened as store:
+        found, failed = _remembered(loaded, store, places)
+        catalogue = RememberedCatalogue(loaded, found, store, failed=failed)
+        yield catalogue
+        catalogue.save_index()
+
+
+def find_tool(catalogue: Catalogue, name: str) -> Tool:
+    """Return a tool by its name; servers that failed are told of where it could be theirs.
+
+    Raises:
+        ToolNotFoundError: when there is none, with names of others that are like it.
+    """
+    tool = catalogue.tools.get(name)
+    tell_failures(catalogue, None if tool is None else [tool.server or ""])
+    if tool is not None:
+        return tool
+    for server, prefix in catalogue.disabled().items():
+        if prefix and name.startswith(prefix):
+            warn(f"Server {server!r} is disabled; `pegboard enable {server}` switches it on.")
+    near = _near(name, catalogue.tools.values())
+    if not near:
+        warn("`pegboard search` and `pegboard tools` show which tools there are.")
+    raise ToolNotFoundError(name, nearest=near)
+
+
+def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) -> None:
+    """Say which servers could not be started: all of them, or only some that matter."""
+    for name, reason in catalogue.failures().items():
+        if servers is None or name in servers:
+            warn(reason)
+            warn(f"  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out.")
+
+
+class GatewayCatalogue:
+    """The tools of a gateway that runs."""
+
+    def __init__(self, gateway: RunningGateway) -> None:
+        self._gateway = gateway
+        self._shown: dict[str, Mapping[str, Any] | None] | None = None
+        self._tools: dict[str, Tool] = {}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        if self._shown is None:
+            listed = self._gateway.tools()
+            self._tools = {it.tool.name: it.tool for it in listed}
+            self._shown = {it.tool.name: it.raw for it in listed}
+        return self._tools
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        return definition_of(tool, (self._shown or {}).get(tool.name))
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what the gateway finds."""
+        return self._gateway.search(text, options)
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return the gateway as a server that has this tool alone, or few others."""
+        if (self._shown or {}).get(tool.name) is None:
+            return None
+        server = self._gateway.as_server(tool.server or "")
+        return Origin(server=server, name=tool.name, is_gateway=True)
+
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
+        off = [it["name"] for it in self._gateway.servers() if it.get("state") == "disabled"]
+        return {name: mcp(name, "") for name in off}
+
+    def failures(self) -> Mapping[str, str]:
+        """Return nothing: the gateway looks after its servers, and `pegboard status` tells."""
+        return {}
+
+
+class RememberedCatalogue:
+    """The tools that a store remembers, and the definitions that are registered there."""
+
+    def __init__(
+        self, loaded: LoadedConfig, found: Recollection, store: Store, *, failed: Mapping[str, str]
+    ) -> None:
+        self._servers = {config.name: config for config in loaded.servers}
+        self._recalled: Mapping[str, Recalled] = found.tools
+        self._store = store
+        self._failed = failed
+        # What a server offers hides a definition of the same name, as in a gateway.
+        tools = {it.tool.name: it.tool for it in store.load_all()}
+        tools |= {name: it.tool for name, it in found.tools.items()}
+        if not tools:
+            _explain_nothing(loaded)
+        self._tools = dict(sorted(tools.items()))
+        self._engine: SearchEngine | None = None
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All of them by name, in the order of the names."""
+        return self._tools
+
+    def definition(self, tool: Tool) -> Definition:
+        """Return a tool as a client is shown it."""
+        recalled = self._recalled.get(tool.name)
+        return definition_of(tool, None if recalled is None else recalled.raw)
+
+    def search(self, text: str, options: SearchOptions) -> Answer:
+        """Return what fits, with the index that is kept beside the store."""
+        # For one question, starting more threads takes longer than they save.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
+        from pegboard.registry.usage_boost import Heat  # noqa: PLC0415 - only to search
+        from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
+        from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - the same
+
+        used = Heat(self._store.usage).current()
+        query = query_of(text, options, boost=lambda name: used.get(name, 0.0))
+        definitions = Definitions(self._tools.values())
+        index = index_place(self._store)
+        engine = SearchEngine(lambda: definitions, index_path=index, once=True)
+        self._engine = engine
+        return engine.search(query, method=options.get("method", DEFAULT_METHOD))
+
+    def save_index(self) -> None:
+        """Keep the index, if one was built, for the next command."""
+        if self._engine is not None:
+            self._engine.save_index()
+
+    def origin(self, tool: Tool) -> Origin | None:
+        """Return the server of a tool."""
+        recalled = self._recalled.get(tool.name)
+        if recalled is None or tool.server is None:
+            return None
+        return Origin(server=self._servers[tool.server], name=recalled.original)
+
+    def disabled(self) -> Mapping[str, str]:
+        """Return how the names of tools begin that servers have which are disabled."""
+        off = [config for config in self._servers.values() if not config.enabled]
+        return {it.name: mcp(it.name, "") if it.prefix is None else it.prefix for it in off}
+
+    def failures(self) -> Mapping[str, str]:
+        """Return why servers could not be started for this, by their names."""
+        return self._failed
+
+
+def _explain_nothing(loaded: LoadedConfig) -> None:
+    if loaded.path is None:
+        raise ConfigError(f"There is no configuration, {_HOW_TO_BEGIN}", is_missing=True)
+    if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
+        raise ConfigError(
+            f"There is no server in this file, {_HOW_TO_BEGIN}",
+            path=str(loaded.path),
+            is_missing=True,
+        )
+    if loaded.servers and not any(config.enabled for config in loaded.servers):
+        warn(f"All servers of {loaded.path} are disabled; `pegboard enable NAME` switches one on.")
+
+
+def _remembered(
+    loaded: LoadedConfig, store: Store, places: Places
+) -> tuple[Recollection, Mapping[str, str]]:
+    """Return what is known of the servers, and why some of them could not be started."""
+    enabled = tuple(config for config in loaded.servers if config.enabled)
+    found = recall(enabled, store)
+    cold = enabled if places.refresh else found.unknown
+    if not cold:
+        return found, {}
+    failures = FailedStarts(store)
+    failed: dict[str, str] = {}
+    if not places.refresh:
+        before = {it.name: failures.get(it) for it in cold}
+        failed = {name: it.error for name, it in before.items() if it is not None and it.is_fresh}
+        cold = tuple(it for it in cold if it.name not in failed)
+    if cold:
+        from pegboard.cli.catalogue.prefetch import start_servers  # noqa: PLC0415 - a second to import
+
+        now = start_servers(cold, places.store or default_url(), patience=places.patience)
+        if places.patience is None:
+            # Who has more time may see it start.
+            failures.note(cold, now)
+        failed |= now
+        found = recall(enabled, store)
+    return found, failed
+
+
+def _near(name: str, tools: Iterable[Tool]) -> list[str]:
+    """Return names like this one, also of tools that are called so by their server."""
+    known = list(tools)
+    near = nearest_names(name, [tool.name for tool in known])
+    whole = [tool.name for tool in known if tool.name.endswith(f"_{name}")]
+    return list(dict.fromkeys([*whole, *near]))[:3]

@@ -1,0 +1,272 @@
+"""`pegboard connect`: put Pegboard into the configuration of a client."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from pegboard.cli.catalogue.running_gateway import find_gateway
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.files.user_file import (
+    ConfigOption,
+    HeaderOption,
+    YesOption,
+    headers_in,
+    warn_of_exposed,
+)
+from pegboard.cli.terminal.output import ask, complain, say, warn
+from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS, counted, placed
+from pegboard.cli.terminal.spinner import waiting
+from pegboard.clients import (
+    CLIENTS,
+    OUR_NAME,
+    Client,
+    Machine,
+    client_named,
+    connect,
+    has_other_entry,
+    is_exposed,
+    served_by_us,
+    taken_out_of,
+)
+from pegboard.config import ServerConfig, load_servers, locate_config
+from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_tool
+from pegboard.upstream.http.headers import checked_headers
+
+__all__ = ["ClientNames", "EveryClient", "add_to", "chosen"]
+
+ClientNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CLIENT",
+        help=f"One of {', '.join(CLIENTS)}; or several.",
+        autocompletion=lambda: list(CLIENTS),
+    ),
+]
+_PORTS = {"http": 80, "https": 443}
+EveryClient = Annotated[bool, typer.Option("--all", help="Every client that is found here.")]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("connect")(connect_clients)
+
+
+def connect_clients(
+    clients: ClientNames = None,
+    *,
+    every: EveryClient = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="The client starts Pegboard itself; that is usual.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The client goes to a gateway that runs already."),
+    ] = None,
+    header: HeaderOption = None,
+    only: Annotated[
+        bool,
+        typer.Option("--only", help="Take out the client's servers that Pegboard serves now."),
+    ] = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Put Pegboard into the configuration of a client; `pegboard disconnect` undoes it."""
+    if stdio and url:
+        raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
+    headers = headers_in(header)
+    if url is not None:
+        _check_address(url, headers)
+    if headers and url is None:
+        raise typer.BadParameter("`--header` belongs to `--url`: a program gets no headers.")
+    if url is None:
+        _check_program()
+    machine = Machine.here()
+    source = locate_config(config).path
+    servers = _served(source, url, is_needed=only)
+    if not servers and url is None:
+        warn("Pegboard serves nothing yet: `pegboard import` takes over the servers of clients.")
+    failed = False
+    wanted = chosen(clients, machine, every=every)
+    if not wanted:
+        warn(f"No client is found here; name one of {', '.join(CLIENTS)}.")
+        raise typer.Exit(NOT_FOUND)
+    _check_file(source, url, [it.file(machine) for it in wanted])
+    for client in wanted:
+        try:
+            entry = _program(client, source) if url is None else client.address_entry(url, headers)
+            _one(client, machine, entry, servers, only=only, asks=not yes)
+            warn_of_exposed(it for it in [client.file(machine)] if headers and is_exposed(it))
+        except ConfigError as error:
+            complain(str(error))
+            failed = True
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[Client]:
+    """Return the clients that are meant.
+
+    Raises:
+        typer.BadParameter: when none is, or one that we do not know.
+    """
+    if every == bool(names):
+        raise typer.BadParameter(f"Name a client ({', '.join(CLIENTS)}), or say `--all`.")
+    if every:
+        return [it for it in CLIENTS.values() if it.is_here(machine)]
+    try:
+        return [client_named(it) for it in dict.fromkeys(names or ())]
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _one(
+    client: Client,
+    machine: Machine,
+    entry: dict[str, Any],
+    servers: tuple[ServerConfig, ...],
+    *,
+    only: bool,
+    asks: bool,
+) -> None:
+    if not client.is_here(machine):
+        warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
+    if asks and has_other_entry(client, machine):
+        _agree_to_replace(client, machine)
+    with waiting(f"Reading the file of {client.title}"):
+        out, superfluous = taken_out_of(client, machine), served_by_us(client, machine, servers)
+    there = [it for it in superfluous if it not in set(out)]
+    if there and not only and asks:
+        names = ", ".join(there)
+        only = ask(f"{client.title} has what Pegboard serves now: {names}. Take that out there?")
+    kept = () if only else there
+    unwanted = [it for it in superfluous if it not in set(kept)]
+    with waiting(f"Writing the file of {client.title}"):
+        done = connect(client, machine, entry, take_out=unwanted)
+    say(f"{client.title}: Pegboard is in {done.path} now.")
+    if done.taken_out:
+        say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
+    elif only:
+        warn(f"{client.title}: nothing was taken out; Pegboard serves none of its servers.")
+    back = [it for it in out if it not in done.taken_out]
+    if back:
+        names = ", ".join(back)
+        say(f"{client.title}: put back, not known to be served by Pegboard: {names}.")
+    if kept:
+        count = counted(len(kept), "server")
+        warn(
+            f"{client.title} still has {count} that Pegboard serves, too; `--only` takes them out."
+        )
+    if done.backup is not None:
+        warn(f"The file as it was: {done.backup}")
+    warn(f"Start {client.title} again; `pegboard disconnect {client.name}` undoes this.")
+
+
+def _agree_to_replace(client: Client, machine: Machine) -> None:
+    """Raise an error unless a person agrees that another server gives way to Pegboard."""
+    found = f"{client.file(machine)} has a server {OUR_NAME!r} that is not Pegboard"
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{found}. With `--yes` Pegboard takes its place until you disconnect.")
+    if not ask(f"{found}. Put Pegboard in its place until you disconnect?"):
+        raise ConfigError(f"{client.title}: nothing was changed.")
+
+
+def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[ServerConfig, ...]:
+    """Return what a client would get from Pegboard, as far as it is known."""
+    if url is not None and not _is_served_from(source, url):
+        if is_needed:
+            raise typer.BadParameter(
+                "`--only` takes out what Pegboard serves, but what is served at that address is "
+                "not known here."
+            )
+        return ()
+    if source is None:
+        return ()
+    loaded = load_servers(source)
+    for problem in loaded.problems:
+        if problem.severity == "error":
+            warn(placed(problem, source))
+    usable = {it.name for it in loaded.servers if it.enabled}
+    # As it is written there: so it is compared with what is written in the files of clients.
+    written = load_servers(source, undefined="keep").servers
+    return tuple(it for it in written if it.name in usable)
+
+
+def _check_file(source: Path | None, url: str | None, files: list[Path]) -> None:
+    """Refuse where Pegboard would be one of the servers that it serves itself."""
+    if source is None or source.resolve() not in {it.resolve() for it in files}:
+        return
+    if url is None or _is_served_from(source, url):
+        raise typer.BadParameter(
+            f"{source} is the client's own file: with Pegboard in it, Pegboard would serve itself. "
+            "`pegboard import` takes its servers over into a file of Pegboard's own; connect "
+            "without that `--config` then."
+        )
+
+
+def _check_program() -> None:
+    """Refuse where no client could start this program, and warn where it may be gone tomorrow."""
+    if sys.platform == "win32":
+        complain(f"{NOT_ON_WINDOWS} `--url` takes the address of a gateway that runs there.")
+        raise typer.Exit(FAILED)
+    if "archive-v0" in _own_command()[0]:
+        warn(
+            "This Pegboard is in a cache of uv, which may be emptied: run "
+            f"`{install_tool()}`, and connect with that one."
+        )
+
+
+def _check_address(url: str, headers: dict[str, str]) -> None:
+    """Refuse what no client could use."""
+    try:
+        ServerConfig(name=OUR_NAME, transport="streamable_http", url=url)
+        checked_headers(headers)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _is_served_from(source: Path | None, url: str) -> bool:
+    """Tell whether an address is that of a gateway that runs, and serves all of this file."""
+    gateway = find_gateway(source, None)
+    faces = ("/mcp", "/mcp-search", "/mcp-full", "/sse")
+    return gateway is not None and any(
+        _is_same_address(url, f"{gateway.address}{it}") for it in faces
+    )
+
+
+def _is_same_address(one: str, other: str) -> bool:
+    """Tell whether two addresses lead to one place, however this machine is called in them."""
+    first, second = urlsplit(one), urlsplit(other)
+    hosts = {first.hostname, second.hostname}
+    # Each of these is what somebody means by the other.
+    is_here = len(hosts) == 1 or hosts in ({"localhost", "127.0.0.1"}, {"localhost", "::1"})
+    places = [
+        (it.scheme, it.port or _PORTS.get(it.scheme), it.path.rstrip("/"), it.query)
+        for it in (first, second)
+    ]
+    return is_here and places[0] == places[1]
+
+
+def _program(client: Client, source: Path | None) -> dict[str, Any]:
+    command, *args = _own_command()
+    args += ["serve", "--stdio"]
+    if source is not None:
+        # The client starts it in a folder of its own choice.
+        args += ["--config", str(source)]
+    return client.program_entry(command, args)
+
+
+def _own_command() -> list[str]:
+    """Return how this program is started from anywhere."""
+    name = "pegboard.exe" if sys.platform == "win32" else "pegboard"
+    beside = Path(sys.executable).parent / name
+    if beside.is_file():
+        return [str(beside)]
+    found = shutil.which("pegboard")
+    if found is not None:
+        return [str(Path(found).absolute())]
+    return [sys.executable, "-m", "pegboard.cli.main"]

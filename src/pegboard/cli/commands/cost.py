@@ -1,0 +1,176 @@
+"""`pegboard cost`: the tokens that a model carries for each server and tool."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from pegboard.cli.catalogue import tool_options as option
+from pegboard.cli.catalogue.catalogue import Catalogue, Places, open_catalogue, tell_failures
+from pegboard.cli.catalogue.token_cost import Cost, counting, estimated
+from pegboard.cli.terminal.output import room_beside, say, show_table, warn, write_json
+from pegboard.cli.terminal.spinner import waiting
+from pegboard.model.tool_names import name_matcher
+
+__all__ = ["add_to"]
+
+_WIDEST = 30
+_SHORTEST = 4
+"""Bars that are no longer say nothing."""
+_NUMBERS = ("TOOLS", "TOKENS", "SHARE")
+_REGISTERED = "(registered)"
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    name: str
+    server: str | None
+    tokens: int
+
+
+class _Surface(msgspec.Struct, frozen=True):
+    address: str
+    what: str
+    tools: int
+    tokens: int
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("cost")(cost)
+
+
+def cost(
+    *,
+    most: Annotated[
+        int, typer.Option("--tools", metavar="N", min=0, help="How many tools to list.")
+    ] = 10,
+    count: Annotated[
+        bool,
+        typer.Option("--count", help="Count with a tokenizer (pegboard[tokens]); takes seconds."),
+    ] = False,
+    config: option.Config = None,
+    store: option.StoreUrl = None,
+    alone: option.Alone = False,
+    refresh: option.Refresh = False,
+    json: option.Json = False,
+) -> None:
+    """Count the tokens that a model carries for each server and tool, and at each address."""
+    places = Places(config=config, store=store, alone=alone, refresh=refresh)
+    with open_catalogue(places) as catalogue:
+        tell_failures(catalogue)
+        with waiting("Counting tokens"):
+            cost_of = counting() if count else estimated
+            tools = list(_tools(catalogue, cost_of))
+            surfaces = list(_surfaces(config, tools, cost_of))
+    if json:
+        write_json(cost_as_json(tools, surfaces, counted=count))
+        return
+    _show(tools, surfaces, most)
+    if count:
+        warn("Counted with the tokenizer o200k; those of other models differ a little.")
+    else:
+        warn("Estimated, at four letters a token; `--count` counts.")
+    if 0 < surfaces[0].tokens < surfaces[1].tokens:
+        warn("For so few tools, `pegboard serve --surface full` costs less than search does.")
+
+
+def cost_as_json(
+    tools: Sequence[_Tool], surfaces: Sequence[_Surface], *, counted: bool
+) -> dict[str, Any]:
+    """Return all costs as ``--json`` has them.
+
+    ``counted`` (false where tokens are estimated); ``servers`` (``server``, ``tools``,
+    ``tokens``), ``tools`` (``name``, ``server``, ``tokens``; the largest first) and ``surfaces``
+    (``address``, ``what``, ``tools``, ``tokens``: what a client loads that is connected there).
+    """
+    return {
+        "counted": counted,
+        "servers": [
+            {"server": server, "tools": len(own), "tokens": sum(it.tokens for it in own)}
+            for server, own in _by_server(tools).items()
+        ],
+        "tools": _largest_first(tools),
+        "surfaces": surfaces,
+    }
+
+
+def _tools(catalogue: Catalogue, cost_of: Cost) -> Iterator[_Tool]:
+    for tool in catalogue.tools.values():
+        yield _Tool(tool.name, tool.server, cost_of(catalogue.definition(tool)))
+
+
+def _surfaces(config: str | None, tools: Sequence[_Tool], cost_of: Cost) -> Iterator[_Surface]:
+    from pegboard.cli.catalogue.token_cost import gateway_options, own_definitions  # noqa: PLC0415 - slow
+
+    options = gateway_options(config)
+    own = own_definitions(options)
+    is_pinned = name_matcher("pinned", options.pinned)
+    pinned = [it.tokens for it in tools if options.pinned and is_pinned(it.name)]
+    yield _Surface("/mcp-full", "all definitions", len(tools), sum(it.tokens for it in tools))
+    yield _Surface(
+        "/mcp-search",
+        "tools to find and call others",
+        len(own) + len(pinned),
+        sum(cost_of(it) for it in own) + sum(pinned),
+    )
+    for server, theirs in _by_server(tools).items():
+        if server is not None:
+            tokens = sum(it.tokens for it in theirs)
+            yield _Surface(f"/mcp-full/{server}", f"all of {server}", len(theirs), tokens)
+
+
+def _by_server(tools: Sequence[_Tool]) -> Mapping[str | None, list[_Tool]]:
+    found: dict[str | None, list[_Tool]] = {}
+    for tool in tools:
+        found.setdefault(tool.server, []).append(tool)
+    return dict(sorted(found.items(), key=lambda it: -sum(tool.tokens for tool in it[1])))
+
+
+def _largest_first(tools: Sequence[_Tool]) -> list[_Tool]:
+    return sorted(tools, key=lambda it: (-it.tokens, it.name))
+
+
+def _show(tools: Sequence[_Tool], surfaces: Sequence[_Surface], most: int) -> None:
+    servers = {
+        name or _REGISTERED: (len(own), sum(it.tokens for it in own))
+        for name, own in _by_server(tools).items()
+    }
+    rows = [(name, f"{count:,}", f"{tokens:,}") for name, (count, tokens) in servers.items()]
+    _with_bars(("SERVER", "TOOLS", "TOKENS"), rows, [tokens for _, tokens in servers.values()])
+    shown = _largest_first(tools)[:most]
+    if shown:
+        say()
+        heading = "LARGEST TOOL" if len(shown) < len(tools) else "TOOL"
+        rows = [(it.name, f"{it.tokens:,}") for it in shown]
+        _with_bars((heading, "TOKENS"), rows, [it.tokens for it in shown])
+    say()
+    full, search, *_ = surfaces
+    rows = [
+        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, full.tokens))
+        for it in (full, search)
+    ]
+    columns = ("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "SHARE")
+    _with_bars(columns, rows, [full.tokens, search.tokens])
+
+
+def _with_bars(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], amounts: Sequence[int]
+) -> None:
+    """Print a table with a bar for each row, as long as there is room beside the words."""
+    room = room_beside((*columns, ""), [(*row, "") for row in rows])
+    longest = _WIDEST if room is None else min(room, _WIDEST)
+    if longest >= _SHORTEST:
+        columns = (*columns, "")
+        most = max(amounts, default=0)
+        bars = [_bar(it, most, longest) for it in amounts]
+        rows = [(*row, bar) for row, bar in zip(rows, bars, strict=True)]
+    show_table(columns, rows, right=_NUMBERS)
+
+
+def _bar(tokens: int, most: int, longest: int) -> str:
+    return "█" * max(1, round(longest * tokens / most)) if tokens and most else ""
+
+
+def _share(tokens: int, whole: int) -> str:
+    return f"{tokens / whole:.0%}" if whole else ""

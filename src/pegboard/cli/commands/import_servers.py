@@ -1,0 +1,312 @@
+"""`pegboard import`: take over the servers of MCP clients."""
+
+import sys
+from collections.abc import Callable, Iterable
+from getpass import getpass
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pegboard.cli.commands.add import say_where_secrets_are
+from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.files.user_file import (
+    ConfigOption,
+    JsonOption,
+    KeepSecretsOption,
+    YesOption,
+    agree,
+    kept_references,
+    open_file,
+    say_that_it_counts,
+    say_what_is_left,
+    warn_of_exposed,
+)
+from pegboard.cli.terminal.output import complain, say, show_table, warn, write_json
+from pegboard.cli.terminal.plain_text import counted, printable
+from pegboard.cli.terminal.spinner import waiting
+from pegboard.clients import (
+    CLIENTS,
+    Client,
+    ClientFile,
+    FoundServer,
+    Machine,
+    OnConflict,
+    PlannedServer,
+    TakenOver,
+    answer_questions,
+    client_named,
+    files_of_clients,
+    is_exposed,
+    open_questions,
+    plan_import,
+    servers_in,
+    take_over,
+)
+from pegboard.config import LoadedConfig, load_servers
+from pegboard.config.files.servers_file import ServersFile
+from pegboard.config.secrets.kept_secrets import Keep, KeptSecret, KeptTogether
+from pegboard.config.secrets.variables import input_variable
+from pegboard.errors import ConfigError
+
+__all__ = ["add_to", "plan_as_json"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("import")(import_servers)
+
+
+def import_servers(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CLIENT | FILE",
+            help=f"{', '.join(CLIENTS)}, or a file; several, or none for all that are found.",
+            autocompletion=lambda: list(CLIENTS),
+        ),
+    ] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    on_conflict: Annotated[
+        OnConflict,
+        typer.Option(help="What to do with a server whose name another one has."),
+    ] = "skip",
+    keep_secrets: KeepSecretsOption = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take over the servers of your MCP clients, with their secrets moved out of the file."""
+    files = _files(sources or [])
+    found = [server for it in files for server in _servers_in(it, is_named=bool(sources))]
+    file = open_file(config)
+    with waiting(f"Comparing {counted(len(found), 'server')}"):
+        plan = plan_import(found, _present(file), on_conflict=on_conflict)
+    unanswered = open_questions(file, plan)
+    if json:
+        write_json([plan_as_json(it) for it in plan])
+    else:
+        _show(plan, files, unanswered)
+    warn_of_exposed(it.path for it in plan if it.secrets and is_exposed(it.path))
+    written = [it for it in plan if it.writes_as is not None]
+    if not files:
+        raise typer.Exit(NOT_FOUND)
+    asks = not yes and not dry_run and sys.stdin.isatty()
+    if not asks:
+        _name_questions(unanswered)
+    open_ = unanswered if asks else []
+    if dry_run or not (written or open_):
+        warn("Nothing was written." if dry_run else "There is nothing to write.")
+        return
+    agree(f"Write {counted(len(written) + len(open_), 'server')} to {file.path}?", yes=yes)
+    _write(file, written, open_, moves=not keep_secrets, asks=asks, is_quiet=json)
+
+
+def _write(
+    file: ServersFile,
+    written: list[PlannedServer],
+    open_: list[PlannedServer],
+    *,
+    moves: bool,
+    asks: bool,
+    is_quiet: bool,
+) -> None:
+    """Ask what is to be asked, write the file, and say what was done."""
+    answers = _answers([*written, *open_]) if asks else {}
+    before = kept_references(file)
+    secrets = sum(len(it.secrets) + len(it.inputs) for it in written)
+    with KeptTogether(file.path) as keep, waiting("Moving secrets") as tell:
+        place = _counting(keep, lambda done: tell(done, secrets)) if moves else None
+        done = take_over(file, written, keep=place, answers=answers)
+        done += answer_questions(file, open_, keep=place, answers=answers)
+        file.save()
+    _report(done, file, before, is_quiet=is_quiet)
+
+
+def _name_questions(servers: list[PlannedServer]) -> None:
+    """Say which servers wait for an answer, and how to give it."""
+    for server in servers:
+        for asked in server.inputs:
+            warn(
+                f"{server.same_as!r} needs the environment variable {input_variable(asked.id)} "
+                f"(`${{input:{asked.id}}}`); or run `pegboard import` at a terminal, which asks."
+            )
+
+
+def _counting(keep: Keep, tell: Callable[[int], None]) -> Keep:
+    """Return what keeps a secret, and says how many it has kept."""
+    numbers = count(1)
+
+    def kept(name: str, value: str) -> KeptSecret:
+        place = keep(name, value)
+        tell(next(numbers))
+        return place
+
+    return kept
+
+
+def _files(sources: list[str]) -> list[ClientFile]:
+    machine = Machine.here()
+    if not sources:
+        files = files_of_clients(machine)
+        if not files:
+            complain("No file of a client was found here; name a file, or `pegboard add` a server.")
+        return files
+    found: list[ClientFile] = []
+    for source in sources:
+        if source in CLIENTS or not _is_path(source):
+            client = _client(source)
+            there = files_of_clients(machine, (client.name,))
+            if not there:
+                complain(f"{client.title} has no file here; looked for {client.file(machine)}.")
+            found += there
+        else:
+            found.append(ClientFile(path=Path(source).expanduser().absolute()))
+    return found
+
+
+def _client(name: str) -> Client:
+    try:
+        return client_named(name)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _is_path(source: str) -> bool:
+    return any(it in source for it in "/\\.") or Path(source).exists()
+
+
+def _servers_in(file: ClientFile, *, is_named: bool) -> list[FoundServer]:
+    if file.path.is_dir():
+        raise ConfigError("That is a folder; name the file in it.", path=str(file.path))
+    if not file.path.exists():
+        raise ConfigError("The file does not exist.", path=str(file.path), is_missing=True)
+    try:
+        return servers_in(file)
+    except ConfigError as error:
+        if is_named:
+            raise
+        # One broken file does not keep the others from being taken over.
+        warn(f"warning: {error}")
+        return []
+
+
+def _present(file: ServersFile) -> LoadedConfig:
+    return LoadedConfig() if file.is_new else load_servers(file.path, undefined="keep")
+
+
+def _show(
+    plan: list[PlannedServer], files: list[ClientFile], unanswered: list[PlannedServer]
+) -> None:
+    for file in files:
+        warn(f"Read: {file.path}")
+    if plan:
+        waiting = {(it.path, it.name) for it in unanswered}
+        rows = [
+            (
+                it.name,
+                it.client,
+                _what(it) + (", needs a value" if (it.path, it.name) in waiting else ""),
+                it.target,
+                ", ".join(it.secrets),
+            )
+            for it in plan
+        ]
+        columns = ("SERVER", "FROM", "PLAN", "WHERE", "SECRETS IN")
+        show_table(columns, rows, whole=["FROM"], commands=["WHERE"])
+    for server in plan:
+        if server.problem is not None:
+            warn(f"{server.name} ({server.client}): {server.problem}")
+
+
+def _what(server: PlannedServer) -> str:
+    """Return the plan for one server in a few words."""
+    off = "" if server.is_enabled else ", disabled"
+    if server.status == "new":
+        return f"new{off}"
+    if server.status == "same":
+        same = server.same_as if server.same_as != server.name else ""
+        return f"there already{f' as {same}' if same else ''}"
+    if server.status == "pegboard":
+        return "Pegboard itself"
+    if server.status == "unusable":
+        return "unusable"
+    if server.writes_as is None:
+        return "name is taken: skipped (see --on-conflict)"
+    other = server.writes_as != server.name
+    return f"name is taken: {f'as {server.writes_as}' if other else 'replaced'}{off}"
+
+
+def plan_as_json(server: PlannedServer) -> dict[str, Any]:
+    """Return one element of the JSON of `import`, which is an array in the order of the plan.
+
+    Fields: ``name``; ``client`` (or ``file``); ``file`` (where it stands); ``status`` (``new``,
+    ``same``, ``conflict``, ``pegboard``, ``unusable``); ``writes_as`` (its name in your file, null
+    if it is not written); ``same_as`` (the server that is the same, or null); ``enabled``;
+    ``type`` and ``target`` (null if unusable); ``secrets`` (fields with a secret in plain text);
+    ``inputs`` (what VS Code would ask for); ``problem`` (or null).
+    """
+    return {
+        "name": server.name,
+        "client": server.client,
+        "file": str(server.path),
+        "status": server.status,
+        "writes_as": server.writes_as,
+        "same_as": server.same_as,
+        "enabled": server.is_enabled,
+        "type": server.transport or None,
+        "target": server.target or None,
+        "secrets": list(server.secrets),
+        "inputs": [it.id for it in server.inputs],
+        "problem": server.problem,
+    }
+
+
+def _answers(plan: list[PlannedServer]) -> dict[tuple[Path, str], str]:
+    """Ask what VS Code would have asked; an empty answer leaves it to the environment."""
+    answers: dict[tuple[Path, str], str] = {}
+    for server in plan:
+        for asked in server.inputs:
+            if (server.path, asked.id) in answers:
+                continue
+            words = f"{server.name} asks for {asked.description or asked.id}"
+            words += f" [{asked.default}]: " if asked.default else ": "
+            answers[server.path, asked.id] = _answer(words, is_secret=asked.is_secret)
+    return answers
+
+
+def _answer(words: str, *, is_secret: bool) -> str:
+    if is_secret:
+        try:
+            return getpass(printable(words), stream=sys.stderr)
+        except EOFError:
+            return ""
+    sys.stderr.write(printable(words))
+    sys.stderr.flush()
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _report(
+    done: list[TakenOver], file: ServersFile, before: Iterable[str], *, is_quiet: bool
+) -> None:
+    tell = warn if is_quiet else say
+    if not done:
+        warn("Nothing was written.")
+        return
+    tell(f"Wrote {counted(len(done), 'server')} to {file.path}.")
+    for server in done:
+        say_where_secrets_are(server.name, server.kept, server.left)
+        for asked in server.unanswered:
+            variable = input_variable(asked)
+            warn(
+                f"{server.name!r} needs the environment variable {variable} (`${{input:{asked}}}`)."
+            )
+    say_what_is_left(before, file)
+    if any(not field.startswith("input:") for server in done for field in server.kept):
+        warn("The clients' files have these secrets still; `pegboard connect CLIENT --only` helps.")
+    say_that_it_counts(file)
+    warn(
+        "Next: `pegboard doctor` tries each server, `pegboard connect CLIENT` puts Pegboard there."
+    )

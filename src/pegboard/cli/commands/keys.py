@@ -1,0 +1,398 @@
+"""`pegboard keys`: make, list, revoke and rotate the API keys of the gateway."""
+
+import getpass
+import glob
+import logging
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args
+
+import msgspec
+import typer
+
+from pegboard.auth import ApiKey, ApiKeys, IssuedKey, KeyGrant, load_auth_settings
+from pegboard.auth.api_keys import KEYS
+from pegboard.cli.entry.error_messages import values_checked
+from pegboard.cli.entry.signals import Interruption, interruptible
+from pegboard.cli.exit_codes import FAILED, NOT_FOUND
+from pegboard.cli.terminal.broken_pipe import lost_output
+from pegboard.cli.terminal.durations import duration, moment, shown
+from pegboard.cli.terminal.output import complain, say, show_table, warn, write_json
+from pegboard.cli.terminal.spinner import waiting
+from pegboard.errors import ApiKeyNotFoundError, ConfigError, PegboardError
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
+from pegboard.observe import Audit
+from pegboard.storage import default_url, open_store
+from pegboard.storage.open_store import scheme_of
+from pegboard.storage.store import KeyValues, StoredValue
+from pegboard.storage.urls import path_of
+
+__all__ = ["add_to"]
+
+_keys = typer.Typer(
+    help="Make, list, revoke and rotate API keys of the gateway.", no_args_is_help=True
+)
+
+_Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="Where keys are kept (PEGBOARD_STORE, or your own)."
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the commands to an application."""
+    root.add_typer(_keys, name="keys")
+
+
+@_keys.command()
+def create(
+    *,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Whom or what it is for.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose it is.")] = DEFAULT_TENANT,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(get_args(Scope)),
+            autocompletion=lambda: list(get_args(Scope)),
+            help="read: find and describe; call (the default): that, and call; register; "
+            "admin: all. May be given several times.",
+        ),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="For which servers, such as git* (default: all); may be given several times.",
+        ),
+    ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="For which tools, such as *_read_* (default: all); may be given several times.",
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="After 90d, or on a day such as 2027-01-31 (default: never)."
+        ),
+    ] = None,
+    surface: Annotated[
+        Surface | None,
+        typer.Option(help="What it sees at /mcp (default: as the server was started)."),
+    ] = None,
+    calls_per_minute: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many calls in a minute (default: any number)."),
+    ] = None,
+    concurrent_calls: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many calls at once (default: any number)."),
+    ] = None,
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Make a key; its secret is shown once.
+
+    A gateway asks for keys if PEGBOARD_AUTH=keys or its file says so.
+    """
+    until = None if expires is None else moment(expires, option="--expires")
+    with values_checked():
+        grant = KeyGrant(
+            name=name,
+            tenant=tenant,
+            scopes=_scopes_of(scope or ["call"]),
+            servers=tuple(server or ["*"]),
+            tools=tuple(tool or ["*"]),
+            expires=until,
+            surface=surface,
+            calls_per_minute=calls_per_minute,
+            concurrent_calls=concurrent_calls,
+        )
+        with interruptible() as interruption, _opened(store) as kept:
+            interruption.put_off()
+            issued = kept.keys.create(grant)
+            with _undone_if_unseen(lambda: kept.values.delete([issued.key.id]), interruption):
+                _show_secret(issued, json=json)
+            kept.audit.note("keys.create", "done", target=issued.key.id, source=_person())
+    if not json:
+        _say_how_to_ask_for_keys()
+
+
+@_keys.command("list")
+def list_keys(
+    *,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of this tenant.")
+    ] = None,
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Show all keys, never their secrets."""
+    missing = _missing_store(store)
+    found: list[ApiKey] = []
+    damaged: tuple[str, ...] = ()
+    if missing is None:
+        with values_checked(), _opened(store) as kept:
+            found, damaged = list(kept.keys.list(tenant=tenant)), kept.keys.damaged
+    if json:
+        write_json([key_as_json(it) for it in found])
+    elif found:
+        is_limited = any(_limits(it) for it in found)
+        columns = [it for it in _COLUMNS if is_limited or it != "LIMITS"]
+        rows = ([_COLUMNS[column](it) for column in columns] for it in found)
+        whole = ("STATE", "EXPIRES", "LAST USED")
+        show_table(columns, rows, right=["USES"], whole=whole)
+    elif missing is not None:
+        warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
+    elif not damaged:
+        warn("There are no keys yet: `pegboard keys create` makes one.")
+    if damaged:
+        are = "key is damaged and lets" if len(damaged) == 1 else "keys are damaged and let"
+        complain(f"{len(damaged)} {are} nobody in: {', '.join(damaged)}.")
+        raise typer.Exit(FAILED)
+
+
+@_keys.command()
+def revoke(
+    *,
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")
+    ],
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Accept keys no more."""
+    _check_store(store, ids[0])
+    revoked: list[ApiKey] = []
+    unknown: list[ApiKeyNotFoundError] = []
+    try:
+        with values_checked(), _opened(store) as kept:
+            for key in dict.fromkeys(ids):
+                try:
+                    revoked.append(kept.keys.revoke(key))
+                except ApiKeyNotFoundError as error:
+                    unknown.append(error)
+                else:
+                    kept.audit.note("keys.revoke", "done", target=key, source=_person())
+    finally:
+        # Also of a command that came only half way.
+        _show_revoked(revoked, json=json)
+    for error in unknown:
+        complain(str(error))
+    if unknown:
+        raise typer.Exit(NOT_FOUND)
+
+
+@_keys.command()
+def rotate(
+    *,
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")],
+    overlap: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How long the old secret is accepted beside the new one: 24h, 7d.",
+        ),
+    ] = "0s",
+    store: _Store = None,
+    json: _Json = False,
+) -> None:
+    """Give a key a new secret, which is shown once."""
+    seconds = duration(overlap, option="--overlap")
+    _check_store(store, key)
+    with values_checked(), interruptible() as interruption, _opened(store) as kept:
+        before = kept.values.items().get(key)
+        interruption.put_off()
+        issued = _rotated(kept.keys, key, overlap=seconds)
+        written = kept.values.get(key)
+        with _undone_if_unseen(
+            lambda: _put_secrets_back(kept.values, key, before, written), interruption
+        ):
+            _show_secret(issued, json=json)
+        kept.audit.note("keys.rotate", "done", target=key, source=_person())
+
+
+def key_as_json(key: ApiKey) -> dict[str, Any]:
+    """Return a key as ``--json`` has it: the listing is an array of these.
+
+    ``id``, ``name``, ``tenant``, ``scopes``, ``servers`` and ``tools`` (patterns), ``created``,
+    ``expires`` (null: never), ``surface`` (null: as the server was started),
+    ``calls_per_minute``, ``concurrent_calls`` (null: any), ``revoked`` (when, or null),
+    ``last_used`` (null: never), ``uses``. Moments are seconds since the epoch.
+    """
+    return msgspec.to_builtins(key)
+
+
+def issued_as_json(issued: IssuedKey) -> dict[str, Any]:
+    """Return a key and its secret as ``--json`` has them: one object.
+
+    The fields of `keys list --json`, and ``secret``, which is shown this once.
+    """
+    return {**key_as_json(issued.key), "secret": issued.secret}
+
+
+def _scopes_of(words: Sequence[str]) -> tuple[Scope, ...]:
+    try:
+        return msgspec.convert(tuple(dict.fromkeys(words)), tuple[Scope, ...])
+    except msgspec.ValidationError:
+        known = ", ".join(get_args(Scope))
+        problem = f"{', '.join(words)}: choose among {known}."
+        raise typer.BadParameter(problem, param_hint="--scope") from None
+
+
+def _missing_store(url: str | None) -> Path | None:
+    """Return the file that is to be the store, if nobody made it yet."""
+    url = url or default_url()
+    with values_checked():
+        if scheme_of(url) not in ("json", "sqlite"):
+            return None
+        path = path_of(url)
+    # Keys in JSON are in files beside the one that is named.
+    return None if any(path.parent.glob(f"{glob.escape(path.stem)}*")) else path
+
+
+def _check_store(url: str | None, key: str) -> None:
+    missing = _missing_store(url)
+    if missing is not None:
+        raise ConfigError(
+            f"No API key has the id {key!r}: there is no store at {missing}.", is_missing=True
+        )
+
+
+class _Kept(NamedTuple):
+    """The keys, and what is beside them in the operator's store."""
+
+    keys: ApiKeys
+    audit: Audit
+    values: KeyValues
+    """The keys as they are written."""
+
+
+@contextmanager
+def _opened(url: str | None) -> Generator[_Kept]:
+    # Damaged keys are told in words, not as a line of a log.
+    logging.getLogger("pegboard.auth").addHandler(logging.NullHandler())
+    with ExitStack() as stack:
+        with waiting("Opening the store"):
+            store = stack.enter_context(open_store(url, tenant=OPERATOR))
+            keys = stack.enter_context(ApiKeys(store))
+        audit = Audit(store)
+        try:
+            yield _Kept(keys, audit, store.namespace(KEYS))
+        finally:
+            audit.close()
+
+
+@contextmanager
+def _undone_if_unseen(undo: Callable[[], object], interruption: Interruption) -> Generator[None]:
+    """Undo what was done, if the secret that is shown here is not written."""
+    try:
+        interruption.let_in()
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        undo()
+        raise
+    except OSError as error:
+        undo()
+        lost_output(sys.stdout)
+        complain(
+            f"The secret cannot be written: {error.strerror}. All keys are as they were before."
+        )
+        raise typer.Exit(FAILED) from None
+
+
+def _rotated(keys: ApiKeys, key: str, *, overlap: float) -> IssuedKey:
+    try:
+        return keys.rotate(key, overlap=overlap)
+    except PegboardError:
+        raise
+    except ValueError as error:
+        # It is there, and the command is right, but it cannot be done.
+        complain(f"{error} `pegboard keys create` makes one.")
+        raise typer.Exit(FAILED) from None
+
+
+def _put_secrets_back(
+    values: KeyValues, key: str, before: StoredValue | None, written: StoredValue | None
+) -> None:
+    now = values.get(key)
+    if before is None or now is None or written is None:
+        return
+    # Whoever rotated it in the meantime has a secret that counts.
+    if now.value["secrets"] == written.value["secrets"]:
+        # Whatever else somebody changed, such as a revocation, stays.
+        whole = {**now.value, "secrets": before.value["secrets"]}
+        values.put(key, whole, expected=now.revision)
+
+
+def _show_revoked(keys: Sequence[ApiKey], *, json: bool) -> None:
+    if json:
+        write_json([key_as_json(it) for it in keys])
+        return
+    for key in keys:
+        say(f"Revoked: {key.id}")
+
+
+def _show_secret(issued: IssuedKey, *, json: bool) -> None:
+    if json:
+        write_json(issued_as_json(issued))
+        return
+    warn(f"Key {issued.key.id}. Its secret is shown this once, and kept nowhere:")
+    say(issued.secret)
+
+
+def _say_how_to_ask_for_keys() -> None:
+    # The key is made; what is wrong with the settings is told by those who need them.
+    with suppress(ConfigError):
+        if not load_auth_settings().keys:
+            warn(
+                "A gateway asks for keys only if told to: `PEGBOARD_AUTH=keys pegboard serve`, "
+                'or `"gateway": {"auth": {"keys": true}}` in its file.'
+            )
+
+
+def _state(key: ApiKey) -> str:
+    if key.revoked is not None:
+        return "revoked"
+    return "expired" if key.expires is not None and key.expires <= time.time() else "valid"
+
+
+def _limits(key: ApiKey) -> str:
+    said = {
+        f"{key.calls_per_minute} a minute": key.calls_per_minute,
+        f"{key.concurrent_calls} at once": key.concurrent_calls,
+        f"sees {key.surface}": key.surface,
+    }
+    return ", ".join(words for words, value in said.items() if value is not None)
+
+
+_COLUMNS: dict[str, Callable[[ApiKey], str]] = {
+    "ID": lambda it: it.id,
+    "NAME": lambda it: it.name,
+    "STATE": _state,
+    "EXPIRES": lambda it: shown(it.expires, nothing="never"),
+    "LAST USED": lambda it: shown(it.last_used, nothing="never"),
+    "USES": lambda it: f"{it.uses:,}",
+    "SCOPES": lambda it: " ".join(it.scopes),
+    "LIMITS": _limits,
+    "SERVERS": lambda it: " ".join(it.servers),
+    "TOOLS": lambda it: " ".join(it.tools),
+    "TENANT": lambda it: it.tenant,
+}
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A user that the system does not know, as in a container.
+        return ""

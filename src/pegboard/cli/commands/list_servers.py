@@ -1,0 +1,75 @@
+"""`pegboard list`: list the servers of the configuration."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.files.user_file import ConfigOption, JsonOption, open_file
+from pegboard.cli.terminal.output import show_table, warn, write_json
+from pegboard.config.files.interpret import Reading
+from pegboard.config.problems import Problem
+
+__all__ = ["add_to", "server_as_json"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("list")(list_servers)
+
+
+def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """List the servers of your configuration, without starting any."""
+    file = open_file(config)
+    expanded = file.readings(os.environ)
+    rows = [
+        server_as_json(name, reading, _unset(reading, expanded[name]))
+        for name, reading in file.readings().items()
+    ]
+    if json:
+        write_json(rows)
+    elif rows:
+        show_table(
+            ("SERVER", "STATE", "TYPE", "WHERE"),
+            [(it["name"], it["state"], it["type"] or "", it["target"] or "") for it in rows],
+            whole=("STATE", "TYPE"),
+            commands=["WHERE"],
+        )
+    for row in rows:
+        if row["problem"] is not None and not json:
+            warn(f"{row['name']}: {row['problem']}")
+    if not rows:
+        where = f"There is no file {file.path}" if file.is_new else f"{file.path} has no servers"
+        warn(
+            f"{where} yet: `pegboard import` takes over those of your clients, `pegboard add` one."
+        )
+        raise typer.Exit(NOT_FOUND)
+
+
+def server_as_json(name: str, reading: Reading, unset: Sequence[Problem] = ()) -> dict[str, Any]:
+    """Return one element of the JSON of `list`, which is an array in the order of the file.
+
+    Fields: ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has a fault);
+    ``type`` (``stdio``, ``streamable_http``, ``sse``, ``websocket``; null if unusable); ``target``
+    (command line or address without secrets, variables as they are written; null if unusable);
+    ``problem`` (the first fault of its entry, which variables in it are not set, or the first doubt
+    about it; or null).
+    """
+    config = reading.config
+    worst = [it.message for it in sorted(reading.problems, key=lambda it: it.severity)]
+    missing = " ".join(it.message for it in unset) if config is not None else ""
+    state = "enabled" if config is not None and config.enabled else "disabled"
+    return {
+        "name": name,
+        "state": "unusable" if config is None else state,
+        "type": None if config is None else config.transport,
+        "target": None if config is None else config.target,
+        "problem": missing or next(iter(worst), None),
+    }
+
+
+def _unset(written: Reading, expanded: Reading) -> list[Problem]:
+    """Return what is wrong only since variables are looked up."""
+    return [it for it in expanded.problems if it.kind == "variable" and it not in written.problems]

@@ -1,0 +1,199 @@
+"""`pegboard status`: show how each server is."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from pegboard.cli.catalogue import tool_options as option
+from pegboard.cli.catalogue.running_gateway import RunningGateway, find_gateway
+from pegboard.cli.catalogue.token_cost import estimated
+from pegboard.cli.entry.error_messages import values_checked
+from pegboard.cli.exit_codes import NOT_FOUND
+from pegboard.cli.terminal.output import say, show_table, warn, write_json
+from pegboard.cli.terminal.plain_text import placed
+from pegboard.cli.terminal.spinner import waiting
+from pegboard.config import LoadedConfig, load_servers
+from pegboard.doctor.standing import Standing, remembered_standing, unusable_standing
+from pegboard.errors import ConfigError
+from pegboard.model.tool import definition_of
+from pegboard.storage import default_url, open_store
+from pegboard.storage.open_store import scheme_of
+from pegboard.storage.urls import path_of
+
+if TYPE_CHECKING:
+    from pegboard.doctor import Report
+
+__all__ = ["add_to", "standing_as_json"]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("status")(status)
+
+
+def status(
+    *,
+    start: Annotated[
+        bool, typer.Option("--start", help="Start the servers to see, where no gateway runs.")
+    ] = False,
+    config: option.Config = None,
+    store: option.StoreUrl = None,
+    alone: option.Alone = False,
+    json: option.Json = False,
+) -> None:
+    """Show how each server is: in the gateway that runs, or as it is remembered."""
+    gateway = None if alone else find_gateway(config, store)
+    if gateway is not None:
+        with waiting("Asking the gateway"):
+            found = _in_gateway(gateway, config)
+        source = f"the gateway at {gateway.address}"
+    elif start:
+        found, source = _started(config, store), "started now, and stopped again"
+    else:
+        found, source = _remembered(config, store), "as remembered; `--start` starts the servers"
+    if json:
+        write_json([standing_as_json(it) for it in found])
+    if not found:
+        warn("No server is configured: `pegboard import` or `pegboard add` changes that.")
+        raise typer.Exit(NOT_FOUND)
+    if json:
+        return
+    _show(found)
+    warn(f"({source})")
+
+
+def standing_as_json(it: Standing) -> dict[str, Any]:
+    """Return a server as ``--json`` has it: the listing is an array of these.
+
+    ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
+    ``not running`` or ``disabled`` where none runs, and with ``--start`` ``ready``, ``down`` or
+    ``disabled``; ``unusable`` if its entry is, and ``last_error`` says why),
+    ``transport`` and ``target`` (empty where the entry cannot be read), ``era`` (legacy or modern),
+    ``protocol_version``, ``server_version``, ``tools`` and ``tokens`` (estimated; null when nobody
+    has ever asked the server), ``startup_seconds``, ``starts`` and ``last_error``.
+    """
+    return msgspec.to_builtins(it)
+
+
+def _in_gateway(gateway: RunningGateway, config: str | None) -> list[Standing]:
+    tokens: Counter[str] = Counter()
+    for shown in gateway.tools():
+        # What somebody registered in the name of a server is none of its own tools.
+        if shown.raw is not None:
+            tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
+    found = [
+        Standing(
+            server=it["name"],
+            state=it["state"],
+            transport=it["transport"],
+            target=it["target"],
+            era=it.get("era"),
+            protocol_version=it.get("protocol_version"),
+            server_version=it.get("server_version"),
+            tools=it.get("tool_count"),
+            tokens=tokens[it["name"]],
+            startup_seconds=it.get("startup_seconds"),
+            starts=it.get("starts"),
+            last_error=it.get("last_error"),
+        )
+        for it in gateway.servers()
+    ]
+    known = {it.server for it in found}
+    return [*found, *(it for it in _left_out(config) if it.server not in known)]
+
+
+def _left_out(config: str | None) -> list[Standing]:
+    """Return how all entries of the file are, if a gateway that reads it does not have them."""
+    try:
+        loaded = load_servers(config)
+    except ConfigError as error:
+        # The gateway works on with what it has read.
+        warn(str(error))
+        return []
+    return [
+        *unusable_standing(loaded),
+        *(
+            Standing(
+                server=it.name,
+                state="unusable",
+                transport=it.transport,
+                target=it.target,
+                # Here it can be used: there, a variable may be missing.
+                last_error="The gateway has not taken up its entry; what it logged says why.",
+            )
+            for it in loaded.servers
+        ),
+    ]
+
+
+def _remembered(config: str | None, store: str | None) -> list[Standing]:
+    loaded = load_servers(config)
+    for problem in loaded.problems:
+        warn(placed(problem, loaded.path))
+    return [*_remembered_of(loaded, store), *unusable_standing(loaded)]
+
+
+def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[Standing]:
+    url = store or default_url()
+    with values_checked():
+        if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
+            return remembered_standing(loaded.servers, None)
+        opening = open_store(url)
+    with opening as opened:
+        return remembered_standing(loaded.servers, opened)
+
+
+def _started(config: str | None, store: str | None) -> list[Standing]:
+    from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
+
+    return _of_report(diagnosed(config=config, store=store))
+
+
+def _of_report(report: "Report") -> list[Standing]:
+    errors = {it.server: it.what for it in reversed(report.findings) if it.severity == "error"}
+    states = {"well": "ready", "ill": "down"}
+    return [
+        Standing(
+            server=it.server,
+            state=states.get(it.stage, it.stage),
+            transport=it.transport,
+            target=it.target,
+            era=it.era,
+            protocol_version=it.protocol_version,
+            server_version=it.server_version,
+            tools=it.tools,
+            tokens=it.tokens,
+            startup_seconds=it.startup_seconds,
+            starts=None if it.startup_seconds is None else 1,
+            last_error=errors.get(it.server),
+        )
+        for it in report.servers
+    ]
+
+
+def _show(found: Sequence[Standing]) -> None:
+    columns = ["SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START", "LAST ERROR"]
+    rows = [
+        [
+            it.server,
+            it.state,
+            it.era or "-",
+            "-" if it.tools is None else f"{it.tools:,}",
+            "-" if it.tokens is None else f"{it.tokens:,}",
+            "-" if it.startup_seconds is None else f"{it.startup_seconds:.1f} s",
+            it.last_error or "-",
+        ]
+        for it in found
+    ]
+    # In the last column of a terminal hardly a word of a sentence has room.
+    is_seen = sys.stdout.isatty()
+    if is_seen:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    show_table(columns, rows, right=("TOOLS", "TOKENS", "START"), whole=("STATE", "ERA"))
+    for it in found:
+        if is_seen and it.last_error:
+            say(f"{it.server}: {it.last_error}")

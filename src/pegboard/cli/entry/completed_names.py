@@ -1,0 +1,92 @@
+"""Names that a shell completes: of tools, servers and keys, as far as they are written down."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from typer._click.shell_completion import CompletionItem  # pyright: ignore[reportPrivateUsage]
+
+from pegboard.cli.files.user_file import open_file
+from pegboard.model.json_values import object_in
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
+from pegboard.storage import Store, default_url
+from pegboard.storage.upkeep import open_existing
+
+__all__ = ["offer_names"]
+
+Names = Callable[[Any], Iterable[str]]
+"""Takes the context of a command, with the options that are on the line already."""
+
+# Some shells read what is offered as a piece of program, and others split it; we would read what
+# begins with a hyphen as an option.
+_PLAIN = re.compile(r"[\w.@+/][\w.@+/-]*")
+
+
+def offer_names(command: Any, path: tuple[str, ...] = ()) -> None:
+    """Let the parameters of a command, and of those below it, be completed with what is known.
+
+    Only the user's file and the store are read; no server is started for it, no secret read, and no
+    keyring opened, which might ask for a password. So the tools of a server that has a secret there
+    are not known.
+    """
+    # Whatever is wrong, somebody is in the middle of a line.
+    logging.getLogger("pegboard").addHandler(logging.NullHandler())
+    for parameter in command.params:
+        is_server = "--server" in parameter.opts
+        names = _servers if is_server else _OFFERED.get((*path, parameter.name))
+        if names is not None:
+            parameter.shell_complete = _completing(names)
+    for name, inner in getattr(command, "commands", {}).items():
+        offer_names(inner, (*path, name))
+
+
+def _completing(names: Names) -> Callable[[Any, str], list[CompletionItem]]:
+    def complete(context: Any, incomplete: str) -> list[CompletionItem]:
+        known = sorted({it for it in names(context) if it.startswith(incomplete)})
+        return [CompletionItem(it) for it in known if _PLAIN.fullmatch(it)]
+
+    return complete
+
+
+def _servers(context: Any) -> Iterable[str]:
+    return open_file(context.params.get("config")).entries
+
+
+def _tools(context: Any) -> Iterable[str]:
+    from pegboard.config import load_servers  # noqa: PLC0415 - only for tools
+    from pegboard.upstream.catalog.cached_tools import recall  # noqa: PLC0415 - the same
+
+    store = _store(context, DEFAULT_TENANT)
+    if store is None:
+        return []
+    with store:
+        loaded = load_servers(context.params.get("config"), reads_secrets=False)
+        found = recall(loaded.servers, store)
+        return [*found.tools, *(it.tool.name for it in store.load_all())]
+
+
+def _keys(context: Any) -> Iterable[str]:
+    store = _store(context, OPERATOR)
+    if store is None:
+        return []
+    with store:
+        kept = store.namespace("api_keys").items()
+    return [key for key, it in kept.items() if not object_in(it.value).get("revoked")]
+
+
+def _store(context: Any, tenant: str) -> Store | None:
+    return open_existing(context.params.get("store") or default_url(), tenant=tenant)
+
+
+_OFFERED: dict[tuple[str, ...], Names] = {
+    ("call", "tool"): _tools,
+    ("show", "tool"): _tools,
+    ("doctor", "names"): _servers,
+    ("disable", "name"): _servers,
+    ("enable", "name"): _servers,
+    ("remove", "name"): _servers,
+    ("keys", "revoke", "ids"): _keys,
+    ("keys", "rotate", "key"): _keys,
+}
+"""By command and parameter."""

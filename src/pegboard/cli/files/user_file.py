@@ -1,0 +1,174 @@
+"""What the commands share that change the user's own file of servers."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, cast
+
+import typer
+
+from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.terminal.output import ask, complain, say, warn
+from pegboard.config.files.servers_file import ServersFile, file_to_edit
+from pegboard.errors import ConfigError
+
+__all__ = [
+    "ConfigOption",
+    "HeaderOption",
+    "JsonOption",
+    "KeepSecretsOption",
+    "ServerName",
+    "YesOption",
+    "agree",
+    "headers_in",
+    "kept_references",
+    "open_file",
+    "pairs_in",
+    "say_that_it_counts",
+    "say_what_is_left",
+    "switch",
+    "warn_of_exposed",
+]
+
+_KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
+
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="The file (mcp.json, looked for).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+KeepSecretsOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-secrets", help="Leave secrets in the file instead of moving them out of it."
+    ),
+]
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
+
+
+def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
+    """Return the file that servers are read from, or a new one where it would be.
+
+    Raises:
+        ConfigError: when it cannot be read, or must exist and does not.
+    """
+    file = ServersFile(file_to_edit(config))
+    if must_exist and file.is_new:
+        problem = "The configuration file does not exist."
+        raise ConfigError(problem, path=str(file.path), is_missing=True)
+    return file
+
+
+def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
+    """Go on only if a person agrees, or said so beforehand.
+
+    Raises:
+        typer.Exit: when they do not, or when nobody is there to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        complain(f"{question} Nobody is here to answer; `{otherwise}` says yes.")
+    elif ask(question):
+        return
+    else:
+        warn("Nothing was changed.")
+    raise typer.Exit(FAILED)
+
+
+def kept_references(file: ServersFile) -> dict[str, None]:
+    """Return what the servers of a file say of secrets that are kept elsewhere, in their order."""
+    return dict.fromkeys(it for entry in file.entries.values() for it in _references(entry.value))
+
+
+def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
+    """Name the secrets that are kept although no server of the file has them any more."""
+    now = kept_references(file)
+    for reference in before:
+        if reference not in now:
+            warn(f"A secret that no server has any more is still kept: {reference}")
+
+
+def say_that_it_counts(file: ServersFile) -> None:
+    """Say that a gateway which serves the file need not be told, if one runs."""
+    from pegboard.server.process.instance_discovery import announcements  # noqa: PLC0415 - once all is done
+
+    path = str(file.path.resolve())
+    if any(it.config == path for it in announcements()):
+        warn("The gateway that serves this file reads it again by itself.")
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _KEPT.findall(value)
+    elif isinstance(value, Mapping):
+        for it in cast("Mapping[str, object]", value).values():
+            yield from _references(it)
+    elif isinstance(value, list):
+        for it in cast("list[object]", value):
+            yield from _references(it)
+
+
+def switch(name: str, config: str | None, *, on: bool) -> None:
+    """Switch a server, and say so.
+
+    Raises:
+        ConfigError: when there is no such file.
+        ServerNotFoundError: when there is no such server.
+    """
+    file = open_file(config, must_exist=True)
+    changed = file.switch(name, on=on)
+    state = "enabled" if on else "disabled"
+    if not changed:
+        warn(f"Server {name!r} is {state} already.")
+        return
+    file.save()
+    say(f"Server {name!r} is {state} now.")
+    say_that_it_counts(file)
+
+
+def warn_of_exposed(paths: Iterable[Path]) -> None:
+    """Say that other users can read secrets in these files, and how to change that."""
+    for path in dict.fromkeys(paths):
+        warn(
+            f"warning: {path} has secrets in plain text, and other users of this machine may read "
+            f"it: `chmod 600 {quote(str(path))}`."
+        )
+
+
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", metavar="NAME=VALUE", help="An HTTP header; may be given several times."
+    ),
+]
+
+
+def headers_in(given: Iterable[str] | None) -> dict[str, str]:
+    """Return headers by name; ``NAME: VALUE``, as curl has it, will do as well.
+
+    Raises:
+        typer.BadParameter: when one is neither.
+    """
+    as_pairs = (
+        text.replace(":", "=", 1) if ":" in text.partition("=")[0] else text for text in given or ()
+    )
+    return {name: value.strip() for name, value in pairs_in(as_pairs, "--header").items()}
+
+
+def pairs_in(given: Iterable[str], option: str) -> dict[str, str]:
+    """Return values by name.
+
+    Raises:
+        typer.BadParameter: when one has no name.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            # Not quoted: it may be a secret that lost its name.
+            raise typer.BadParameter(f"`{option}` takes NAME=VALUE.")
+        found[name.strip()] = value
+    return found

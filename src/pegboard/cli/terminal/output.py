@@ -1,0 +1,191 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, TextIO
+
+from pegboard.cli.terminal.plain_text import (
+    columns_of,
+    cut_in_the_middle,
+    escaped,
+    fitting_widths,
+    one_line,
+    printable,
+    width_of,
+    without_folder,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
+
+__all__ = [
+    "ask",
+    "complain",
+    "error_console",
+    "progress",
+    "result_console",
+    "room_beside",
+    "say",
+    "show_table",
+    "warn",
+    "write_json",
+]
+
+_MANY = 500
+"""So many rows nobody reads in colours, and rich takes seconds for ten thousand."""
+
+
+def say(line: str = "") -> None:
+    """Print a line of the result; what would steer a terminal is made harmless on one."""
+    _write(sys.stdout, line)
+
+
+def warn(line: str) -> None:
+    """Print a line that is not the result: advice, a question, what is going on."""
+    # What cannot be said is no reason not to do it.
+    with suppress(OSError):
+        _write(sys.stderr, line)
+
+
+def complain(message: str) -> None:
+    """Print what went wrong: in red and between the edges where a person looks."""
+    if not sys.stderr.isatty():
+        warn(f"error: {message}")
+        return
+    from rich.text import Text  # noqa: PLC0415 - most commands end without an error
+
+    words = Text.assemble(("error:", "bold red"), " ", printable(message))
+    error_console().print(words)
+
+
+def write_json(value: object) -> None:
+    """Print a value as one JSON document: an array for a listing, an object for one thing."""
+    import msgspec  # noqa: PLC0415 - only for JSON
+
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # Half a character, from a file that somebody wrote so, or one that is not known where it
+        # goes: it is spelled.
+        import json  # noqa: PLC0415 - hardly ever
+
+        text = json.dumps(msgspec.to_builtins(value), indent=2)
+    sys.stdout.write(f"{escaped(text) if sys.stdout.isatty() else text}\n")
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence["str | Text"]],
+    *,
+    right: Collection[str] = (),
+    whole: Collection[str] = (),
+    commands: Collection[str] = (),
+) -> None:
+    """Print a table: as wide as the terminal, or as wide as its cells where nobody looks.
+
+    The first column is never cut: it names what people type next; nor are numbers. On a narrow
+    terminal the last ones are left out, and named.
+
+    Args:
+        columns: what is above each column.
+        rows: a cell for each column.
+        right: the columns whose cells are numbers, so that these end below each other.
+        whole: others that say nothing once they are cut, such as states and moments.
+        commands: those with command lines: on a terminal the program goes by its name, and what
+            is too long is cut in the middle.
+    """
+    cells = [list(row) for row in rows]
+    if sys.stdout.isatty() and len(cells) <= _MANY:
+        left_out = _show_rich_table(columns, cells, right, whole=whole, commands=commands)
+        named = [it for it in left_out if it]
+        if named:
+            warn(f"Left out for want of room: {', '.join(named)}; `--json` has all.")
+        return
+    plain = [[it if isinstance(it, str) else it.plain for it in row] for row in cells]
+    aligned = [">" if column in right else "<" for column in columns]
+    sys.stdout.writelines(f"{line}\n" for line in columns_of([list(columns), *plain], aligned))
+
+
+def room_beside(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> int | None:
+    """Return how much room a terminal has beside these columns; ``None`` where nobody looks."""
+    if not sys.stdout.isatty():
+        return None
+    return result_console().width - width_of([columns, *rows])
+
+
+def result_console() -> "Console":
+    """Return where the result goes, with colours if a person looks."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
+
+    return Console(file=sys.stdout, highlight=False)
+
+
+def error_console() -> "Console":
+    """Return where everything but the result goes, with colours if a person looks."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
+
+    return Console(file=sys.stderr, highlight=False)
+
+
+def progress() -> AbstractContextManager["Progress"]:
+    """Return a progress bar for what takes longer than a second; unseen where nobody looks."""
+    from rich.progress import Progress  # noqa: PLC0415 - a tenth of a second to import
+
+    console = error_console()
+    # Older versions of Rich end even a bar that is not shown with an empty line.
+    console.quiet = not console.is_terminal
+    return Progress(console=console, transient=True, disable=console.quiet)
+
+
+def ask(question: str, *, default: bool = False) -> bool:
+    """Ask a person yes or no; where nobody is, the answer is the default."""
+    if not sys.stdin.isatty():
+        return default
+    choices = "[Y/n]" if default else "[y/N]"
+    sys.stderr.write(f"{printable(question)} {choices} ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip().casefold()
+    return default if not answer else answer in ("y", "yes")
+
+
+def _show_rich_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence["str | Text"]],
+    right: Collection[str],
+    *,
+    whole: Collection[str],
+    commands: Collection[str],
+) -> Sequence[str]:
+    """Print a table between the edges, and return the columns that have no room."""
+    from rich.table import Table  # noqa: PLC0415 - only where a person looks
+    from rich.text import Text  # noqa: PLC0415 - only where a person looks
+
+    cells = [[Text(one_line(it)) if isinstance(it, str) else it for it in row] for row in rows]
+    console = result_console()
+    for at, column in enumerate(columns):
+        if column in commands:
+            for row in cells:
+                row[at] = Text(without_folder(row[at].plain))
+    plain = [list(columns), *([cell.plain for cell in row] for row in cells)]
+    kept = {at for at, it in enumerate(columns) if it in right or it in whole}
+    widths = fitting_widths(plain, console.width, whole=kept)
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    console.width = max(console.width, widths[0])
+    for at, (column, width) in enumerate(zip(columns, widths, strict=False)):
+        side = "right" if column in right else "left"
+        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=side, width=width)
+        if column in commands:
+            for row in cells:
+                row[at] = Text(cut_in_the_middle(row[at].plain, width))
+    for row in cells:
+        table.add_row(*row[: len(widths)])
+    console.print(table)
+    return columns[len(widths) :]
+
+
+def _write(stream: TextIO, line: str) -> None:
+    stream.write(f"{printable(line) if stream.isatty() else line}\n")
