@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from pegboard.doctor import CODES, Checkup, Limits, diagnose
-from pegboard.doctor.finding import shown
+from pegboard.doctor.report import shown
 from tests.doctor.patients import TOOL, codes, python, report_of, shell, speaking
 from tests.upstream.processes import alive, new_marker, until
 

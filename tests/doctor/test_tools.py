@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.definitions import KnownTool, look_at_definitions
-from pegboard.doctor.descriptions import hidden_in, look_at_descriptions, orders_in
-from pegboard.doctor.likeness import look_for_likeness
-from pegboard.doctor.tool_names import look_at_names
-from pegboard.doctor.visit import Visit
+from pegboard.doctor.checks.definitions import KnownTool, look_at_definitions
+from pegboard.doctor.checks.descriptions import hidden_in, look_at_descriptions, orders_in
+from pegboard.doctor.checks.duplicates import look_for_likeness
+from pegboard.doctor.checks.names import look_at_names
+from pegboard.doctor.probes.probe import Visit
 from tests.doctor.patients import (
     TOOL,
     assert_in_words,

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
-    from pegboard.doctor.codes import CODES, Code, Severity
     from pegboard.doctor.diagnosis import OnCheckup, diagnose
-    from pegboard.doctor.finding import Finding
-    from pegboard.doctor.report import Checkup, Report, Stage
-    from pegboard.doctor.standing import Standing, remembered_standing
-    from pegboard.doctor.visit import Limits
+    from pegboard.doctor.probes.probe import Limits
+    from pegboard.doctor.report import CODES, Checkup, Code, Finding, Report, Severity, Stage
+    from pegboard.doctor.status import Standing, remembered_standing
 
 __all__ = [
     "CODES",
@@ -31,18 +29,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CODES": "codes",
+    "CODES": "report",
     "Checkup": "report",
-    "Code": "codes",
-    "Finding": "finding",
-    "Limits": "visit",
+    "Code": "report",
+    "Finding": "report",
+    "Limits": "probes.probe",
     "OnCheckup": "diagnosis",
     "Report": "report",
-    "Severity": "codes",
+    "Severity": "report",
     "Stage": "report",
-    "Standing": "standing",
+    "Standing": "status",
     "diagnose": "diagnosis",
-    "remembered_standing": "standing",
+    "remembered_standing": "status",
 }
 
 __getattr__: Lookup

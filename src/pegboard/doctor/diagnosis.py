@@ -11,22 +11,21 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
-from pegboard.doctor.addresses import why_address_failed
-from pegboard.doctor.configuration import look_at_configuration, look_at_file, unreadable
-from pegboard.doctor.conversation import why_conversation_failed
-from pegboard.doctor.definitions import KnownTool, look_at_definitions
-from pegboard.doctor.descriptions import look_at_descriptions, look_at_instructions
-from pegboard.doctor.finding import Finding, found
-from pegboard.doctor.itself import is_itself, serves_itself
-from pegboard.doctor.keeping import look_at_store
-from pegboard.doctor.likeness import look_for_likeness
-from pegboard.doctor.overheard import overhearing
-from pegboard.doctor.places import TryOut
-from pegboard.doctor.processes import noise_of, why_process_failed
-from pegboard.doctor.report import Checkup, Report, Stage
-from pegboard.doctor.standing import unusable_entries
-from pegboard.doctor.tool_names import look_at_names
-from pegboard.doctor.visit import Limits, OnLogin, Visit, Visitor
+from pegboard.doctor.checks.configuration import look_at_configuration, look_at_file, unreadable
+from pegboard.doctor.checks.definitions import KnownTool, look_at_definitions
+from pegboard.doctor.checks.descriptions import look_at_descriptions, look_at_instructions
+from pegboard.doctor.checks.duplicates import look_for_likeness
+from pegboard.doctor.checks.names import look_at_names
+from pegboard.doctor.checks.store import look_at_store
+from pegboard.doctor.probes.conversation import why_conversation_failed
+from pegboard.doctor.probes.http import TryOut
+from pegboard.doctor.probes.probe import Limits, OnLogin, Visit, Visitor
+from pegboard.doctor.probes.process import noise_of, why_process_failed
+from pegboard.doctor.probes.self_reference import is_itself, serves_itself
+from pegboard.doctor.probes.stderr import overhearing
+from pegboard.doctor.probes.tcp import why_address_failed
+from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
+from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.upstream.catalog.cache import Remembered, memory_key
 

@@ -17,7 +17,7 @@ from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.doctor.standing import Standing, remembered_standing, unusable_standing
+from pegboard.doctor.status import Standing, remembered_standing, unusable_standing
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.finding import Finding, found
+from pegboard.doctor.report import Finding, found
 from pegboard.upstream.stdio.command import environment_for
 
 __all__ = ["doubts_about_command", "instead_of", "why_not_started"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from pegboard.config import LoadedConfig, Problem, ProblemKind, ServerConfig
-from pegboard.doctor.finding import Finding, found
-from pegboard.doctor.programs import doubts_about_command
+from pegboard.doctor.probes.command import doubts_about_command
+from pegboard.doctor.report import Finding, found
 from pegboard.errors import ConfigError
 
 __all__ = ["look_at_configuration", "look_at_file", "unreadable"]

@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from pegboard.doctor.definitions import KnownTool
-from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.checks.definitions import KnownTool
+from pegboard.doctor.report import Finding, found, shown
 
 __all__ = ["LIKE", "look_for_likeness"]
 

@@ -10,7 +10,7 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.overheard import Overheard
+from pegboard.doctor.probes.stderr import Overheard
 from pegboard.errors import PegboardError
 from pegboard.upstream import Negotiated, Questions
 from pegboard.upstream.connections.stateful import session_opener

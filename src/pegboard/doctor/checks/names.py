@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from pegboard.doctor.definitions import KnownTool, wanted_name
-from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.checks.definitions import KnownTool, wanted_name
+from pegboard.doctor.report import Finding, found, shown
 from pegboard.model.tool_names import MAX_LENGTH, legal_name
 
 __all__ = ["look_at_names"]

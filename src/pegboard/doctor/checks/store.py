@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pegboard.doctor.finding import Finding, found, shown
+from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import PegboardError
 from pegboard.storage import open_store
 from pegboard.storage.open_store import scheme_of

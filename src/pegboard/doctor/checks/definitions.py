@@ -7,8 +7,8 @@ import jsonschema_rs
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.finding import Finding, found, shown
-from pegboard.doctor.visit import Visit
+from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
 from pegboard.model.schema.schema import ArgumentSchema, check_output_schema

@@ -1,7 +1,7 @@
 """Conversations that failed: servers that are there, and do not say what they should."""
 
-from pegboard.doctor.finding import Finding, found, shown
-from pegboard.doctor.visit import Visit
+from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import (
     ConfigError,
     ConnectionLostError,

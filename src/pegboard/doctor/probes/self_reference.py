@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.config import LoadedConfig, ServerConfig, locate_config
-from pegboard.doctor.finding import Finding, found
+from pegboard.doctor.report import Finding, found
 from pegboard.errors import ConfigError
 from pegboard.hub.sources import is_own_address
 

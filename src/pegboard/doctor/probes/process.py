@@ -4,10 +4,10 @@ import re
 import shlex
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.finding import Finding, found, shown
-from pegboard.doctor.last_words import meaning_of
-from pegboard.doctor.programs import instead_of, why_not_started
-from pegboard.doctor.visit import Visit
+from pegboard.doctor.probes.command import instead_of, why_not_started
+from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.stderr import meaning_of
+from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.stdio.process import without_chatter
 

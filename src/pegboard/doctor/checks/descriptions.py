@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from pegboard.doctor.definitions import KnownTool
-from pegboard.doctor.finding import Finding, found, shown
-from pegboard.doctor.visit import Visit
+from pegboard.doctor.checks.definitions import KnownTool
+from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.report import Finding, found, shown
 
 __all__ = ["hidden_in", "look_at_descriptions", "look_at_instructions", "orders_in"]
 
