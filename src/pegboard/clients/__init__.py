@@ -11,10 +11,16 @@ from pegboard.clients.connection import (
     served_by_us,
     taken_out_of,
 )
-from pegboard.clients.exposed import exposed_files, is_exposed
-from pegboard.clients.found_servers import ClientFile, FoundServer, files_of_clients, servers_in
+from pegboard.clients.found_servers import (
+    AskedInput,
+    ClientFile,
+    FoundServer,
+    exposed_files,
+    files_of_clients,
+    is_exposed,
+    servers_in,
+)
 from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
-from pegboard.clients.inputs import AskedInput
 from pegboard.clients.machine import Machine
 from pegboard.clients.take_over import (
     Answers,

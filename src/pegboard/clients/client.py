@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.clients.looking import is_file, is_folder
-from pegboard.clients.machine import Machine
+from pegboard.clients.machine import Machine, is_file, is_folder
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 

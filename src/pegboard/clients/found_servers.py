@@ -1,7 +1,8 @@
 """The servers that clients on this machine have, each as an entry of ours."""
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,16 +10,80 @@ import msgspec
 
 from pegboard.clients.client import CLIENTS, Client
 from pegboard.clients.client_file import content_of, is_toml, text_of
-from pegboard.clients.codex import codex_entry
-from pegboard.clients.inputs import AskedInput, asked_inputs
-from pegboard.clients.looking import is_file, is_folder
-from pegboard.clients.machine import Machine
-from pegboard.clients.our_entry import map_texts, our_entry
+from pegboard.clients.machine import Machine, is_file, is_folder
+from pegboard.clients.our_entry import codex_entry, map_texts, our_entry
 from pegboard.config.atomic_write import read_file
 from pegboard.config.files.dialects import find_entries
 from pegboard.config.problems import value_at
+from pegboard.config.secrets.plain_secrets import plain_secrets
+from pegboard.errors import ConfigError
 
-__all__ = ["ClientFile", "FoundServer", "files_of_clients", "servers_in"]
+__all__ = [
+    "AskedInput",
+    "ClientFile",
+    "FoundServer",
+    "answer_inputs",
+    "asked_inputs",
+    "exposed_files",
+    "files_of_clients",
+    "inputs_used",
+    "is_exposed",
+    "servers_in",
+]
+
+_INPUT = re.compile(r"\$\$\{|\$\{input:([^{}]*)\}")
+
+
+class AskedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One question."""
+
+    id: str
+    description: str = ""
+    is_secret: bool = True
+    default: str | None = None
+
+
+def asked_inputs(content: Mapping[str, Any]) -> tuple[AskedInput, ...]:
+    """Return the questions of a whole file."""
+    found: list[AskedInput] = []
+    for section in (("inputs",), ("mcp", "inputs")):
+        inputs = value_at(content, section)
+        for asked in cast("list[object]", inputs) if isinstance(inputs, list) else ():
+            identity, told = value_at(asked, ("id",)), value_at(asked, ("description",))
+            default = value_at(asked, ("default",))
+            if isinstance(identity, str):
+                found.append(
+                    AskedInput(
+                        id=identity,
+                        description=told if isinstance(told, str) else "",
+                        is_secret=value_at(asked, ("password",)) is True,
+                        default=default if isinstance(default, str) else None,
+                    )
+                )
+    return tuple(found)
+
+
+def inputs_used(entry: Mapping[str, Any], asked: tuple[AskedInput, ...]) -> list[AskedInput]:
+    """Return the questions that an entry needs, also those that nobody wrote down."""
+    used: dict[str, None] = {}
+
+    def seen(text: str) -> str:
+        used.update(dict.fromkeys(it[1] for it in _INPUT.finditer(text) if it[1] is not None))
+        return text
+
+    map_texts(entry, seen)
+    known = {it.id: it for it in asked} if used else {}
+    return [known.get(it, AskedInput(id=it)) for it in used]
+
+
+def answer_inputs(entry: Mapping[str, Any], answers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entry with answers in it, each as it is to be written; other questions stay."""
+
+    def replaced(found: re.Match[str]) -> str:
+        return found[0] if found[1] is None else answers.get(found[1], found[0])
+
+    return cast("dict[str, Any]", map_texts(entry, lambda it: _INPUT.sub(replaced, it)))
+
 
 _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -163,3 +228,35 @@ def _of_gemini(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _object(value: object) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
+
+
+_OTHERS_READ, _OTHERS_PASS = 0o044, 0o011
+
+
+def is_exposed(path: Path) -> bool:
+    """Tell whether others than its owner can read a file; modes say so on POSIX only."""
+    try:
+        whole, home = path.resolve(), Path.home().resolve()
+        # Whoever keeps others out does so at the home, or below it.
+        folders = [it for it in whole.parents if it.is_relative_to(home)]
+        return (
+            os.name == "posix"
+            and bool(whole.stat().st_mode & _OTHERS_READ)
+            and all(it.stat().st_mode & _OTHERS_PASS for it in folders)
+        )
+    except (OSError, RuntimeError):
+        return False
+
+
+def exposed_files(files: Iterable[ClientFile]) -> list[Path]:
+    """Return those that hold a secret in plain text, and that others can read."""
+    return [it.path for it in files if is_exposed(it.path) and _has_secrets(it)]
+
+
+def _has_secrets(file: ClientFile) -> bool:
+    try:
+        servers = servers_in(file)
+    except ConfigError:
+        # Whoever uses it says so.
+        return False
+    return any(any(plain_secrets(it.name, it.entry)) for it in servers if it.entry is not None)

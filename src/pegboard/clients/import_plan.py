@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from pegboard.clients.found_servers import FoundServer
+from pegboard.clients.found_servers import AskedInput, FoundServer, inputs_used
 from pegboard.clients.identity import Identity, Known, identity_of, is_same
-from pegboard.clients.inputs import AskedInput, inputs_used
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.config.files.interpret import RawEntry, Surroundings, interpret
 from pegboard.config.files.mcp_json import LoadedConfig

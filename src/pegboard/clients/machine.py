@@ -9,7 +9,23 @@ import msgspec
 
 from pegboard.errors import ConfigError
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "is_file", "is_folder"]
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether there is a folder."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

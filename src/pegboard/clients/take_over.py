@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from pegboard.clients.found_servers import AskedInput, answer_inputs, inputs_used
 from pegboard.clients.import_plan import PlannedServer
-from pegboard.clients.inputs import AskedInput, answer_inputs, inputs_used
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import Keep, KeptSecret
 from pegboard.config.secrets.plain_secrets import move_secrets
