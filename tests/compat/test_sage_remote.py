@@ -15,8 +15,7 @@ from websockets.asyncio.server import serve
 from websockets.typing import Subprotocol
 
 from pegboard import ConfigError, ProtocolError, ToolExecutionError, ToolTimeoutError
-from pegboard.compat.sage import MCPRegistry
-from pegboard.compat.sage_remote import RemoteMCPAdapter
+from pegboard.compat.sage import MCPRegistry, RemoteMCPAdapter
 from pegboard.errors import ServerUnavailableError
 from tests.compat.excelmanus_servers import linux_only
 from tests.upstream.http_servers import build_server, serving
@@ -276,7 +275,7 @@ async def test_a_server_over_a_web_socket_is_called_by_its_address() -> None:
 
 LEAVING = """
 import sys
-from pegboard.compat.sage_remote import RemoteMCPAdapter
+from pegboard.compat.sage import RemoteMCPAdapter
 print(RemoteMCPAdapter("words", "", {}, sys.argv[1:]).call({}))
 """
 
@@ -293,7 +292,7 @@ def test_servers_are_closed_when_the_interpreter_exits(table: tuple[list[str], P
 
 FORKING = """
 import os, sys
-from pegboard.compat.sage_remote import RemoteMCPAdapter
+from pegboard.compat.sage import RemoteMCPAdapter
 pid = RemoteMCPAdapter("pid", "", {}, sys.argv[1:])
 before = pid.call({})
 if os.fork() == 0:

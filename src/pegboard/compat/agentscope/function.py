@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
 import anyio
 
 from pegboard.compat.agentscope.blocks import response_of, wire_of
-from pegboard.compat.answers import reading_answer
+from pegboard.compat.unusual_servers import reading_answer
 from pegboard.errors import ToolTimeoutError, UpstreamError
 from pegboard.upstream import OnProgress
 

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from pegboard.compat.answers import reading_answer
 from pegboard.compat.liteai.wire import ContentBlock, Tool, ToolResult
 from pegboard.compat.loops import in_background
-from pegboard.compat.showing import shown_target
+from pegboard.compat.unusual_servers import reading_answer, shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.messages.responses import result_of

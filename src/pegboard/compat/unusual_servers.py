@@ -1,11 +1,20 @@
 """Answers of servers that are no answers: one error for them all."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 
-__all__ = ["reading_answer"]
+__all__ = ["reading_answer", "shown_target"]
+
+
+def shown_target(config: Callable[[], ServerConfig]) -> str:
+    """Return what the server is, in one line without secrets; a mark if it is unusable."""
+    try:
+        return config().target
+    except Exception:  # noqa: BLE001 - a repr must not fail, nor show what it does not understand
+        return "<unusable>"
 
 
 @contextmanager

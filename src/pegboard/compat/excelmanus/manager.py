@@ -10,15 +10,15 @@ from typing import Any, Literal, TypedDict, cast
 import anyio
 import anyio.to_thread
 
-from pegboard.compat.excelmanus_client import MCPClientWrapper, client_of
-from pegboard.compat.excelmanus_client import make_tool_func as _make_tool_func
-from pegboard.compat.excelmanus_config import (
+from pegboard.compat.excelmanus.client import MCPClientWrapper, client_of
+from pegboard.compat.excelmanus.client import make_tool_func as _make_tool_func
+from pegboard.compat.excelmanus.config import (
     MCPConfigLoader,
     MCPServerConfig,
     mcp_config_schema,
     read_servers,
 )
-from pegboard.compat.excelmanus_tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
+from pegboard.compat.excelmanus.tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
 from pegboard.compat.loops import in_background
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast
 
-from pegboard.compat.showing import shown_target
+from pegboard.compat.unusual_servers import shown_target
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.errors import ConfigError, InvalidArgumentsError

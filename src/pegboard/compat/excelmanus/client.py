@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from pegboard.compat.answers import reading_answer
-from pegboard.compat.excelmanus_config import MCPServerConfig
+from pegboard.compat.excelmanus.config import MCPServerConfig
 from pegboard.compat.loops import in_background
+from pegboard.compat.unusual_servers import reading_answer
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
 from pegboard.registry.background_loop import run_in_background
