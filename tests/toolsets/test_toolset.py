@@ -16,7 +16,8 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.toolsets import Toolset, nulls
+from pegboard.toolsets import Toolset
+from pegboard.toolsets import model_arguments as nulls
 from tests.toolsets.schemas import LEGAL_ROOTS, NAMES, SEVERAL_ARGUMENTS, STRINGS, objects
 
 

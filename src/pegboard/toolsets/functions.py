@@ -3,16 +3,49 @@
 import inspect
 import keyword
 import re
+import types
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Optional, cast
+from typing import Any, Literal, NamedTuple, Optional, Union, cast
 
 from pegboard.model import ToolResult
-from pegboard.toolsets.annotations import annotation_of
 from pegboard.toolsets.combining import Schema, strings
 from pegboard.toolsets.dialect import simplify
-from pegboard.toolsets.exposed import ExposedTool
+from pegboard.toolsets.live_view import ExposedTool
 
-__all__ = ["build_function", "build_sync_function", "function_name"]
+__all__ = ["annotation_of", "build_function", "build_sync_function", "function_name"]
+
+_SCALARS: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "null": types.NoneType,
+}
+
+
+def annotation_of(simple: Schema) -> Any:
+    """Return the Python type of what fits a simple schema; `Any` where it says nothing."""
+    if "anyOf" in simple:
+        return Union[tuple(annotation_of(part) for part in simple["anyOf"])]  # noqa: UP007
+    kind = simple.get("type")
+    match kind:
+        case None:
+            return Any
+        case "object":
+            return dict[str, Any]
+        case "array":
+            return list[annotation_of(simple["items"])]
+        case _:
+            return _literal(simple) or _SCALARS.get(kind, Any)
+
+
+def _literal(simple: Schema) -> Any:
+    options = simple.get("enum")
+    # Literal has no floating-point numbers.
+    if not options or not all(isinstance(option, str | int) for option in options):
+        return None
+    return Literal[tuple(options)]
+
 
 _ODD = re.compile(r"\W")
 

@@ -9,13 +9,12 @@ from pegboard.model import Tool, ToolResult
 from pegboard.model.tool_names import NameTable
 from pegboard.registry import Registry
 from pegboard.toolsets.dialect import DialectError
-from pegboard.toolsets.exposed import ExposedTool
 from pegboard.toolsets.functions import (
     build_function,
     build_sync_function,
     function_name,
 )
-from pegboard.toolsets.live_view import LiveView, WhyMissing
+from pegboard.toolsets.live_view import ExposedTool, LiveView, WhyMissing
 from pegboard.toolsets.openai import OpenAIApi
 from pegboard.toolsets.selection import Selection, compile_selection
 

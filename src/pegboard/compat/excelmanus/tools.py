@@ -10,7 +10,7 @@ from pegboard.model import ToolResult
 from pegboard.model.content import truncate_text
 from pegboard.registry import Registry
 from pegboard.toolsets import OpenAIApi, Toolset
-from pegboard.toolsets.property_names import ANY_LEGAL, aliases_of, restore_names
+from pegboard.toolsets.model_arguments import ANY_LEGAL, aliases_of, restore_names
 from pegboard.toolsets.references import inline
 
 __all__ = ["HostRegistry", "OpenAISchemaMode", "ToolDef", "ToolRegistry"]
