@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pegboard.auth import ApiKeys, fetch
+from pegboard.auth import ApiKeys
+from pegboard.auth import signing_keys as fetch
 from pegboard.model.principal import OPERATOR
 from pegboard.storage import Store, open_store
 from pegboard.testing import Memory

@@ -17,7 +17,7 @@ from pegboard.auth import (
     credential_in,
     open_authenticator,
 )
-from pegboard.auth.fetch import SECONDS
+from pegboard.auth.signing_keys import SECONDS
 from pegboard.errors import AuthenticationFailedError, ConfigError
 from pegboard.model import Principal
 from pegboard.model.principal import LOCAL, OPERATOR

@@ -10,16 +10,18 @@ import pytest
 from anyio.abc import SocketStream
 from anyio.lowlevel import checkpoint
 
-from pegboard.auth import TokenIssuer, fetch
-from pegboard.auth.fetch import MOST_BYTES, fetch_document
+from pegboard.auth import TokenIssuer
+from pegboard.auth import signing_keys as fetch
 from pegboard.auth.signing_keys import (
     FRESH,
     LATE,
+    MOST_BYTES,
     MOST_KEYS,
     PAUSE,
     PAUSE_AFTER_FAILURE,
     USABLE,
     SigningKeys,
+    fetch_document,
 )
 from pegboard.errors import AuthenticationFailedError
 from tests.auth.token_server import Key, TokenServer, new_key, token_server

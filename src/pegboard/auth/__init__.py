@@ -10,10 +10,9 @@ from pegboard.auth.authenticator import (
 )
 from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant
 from pegboard.auth.limits import CallLimits
-from pegboard.auth.load_settings import load_auth_settings
 from pegboard.auth.oauth import challenge, metadata_path, resource_metadata, scope_challenge
 from pegboard.auth.open_authenticator import open_authenticator
-from pegboard.auth.settings import AuthSettings, TokenIssuer, check_binding
+from pegboard.auth.settings import AuthSettings, TokenIssuer, check_binding, load_auth_settings
 
 __all__ = [
     "ApiKey",

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, cast
 import anyio
 import jwt
 
-from pegboard.auth.fetch import Fetch, fetch_document
 from pegboard.auth.key_record import check_tenant
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.auth.signing_keys import SigningKeys
+from pegboard.auth.signing_keys import Fetch, SigningKeys, fetch_document
 from pegboard.errors import AuthenticationFailedError
 from pegboard.model.principal import Principal, Scope
 from pegboard.storage import check_key

@@ -1,12 +1,17 @@
-"""AuthSettings: who is let into the gateway."""
+"""Read the settings of who is let in, from the configuration file and the environment."""
 
 import ipaddress
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
+from pegboard.auth.key_record import check_tenant
+from pegboard.config import Variables, locate_config, read_jsonc
+from pegboard.config.problems import value_at
 from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, Scope
 
@@ -18,6 +23,7 @@ __all__ = [
     "is_loopback",
     "is_safe_address",
     "is_web_address",
+    "load_auth_settings",
 ]
 
 SAFE_ALGORITHMS = (
@@ -123,3 +129,147 @@ def is_web_address(address: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.fragment
+
+
+SECTION = ("gateway", "auth")
+MOST_LEEWAY = 300.0
+
+
+def load_auth_settings(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> AuthSettings:
+    """Read ``gateway.auth`` in the file with the servers, and what the environment says instead.
+
+    | Variable | Stands for |
+    | --- | --- |
+    | ``PEGBOARD_AUTH`` | ``keys`` accepts API keys, ``open`` lets in everybody |
+    | ``PEGBOARD_AUTH_RESOURCE`` | ``resource`` |
+    | ``PEGBOARD_AUTH_ISSUER`` | one ``issuer``, instead of those of the file |
+    | ``PEGBOARD_AUTH_AUDIENCE`` | its ``audience``; several, separated by commas |
+    | ``PEGBOARD_AUTH_JWKS_URL`` | its ``jwks_url`` |
+    | ``PEGBOARD_AUTH_TENANT_CLAIM`` | its ``tenant_claim`` |
+
+    Args:
+        source: the file, what is in one, or ``None`` to look for it as `load_servers` does.
+        environ: instead of the environment of this process.
+
+    Raises:
+        ConfigError: when it cannot be used; a door that cannot be shut stays shut.
+    """
+    environ = os.environ if environ is None else environ
+    path, content = _read(source, environ)
+    section = value_at(content, SECTION)
+    said: object = {} if section is None else _expanded(section, _variables(environ, path), path)
+    settings = _converted(said, path)
+    return _checked(_with_environment(settings, environ), path)
+
+
+def _read(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None, environ: Mapping[str, str]
+) -> tuple[str | None, object]:
+    if isinstance(source, Mapping):
+        return None, source
+    found = locate_config(source, environ=environ)
+    if found.path is None:
+        return None, {}
+    return str(found.path), read_jsonc(found.path).root.value
+
+
+def _variables(environ: Mapping[str, str], path: str | None) -> Variables:
+    # As for the servers of the same file.
+    home = environ.get("HOME") or environ.get("USERPROFILE") or "~"
+    folder = "." if path is None else str(Path(path).parent)
+    return Variables(environ=environ, home=home, folder=folder)
+
+
+def _expanded(value: object, variables: Variables, path: str | None) -> object:
+    try:
+        match value:
+            case str():
+                return variables.expand(value).text
+            case list():
+                return [_expanded(it, variables, path) for it in cast("list[object]", value)]
+            case Mapping():
+                members = cast("Mapping[str, object]", value)
+                return {key: _expanded(it, variables, path) for key, it in members.items()}
+            case _:
+                return value
+    except ConfigError as error:
+        raise ConfigError(error.problem, path=path) from None
+
+
+def _converted(section: object, path: str | None) -> AuthSettings:
+    try:
+        return msgspec.convert(section, AuthSettings)
+    except msgspec.ValidationError as error:
+        problem = str(error).replace("`$", "`" + ".".join(SECTION))
+        raise ConfigError(f"`gateway.auth` cannot be used: {problem}.", path=path) from error
+
+
+def _with_environment(settings: AuthSettings, environ: Mapping[str, str]) -> AuthSettings:
+    def said(name: str) -> str | None:
+        return environ.get(f"PEGBOARD_AUTH{name}") or None
+
+    changes: dict[str, Any] = {}
+    match said(""):
+        case None:
+            pass
+        case "keys":
+            changes["keys"] = True
+        case "open":
+            changes.update(keys=False, issuers=(), plugins={}, allow_open=True)
+        case other:
+            raise ConfigError(f"`PEGBOARD_AUTH` is `keys` or `open`, not {other!r}.")
+    if said("_RESOURCE"):
+        changes["resource"] = said("_RESOURCE")
+    issuer = said("_ISSUER")
+    if issuer is not None:
+        audience = (said("_AUDIENCE") or "").split(",")
+        changes["issuers"] = (
+            TokenIssuer(
+                issuer=issuer,
+                audience=tuple(it for part in audience if (it := part.strip())),
+                jwks_url=said("_JWKS_URL"),
+                tenant_claim=said("_TENANT_CLAIM"),
+            ),
+        )
+    return msgspec.structs.replace(settings, **changes)
+
+
+def _checked(settings: AuthSettings, path: str | None) -> AuthSettings:
+    for issuer in settings.issuers:
+        for problem in _problems(issuer, settings):
+            raise ConfigError(f"Issuer {issuer.issuer!r}: {problem}", path=path)
+    if settings.resource is not None and not is_web_address(settings.resource):
+        raise ConfigError(
+            "`resource` is the address that clients have of this gateway, "
+            "such as `https://tools.example.com/mcp`.",
+            path=path,
+        )
+    if len({it.issuer for it in settings.issuers}) < len(settings.issuers):
+        raise ConfigError("Two `issuers` have the same `issuer`.", path=path)
+    return settings
+
+
+def _problems(issuer: TokenIssuer, settings: AuthSettings) -> Iterator[str]:
+    if not issuer.audience and settings.resource is None:
+        yield "say for whom its tokens must be: set `audience`, or `resource`."
+    unsafe = sorted(set(issuer.algorithms) - set(SAFE_ALGORITHMS))
+    if unsafe or not issuer.algorithms:
+        has, accepted = ", ".join(unsafe) or "nothing", ", ".join(SAFE_ALGORITHMS)
+        yield f"`algorithms` has {has}; accepted are {accepted}."
+    for address in (issuer.issuer, issuer.jwks_url):
+        if address is not None and not is_safe_address(address):
+            yield f"{address!r} is not an `https://` address."
+    if not 0 <= issuer.leeway <= MOST_LEEWAY:
+        yield f"`leeway` is 0 to {MOST_LEEWAY:g} seconds."
+    for name in ("calls_per_minute", "concurrent_calls"):
+        limit: int | None = getattr(issuer, name)
+        if limit is not None and limit < 1:
+            yield f"`{name}` is at least 1, not {limit}; leave it out for no limit."
+    try:
+        check_tenant(issuer.tenant)
+    except ValueError as error:
+        yield str(error)
