@@ -1,7 +1,6 @@
 """Where call records go: the log, a file of JSON lines, a store, the audit, OpenTelemetry."""
 
-from pegboard.observe.audit import Audit
-from pegboard.observe.audit_record import AuditRecord
+from pegboard.observe.audit import Audit, AuditRecord
 from pegboard.observe.daily_usage import DailyUsage
 from pegboard.observe.history import History
 from pegboard.observe.json_lines import JsonLines, read_records

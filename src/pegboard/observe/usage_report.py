@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from pegboard.model import freeze
-from pegboard.observe.audit_record import AuditRecord
+from pegboard.observe.audit import AuditRecord
 from pegboard.observe.daily_usage import DailyTotals
 from pegboard.observe.history import CALLS
 from pegboard.storage import DEFAULT_TENANT, Store

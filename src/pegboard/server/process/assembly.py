@@ -20,7 +20,7 @@ from pegboard.hub.sources import is_own_address
 from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
-from pegboard.observe.appending import open_file_to_append
+from pegboard.observe.json_lines import open_file_to_append
 from pegboard.server.http.request import Limits
 from pegboard.server.metrics import Metrics
 from pegboard.server.request_pipeline import FrontDesk
