@@ -5,7 +5,7 @@ import pytest
 # Before they are imported, or a failed assertion would not say what it compared.
 pytest.register_assert_rewrite(
     "pegboard.testing.searcher_contract",
-    "pegboard.testing.store_closing",
+    "pegboard.testing.store_contract",
     "pegboard.testing.store_exactness",
     "pegboard.testing.store_opening",
     "pegboard.testing.store_sharing",
