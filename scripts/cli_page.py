@@ -119,7 +119,7 @@ def _option(declaration: str, help_text: str) -> str:
 
 def _json(source: str) -> str:
     module, _, name = source.partition(":")
-    said = inspect.getdoc(getattr(import_module(f"pegboard.cli.{module}"), name)) or ""
+    said = inspect.getdoc(getattr(import_module(f"pegboard.cli.commands.{module}"), name)) or ""
     first, *rest = [" ".join(it.split()) for it in said.split("\n\n")]
     # There it says whether that is all, or one of an array.
     shape = re.split(": |which is ", first, maxsplit=1)[-1]

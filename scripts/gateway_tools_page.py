@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
-from pegboard.gateway import (
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.passthrough.own_resources import OwnResources
+from pegboard.gateway.tools import (
     call_tool,
     get_tool_definition,
     list_tools_by_category,
@@ -14,8 +16,6 @@ from pegboard.gateway import (
     register_tool,
     search_tools,
 )
-from pegboard.gateway.catalog.tool_list import ToolList
-from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.model import Tool
 from pegboard.model.tool import definition_of
 from pegboard.policies.access import IMPLIED, METHODS

@@ -14,7 +14,7 @@ from pegboard.upstream import NoMemory
 from pegboard.upstream.catalog.cache import Remembered
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
-from tests.gateway.test_shelf import LONG, handle_in
+from tests.gateway.test_result_cache import LONG, handle_in
 
 
 def of(tenant: str) -> Principal:

@@ -11,7 +11,7 @@ import httpx2
 
 from tests.server.processes import Served, servers, serving
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request
-from tests.server.test_handshake_http import INITIALIZE, PING
+from tests.server.test_http_sessions import INITIALIZE, PING
 from tests.storage.postgres_server import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]

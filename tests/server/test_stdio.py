@@ -16,8 +16,8 @@ from pegboard.server.jsonrpc import MOST_VALUES
 from pegboard.server.stdio import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
-from tests.server.test_handshake_http import INITIALIZE, PING
-from tests.server.test_messages import UNREADABLE
+from tests.server.test_http_sessions import INITIALIZE, PING
+from tests.server.test_jsonrpc import UNREADABLE
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 

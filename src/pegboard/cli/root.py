@@ -35,7 +35,7 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
     needed = set(needed)
     for name in COMMANDS:
         if name in needed:
-            import_module(f"pegboard.cli.{COMMANDS[name].module}").add_to(root)
+            import_module(f"pegboard.cli.commands.{COMMANDS[name].module}").add_to(root)
     group = cast("TyperGroup", get_command(root))
     written = group.commands
     # Made for the typer of these days; with any other, commands are only slower.

@@ -1,6 +1,6 @@
 """Changes: clients of either era are told when a list or a resource is not what it was."""
 
-import asyncio
+import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task waits for it
 import logging
 import threading
 from collections import Counter, defaultdict

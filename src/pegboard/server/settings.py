@@ -16,7 +16,6 @@ from pegboard.config.files.file_schema import GATEWAY, SHIPPED, schema_text
 from pegboard.config.problems import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
-from pegboard.gateway.options import Profile
 from pegboard.model.principal import DEFAULT_TENANT
 from pegboard.model.tool_names import nearest_names
 from pegboard.server.http.routes import place_of

@@ -10,7 +10,7 @@ from pegboard.cli.terminal.output import result_console, say, warn
 
 __all__ = ["add_to"]
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _KINDS = ("security", "removed", "deprecated", "added", "changed", "fixed")
 
 
@@ -57,7 +57,7 @@ def _fragment_folders() -> Iterator[Path]:
     yield _PACKAGE / "changelog.d"
     # Installed from a checkout, where the package lies in `src`.
     if _PACKAGE.parent.name == "src":
-        yield _PACKAGE.parents[1] / "changelog.d"
+        yield _PACKAGE.parents[2] / "changelog.d"
 
 
 def _number(path: Path) -> tuple[int, str]:

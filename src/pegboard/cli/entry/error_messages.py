@@ -18,12 +18,11 @@ from pegboard.errors import (
     ToolNotFoundError,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typer.exceptions import TyperException
 
 __all__ = ["explained", "no_such_command", "values_checked"]
-
-TYPE_CHECKING = False
 
 
 _NOT_THERE = (ApiKeyNotFoundError, ServerNotFoundError, ToolNotFoundError)

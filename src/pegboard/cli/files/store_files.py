@@ -84,10 +84,7 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
     from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
-    from pegboard.upstream.catalog.cache import (
-        SERVERS,
-        Remembered,
-    )
+    from pegboard.upstream.catalog.cache import SERVERS, Remembered  # noqa: PLC0415 - the same
 
     return {
         KEYS: stored_key,

@@ -1,0 +1,1 @@
+"""The terminal: output, prompts, spinners, and values that a person types."""

@@ -74,9 +74,6 @@ class Waiting:
         sys.stderr.flush()
 
 
-_WIDEST = 78
-
-
 class ProgressLine:
     """Overwrites itself where a person looks; elsewhere each message is a line of its own."""
 

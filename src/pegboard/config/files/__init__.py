@@ -1,0 +1,1 @@
+"""Configuration files: found, read in any client's dialect, and edited."""

@@ -108,7 +108,6 @@ def _indent_at(text: str, offset: int) -> str:
 
 _BOM = "\ufeff"
 _LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
-_BLANKS = re.compile(r"[ \t]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _SAME_LINE = re.compile(r"(?:[ \t]*(?://[^\r\n]*|/\*.*?\*/))*", re.DOTALL)
 

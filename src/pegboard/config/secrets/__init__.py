@@ -1,0 +1,1 @@
+"""Secrets of a configuration: variables, the keyring, and plain text that should be neither."""

@@ -161,7 +161,7 @@ def _variable(server: str, name: str) -> str:
     return whole if whole and not whole[0].isdigit() else f"MCP_{whole}"
 
 
-_SCHEME = re.compile(r"\s*(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
+_LEADING_SCHEME = re.compile(r"\s*(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _SHORTEST_PART = 6
 
 
@@ -203,7 +203,7 @@ def _split(server: str, entry: dict[str, Any], found: PlainSecret) -> tuple[str,
     """Return what stands before the secret, the secret, and what stands behind it."""
     text = _at(entry, found.path)
     name = str(found.path[-1])
-    whole = _SCHEME.sub("", text, count=1)
+    whole = _LEADING_SCHEME.sub("", text, count=1)
     if is_secret(name, text):
         return text[: len(text) - len(whole)], whole, ""
     for part in sorted({it.value for it in secrets_in(text)}, key=len):

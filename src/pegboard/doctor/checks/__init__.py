@@ -1,0 +1,1 @@
+"""Checks of what needs no running server: configuration, definitions, store."""

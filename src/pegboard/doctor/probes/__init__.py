@@ -1,0 +1,1 @@
+"""Probes: start a server, reach its address, and explain why that failed."""

@@ -1,0 +1,1 @@
+"""What a client is listed: surfaces, groups, and servers that still start."""

@@ -1,0 +1,1 @@
+"""Resources, prompts and completions of servers, passed through."""

@@ -1,0 +1,1 @@
+"""The tools that the gateway itself offers, one file each."""

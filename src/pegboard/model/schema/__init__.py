@@ -1,0 +1,1 @@
+"""JSON Schema: compiled once, checked, and filled in."""

@@ -1,0 +1,1 @@
+"""The search index: segments, snapshots, scoring, and its file."""

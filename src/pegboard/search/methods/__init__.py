@@ -1,0 +1,1 @@
+"""Search methods: bm25, hybrid, embedding, regex and names."""

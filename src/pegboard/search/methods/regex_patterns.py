@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
-import re2
+import re2  # pyright: ignore[reportMissingTypeStubs]
 
 from pegboard.errors import InvalidPatternError
 from pegboard.search.methods.regex_blocks import Lines

@@ -1,0 +1,1 @@
+"""Vectors: what tools and queries mean."""

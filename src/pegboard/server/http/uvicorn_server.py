@@ -1,6 +1,6 @@
 """HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
 
-import asyncio
+import asyncio  # noqa: TID251 - uvicorn's transports are asyncio's
 import re
 import resource
 import socket

@@ -1,0 +1,1 @@
+"""The process that serves: start, reload, signals, and how commands find it."""

@@ -1,0 +1,1 @@
+"""The catalogue of a server: listed, put on the board, and cached."""

@@ -1,0 +1,1 @@
+"""Connections to one server: stateful, stateless, or one for each client."""

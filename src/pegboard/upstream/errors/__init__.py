@@ -1,0 +1,1 @@
+"""Failures of servers, translated into errors of Pegboard, without their secrets."""

@@ -4,7 +4,7 @@ The general client costs several times what such an exchange does, because it ca
 This cannot: no TLS, no proxies, no redirects. Whoever needs those uses that one.
 """
 
-import asyncio
+import asyncio  # noqa: TID251 - transports of the event loop are the matter of this file
 from collections import defaultdict
 from collections.abc import Callable
 from time import monotonic

@@ -1,0 +1,1 @@
+"""JSON-RPC messages of servers: read within limits, careless ones included."""

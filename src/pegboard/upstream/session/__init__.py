@@ -1,0 +1,1 @@
+"""One session over the MCP SDK: calls in flight, server requests, subscriptions."""

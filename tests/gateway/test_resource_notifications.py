@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pegboard.gateway import Gateway
 from tests.gateway.clients import Caller
 from tests.gateway.servers import Stall, hub
-from tests.gateway.test_changes import ACKNOWLEDGED
+from tests.gateway.test_notifications import ACKNOWLEDGED
 
 UNKNOWN = [f"nobody://{number}" for number in range(50)]
 

@@ -13,7 +13,7 @@ from starlette.types import Message
 from pegboard.server import App, FrontDesk, Limits
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_handshake_http import INITIALIZE
+from tests.server.test_http_sessions import INITIALIZE
 
 WAYS = pytest.mark.parametrize(
     "capabilities", [{"elicitation": {}}, {}], ids=["by the SDK", "without it"]

@@ -9,7 +9,7 @@ from pegboard.gateway import Gateway, GatewayOptions
 from pegboard.gateway.calls.result_cache import Repetition, repetition_in
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
-from tests.gateway.test_shelf import LONG, handle_in, pages_of
+from tests.gateway.test_result_cache import LONG, handle_in, pages_of
 
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(500)]
 

@@ -15,7 +15,7 @@ from mcp_types import ElicitResult
 from pegboard.server import App, FrontDesk, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_handshake_http import INITIALIZE, NO_IDS, PING, REVOKED, ByName, Fickle
+from tests.server.test_http_sessions import INITIALIZE, NO_IDS, PING, REVOKED, ByName, Fickle
 
 
 async def test_a_client_of_the_sdk_lists_calls_and_is_asked() -> None:

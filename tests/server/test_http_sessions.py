@@ -15,7 +15,7 @@ from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, FrontDesk, Limits, Reception
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
-from tests.server.test_messages import UNREADABLE
+from tests.server.test_jsonrpc import UNREADABLE
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",

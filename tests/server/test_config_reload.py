@@ -14,7 +14,7 @@ from pegboard.hub import Hub
 from pegboard.server import ServeOptions, Serving, open_serving
 from pegboard.server.process.config_reload import Reloading
 from tests.server.processes import write
-from tests.server.test_serving import call
+from tests.server.test_assembly import call
 
 
 class Listening(logging.Handler):

@@ -9,7 +9,7 @@ from anyio.abc import SocketStream
 
 from pegboard import ConnectionLostError
 from tests.upstream.http_servers import answer
-from tests.upstream.test_direct import PLAIN, STREAM, call, event, result, saying, scripted
+from tests.upstream.test_http_fast_path import PLAIN, STREAM, call, event, result, saying, scripted
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -11,7 +11,7 @@ from pegboard.server import App, FrontDesk, Limits
 from pegboard.server.jsonrpc import encode
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
-from tests.server.test_limits import speak
+from tests.server.test_http_limits import speak
 
 CALL = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
 BODY = encode(CALL)
