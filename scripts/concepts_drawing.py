@@ -15,7 +15,7 @@ def page() -> str:
             "gateway",
             "surface: search or full",
             "key: principal, tenant",
-            "shelf: long results",
+            "result cache: long results",
         ),
         box((232, 240, 190, 62), "toolset", "a view, for one model"),
         box((484, 22, 390, 300), kind="board"),
