@@ -172,7 +172,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return import_module("importlib.metadata").version("pegboard")
+        return import_module("pegboard.version").installed_version()
     if name in __all__:
         for home in _HOMES:
             module = import_module(f"pegboard.{home}")

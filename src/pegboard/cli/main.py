@@ -77,7 +77,7 @@ def _run(given: list[str]) -> int:
         stream.write(front_page(bold=stream.isatty() and os.environ.get("TERM") != "dumb"))
         return DONE if given else MISUSED
     if given[0] in ("--version", "-V"):
-        from pegboard.cli.entry.version import installed_version  # noqa: PLC0415 - only to say it
+        from pegboard.version import installed_version  # noqa: PLC0415 - only to say it
 
         sys.stdout.write(f"pegboard {installed_version()}\n")
         return DONE

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any, Self
 
 import anyio
@@ -24,16 +23,17 @@ from pegboard.gateway.sessions import Session, Sessions
 from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import Scope
+from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
 
 _LISTEN = "subscriptions/listen"
 _SHOWN = 100
+_VERSION = installed_version()
 _STOPPING = 1.0
 """Seconds that what is stopped at the end has for it."""
 _TELLING = 0.1
 """Seconds in which whoever waited for it is told."""
-_VERSION = version("pegboard")
 
 
 class Gateway(AsyncContextManagerMixin):

@@ -30,6 +30,7 @@ from pegboard.upstream.session.request_routing import Asking
 from pegboard.upstream.session.subscriptions import watch_lists, watch_resources
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.transport import OpenTransport, open_transport
+from pegboard.version import installed_version
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions
@@ -41,7 +42,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 MAX_PAGES = 1000
 MAX_ROUNDS = 10
 """How often a server may ask back in the course of one call."""
-_CLIENT = types.Implementation(name="pegboard", version="0.1")
+_CLIENT = types.Implementation(name="pegboard", version=installed_version())
 _CHANGES: dict[type, Changed] = {
     types.ToolListChangedNotification: "tools",
     types.ResourceListChangedNotification: "resources",
