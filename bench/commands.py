@@ -16,8 +16,8 @@ from bench.gateway_catalogues import generated_tools
 from bench.measure import Row, interleave, limit
 from pegboard.config import load_servers
 from pegboard.storage import open_store
-from pegboard.upstream import Negotiated, Remembered, StoreMemory
-from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream import CachedCatalog, Negotiated, StoreCatalogCache
+from pegboard.upstream.catalog.cache import catalog_key
 
 TOOLS, SERVERS = 10_000, 20
 QUESTION = "take a screenshot of a web page"
@@ -48,10 +48,10 @@ def _prepare(folder: Path) -> Mapping[str, str]:
     definitions = generated_tools(TOOLS)
     said = msgspec.convert({"era": "modern", "version": "2026-07-28"}, Negotiated)
     with open_store(store) as opened:
-        memory = StoreMemory(lambda: opened)
+        memory = StoreCatalogCache(lambda: opened)
         for number, server in enumerate(load_servers(config).servers):
             offered = tuple(definitions[number::SERVERS])
-            memory.save(memory_key(server), Remembered(negotiated=said, tools=offered))
+            memory.save(catalog_key(server), CachedCatalog(negotiated=said, tools=offered))
     return {"PEGBOARD_CONFIG": str(config), "PEGBOARD_STORE": str(store)}
 
 

@@ -148,7 +148,7 @@ def light_stdio() -> Iterator[list[str]]:
     """An upstream as a child that takes next to no time, so that only the gateway counts."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tools.json"
-        echo = {"name": "echo", "description": "Answer.", "inputSchema": {"type": "object"}}
+        echo = {"name": "echo", "description": "SearchResponse.", "inputSchema": {"type": "object"}}
         file.write_text(json.dumps([echo]), "utf-8")
         yield [str(OURS), "-S", "-E", str(WORKERS / "catalogue_server.py"), str(file)]
 

@@ -34,7 +34,7 @@ SETTLE = 40
 """Seconds within which everything has to be over once the load ends."""
 ALLOWED = {"MiB": 24, "descriptors": 4, "tasks": 4, "threads": 4, "processes": 1}
 """By how much each may have grown."""
-Answer = types.ElicitResult(action="accept", content={"name": "Ada"})
+SearchResponse = types.ElicitResult(action="accept", content={"name": "Ada"})
 
 
 class Load:
@@ -63,7 +63,7 @@ class Load:
         """One client: it connects, does some things, and leaves, sometimes without a word."""
 
         async def elicit(_: Any, params: Any) -> types.ElicitResult:
-            return Answer
+            return SearchResponse
 
         face = random.choice(["/mcp", "/mcp-full"])
         try:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from pegboard import Hub, PegboardError
-from pegboard.upstream import FileMemory
+from pegboard.upstream import FileCatalogCache
 
 CONFIG = Path(__file__).parent / "mcp.json"
 
@@ -39,7 +39,7 @@ async def main() -> None:
     logging.getLogger("pegboard").setLevel(logging.CRITICAL)  # the demo says it itself
     os.environ.setdefault("DEMO_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
-        async with Hub.open(CONFIG, memory=FileMemory(folder)) as hub:
+        async with Hub.open(CONFIG, catalog_cache=FileCatalogCache(folder)) as hub:
             print(f"Servers of {CONFIG.name} (one does not exist, on purpose):")
             show_servers(hub)
 
@@ -57,6 +57,6 @@ async def main() -> None:
             tools = hub.toolset(servers=["notes"], include=["*_add_note"])
             print(json.dumps(tools.openai(strict=True), indent=2))
 
-        async with Hub.open(CONFIG, memory=FileMemory(folder)) as hub:
+        async with Hub.open(CONFIG, catalog_cache=FileCatalogCache(folder)) as hub:
             print("\nOpened again: what is lazy is remembered, not started:")
             show_servers(hub)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from pegboard.clients import CLIENTS, Client, Machine
+from pegboard.clients import CLIENTS, ClientApp, Machine
 from scripts.struct_tables import table
 
 __all__ = ["page"]
@@ -49,7 +49,7 @@ def page() -> str:
     return "\n".join([_OPENING, *(_section(it) for it in CLIENTS.values())])
 
 
-def _section(client: Client) -> str:
+def _section(client: ClientApp) -> str:
     places = [(title, f"`{_place(client, system)}`") for system, title in _SYSTEMS.items()]
     lines = [f"## {client.title}\n", table([*places, *_more(client)], "`" + client.name + "`", "")]
     entry = client.program_entry("/full/path/pegboard", ["serve", "--stdio"])
@@ -63,7 +63,7 @@ def _section(client: Client) -> str:
     return "\n".join([*lines, ""])
 
 
-def _toml(client: Client, entry: dict[str, Any]) -> list[str]:
+def _toml(client: ClientApp, entry: dict[str, Any]) -> list[str]:
     lines = [f"[{client.section[-1]}.pegboard]"]
     for name, value in entry.items():
         # Texts and lists of them look alike in both.
@@ -75,7 +75,7 @@ def _toml(client: Client, entry: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _more(client: Client) -> list[tuple[str, str]]:
+def _more(client: ClientApp) -> list[tuple[str, str]]:
     address = f"`{client.url_field}`" if client.url_field else "not taken: it starts programs only"
     project = f"`{client.project_file}`" if client.project_file else "none that is read"
     section = ".".join(client.section)
@@ -96,7 +96,7 @@ def _more(client: Client) -> list[tuple[str, str]]:
     return [*rows, ("elsewhere if set", moved)] if moved else rows
 
 
-def _moved_by(client: Client) -> str:
+def _moved_by(client: ClientApp) -> str:
     found: dict[str, None] = {}
     for system in _SYSTEMS:
         machine = _machine(system)
@@ -106,7 +106,7 @@ def _moved_by(client: Client) -> str:
     return ", ".join(f"`{it}`" for it in found)
 
 
-def _place(client: Client, system: str) -> str:
+def _place(client: ClientApp, system: str) -> str:
     return client.files(_machine(system))[0].as_posix()
 
 

@@ -1,4 +1,4 @@
-"""Write the pages and drawings that are made from the code.
+"""Write the pages, drawings and schemas that are made from the code.
 
 Names of files, or parts of them, choose some; `--check` only says which are stale.
 """
@@ -21,6 +21,14 @@ PAGES = {
     "docs/images/concepts.svg": "scripts.concepts_drawing",
 }
 """Each file, and the module whose function `page` gives its text."""
+SCHEMAS = {
+    "src/pegboard/config/files/gateway.schema.json": ("pegboard.server.settings", "section_text"),
+    "src/pegboard/config/files/mcp.schema.json": (
+        "pegboard.config.files.file_schema",
+        "schema_text",
+    ),
+}
+"""Each shipped schema, and the function that gives its text; the second contains the first."""
 PARTS = {
     "README.md": ("scripts.claims", "english"),
     "README.zh-CN.md": ("scripts.claims", "chinese"),
@@ -30,7 +38,7 @@ PARTS = {
 
 def stale(chosen: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Give each file that is not what the code would make of it, with what it should be."""
-    for name in (*PAGES, *PARTS):
+    for name in (*PAGES, *SCHEMAS, *PARTS):
         if chosen and not any(part in name for part in chosen):
             continue
         path, text = ROOT / name, made(name)
@@ -42,6 +50,8 @@ def made(name: str) -> str:
     """Return what the code makes of a file."""
     if name in PAGES:
         return _function(PAGES[name], "page")()
+    if name in SCHEMAS:
+        return _function(*SCHEMAS[name])()
     part = _function(*PARTS[name])()
     pattern = re.compile(r"(<!-- made: .*? -->\n).*?(\n<!-- made: end -->)", re.DOTALL)
     page = (ROOT / name).read_text("utf-8")
@@ -51,8 +61,10 @@ def made(name: str) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Write what is stale, or only name it."""
     checks = "--check" in arguments
-    found = list(stale([it for it in arguments if it != "--check"]))
-    for path, text in found:
+    found = False
+    # Written one by one: a schema may contain the one before it.
+    for path, text in stale([it for it in arguments if it != "--check"]):
+        found = True
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
         if not checks:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ import pytest
 
 from pegboard import (
     AccessDeniedError,
-    AuthenticationError,
     CallRefusedError,
     CircuitOpenError,
     ConfigError,
@@ -18,6 +17,7 @@ from pegboard import (
     ProtocolError,
     QueueFullError,
     RevisionConflictError,
+    ServerAuthenticationError,
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -37,13 +37,13 @@ from pegboard import (
 )
 from pegboard.errors import (
     ApiKeyNotFoundError,
-    AuthenticationFailedError,
     HandleNotFoundError,
     InvalidPatternError,
     InvalidQueryError,
     RateLimitedError,
     SearchDataError,
     SearcherNotFoundError,
+    UnauthenticatedError,
 )
 
 EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
@@ -59,7 +59,7 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     QueueFullError("t", limit=1, queue=2): (RuntimeError, CallRefusedError),
     WouldDeadlockError("t"): (RuntimeError, CallRefusedError),
     RateLimitedError("m", tool="t", retry_after=1.5): (RuntimeError, CallRefusedError),
-    AuthenticationFailedError("m", reason="expired"): (PermissionError,),
+    UnauthenticatedError("m", reason="expired"): (PermissionError,),
     HandleNotFoundError("h"): (KeyError,),
     ApiKeyNotFoundError("k"): (KeyError,),
     ToolTimeoutError("t", seconds=1.5): (TimeoutError,),
@@ -79,7 +79,7 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     ServerUnavailableError("m", server="s", tool="t"): (UpstreamError, ConnectionError),
     ServerTimeoutError("m", server="s"): (ServerUnavailableError, TimeoutError),
     CircuitOpenError("m", server="s", retry_in=3.5): (ServerUnavailableError,),
-    AuthenticationError("m", server="s"): (ServerUnavailableError, PermissionError),
+    ServerAuthenticationError("m", server="s"): (ServerUnavailableError, PermissionError),
     NotConnectedError("m", server="s"): (UpstreamError, RuntimeError),
     ConnectionLostError("m", server="s"): (UpstreamError, ConnectionError),
     ProtocolError("m", server="s", rpc_code=-1, data={}): (UpstreamError, RuntimeError),

@@ -32,7 +32,7 @@ from pegboard import (
     WouldDeadlockError,
 )
 from pegboard.model import CatalogChange
-from pegboard.upstream import FileMemory, NoMemory
+from pegboard.upstream import FileCatalogCache, NoCatalogCache
 from pegboard.upstream.catalog.feed import tool_of
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
 from tests.upstream.http_servers import build_server, serving
@@ -59,7 +59,7 @@ async def test_a_hub_reads_its_file_and_reports_bad_entries(tmp_path: Path) -> N
     file = tmp_path / "mcp.json"
     entry = {"command": "no-such-command-anywhere"}
     file.write_text(json.dumps({"mcpServers": {"gone": entry, "bad": {}}}), "utf-8")
-    async with Hub.open(file, memory=NoMemory()) as hub:
+    async with Hub.open(file, catalog_cache=NoCatalogCache()) as hub:
         assert hub.loaded.path == file
         assert [problem.server for problem in hub.loaded.problems] == ["bad"]
         status = hub.servers["gone"]
@@ -252,10 +252,10 @@ async def test_a_server_that_keeps_failing_is_left_alone_but_stays_listed() -> N
 
 async def test_fifty_first_calls_start_a_lazy_server_once(tmp_path: Path) -> None:
     config = script("light", lazy=True)
-    memory_ = FileMemory(tmp_path)
-    async with hub_of(config, memory=memory_):
+    memory_ = FileCatalogCache(tmp_path)
+    async with hub_of(config, catalog_cache=memory_):
         pass
-    async with hub_of(config, memory=memory_) as hub:
+    async with hub_of(config, catalog_cache=memory_) as hub:
         assert hub.servers["light"].state == ServerState.COLD
         assert hub.servers["light"].tool_count == 9
         pids: set[str] = set()
@@ -273,10 +273,10 @@ async def test_fifty_first_calls_start_a_lazy_server_once(tmp_path: Path) -> Non
 async def test_what_was_remembered_is_reconciled_when_the_server_is_up(tmp_path: Path) -> None:
     bench = Bench(old=echo)
     config = memory("calc", bench, lazy=True)
-    async with hub_of(config, memory=FileMemory(tmp_path)):
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)):
         pass
     bench.tools = {"new": echo}
-    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         assert set(hub.registry) == {"mcp_calc_old"}
         await hub.server("calc").start()
         await until(lambda: set(hub.registry) == {"mcp_calc_new"})
@@ -421,7 +421,7 @@ async def test_reloading_starts_new_servers_and_stops_missing_ones(tmp_path: Pat
         file.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}), "utf-8")
 
     write("a", "b")
-    async with Hub.open(file, memory=NoMemory()) as hub:
+    async with Hub.open(file, catalog_cache=NoCatalogCache()) as hub:
         kept = (await hub.call("mcp_b_pid")).text()
         write("b", "c")
         await hub.reload()
@@ -449,7 +449,7 @@ async def test_a_blocking_call_from_another_thread_works() -> None:
 
 
 def test_a_synchronous_program_does_the_same() -> None:
-    with Hub.open_sync([script("light")], memory=NoMemory()) as hub:
+    with Hub.open_sync([script("light")], catalog_cache=NoCatalogCache()) as hub:
         assert hub.call("mcp_light_add", {"a": 1, "b": 2}).value() == {"total": 3}
         assert hub.servers["light"].state == ServerState.READY
         add = hub.toolset(include=["*_add"]).sync_functions()[0]
@@ -510,10 +510,10 @@ async def test_results_are_whole_and_cut_only_for_show() -> None:
 
 async def test_a_disabled_server_is_neither_started_nor_on_the_board(tmp_path: Path) -> None:
     bench = Bench(echo=echo)
-    remembered = FileMemory(tmp_path)
-    async with hub_of(memory("calc", bench), memory=remembered):
+    remembered = FileCatalogCache(tmp_path)
+    async with hub_of(memory("calc", bench), catalog_cache=remembered):
         pass
-    async with hub_of(memory("calc", bench, enabled=False), memory=remembered) as hub:
+    async with hub_of(memory("calc", bench, enabled=False), catalog_cache=remembered) as hub:
         assert hub.servers["calc"].state == ServerState.DISABLED
         assert len(hub.registry) == 0
 
@@ -601,7 +601,7 @@ async def test_a_name_that_becomes_free_goes_to_who_waited_for_it(tmp_path: Path
         file.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}), "utf-8")
 
     write("a-b", "a_b")
-    async with Hub.open(file, memory=NoMemory(), on_conflict="skip") as hub:
+    async with Hub.open(file, catalog_cache=NoCatalogCache(), on_conflict="skip") as hub:
         assert hub.origin("mcp_a_b_pid") == ("a-b", "pid")
         write("a_b")
         await hub.reload()
@@ -654,7 +654,7 @@ async def test_secrets_in_addresses_are_not_logged_by_others(
 async def test_an_eager_server_is_listed_anew_although_it_is_remembered(tmp_path: Path) -> None:
     bench = Bench(one=echo)
     for _ in range(2):
-        async with hub_of(memory("calc", bench), memory=FileMemory(tmp_path)) as hub:
+        async with hub_of(memory("calc", bench), catalog_cache=FileCatalogCache(tmp_path)) as hub:
             assert {name.rpartition("_")[2] for name in hub.registry} == set(bench.tools)
         bench.tools["two"] = echo
 
@@ -747,7 +747,7 @@ def test_entering_a_hub_the_wrong_way_names_the_right_one() -> None:
 
 def test_a_failing_server_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     gone = ServerConfig(name="gone", transport="stdio", command="no-such-command")
-    with Hub.open_sync([gone], memory=NoMemory()):
+    with Hub.open_sync([gone], catalog_cache=NoCatalogCache()):
         pass
     (record,) = (it for it in caplog.records if it.levelno == logging.ERROR)
     assert "'gone'" in record.getMessage()
@@ -762,10 +762,10 @@ async def test_names_of_an_earlier_run_do_not_outlive_the_way_conflicts_are_sett
     def configs() -> list[ServerConfig]:
         return [memory(name, Bench(echo=echo), lazy=lazy) for name in ("a-b", "a_b")]
 
-    remembered = FileMemory(tmp_path)
-    async with hub_of(*configs(), memory=remembered) as hub:
+    remembered = FileCatalogCache(tmp_path)
+    async with hub_of(*configs(), catalog_cache=remembered) as hub:
         assert len(hub.registry) == 2
-    hub = hub_of(*configs(), memory=remembered, on_conflict=on_conflict)
+    hub = hub_of(*configs(), catalog_cache=remembered, on_conflict=on_conflict)
     if on_conflict == "raise":
         with pytest.raises(ToolConflictError):
             await hub.start()
@@ -776,7 +776,7 @@ async def test_names_of_an_earlier_run_do_not_outlive_the_way_conflicts_are_sett
         assert hub.origin("mcp_a_b_echo")[0] == winner
         assert set(hub.servers[loser].left_out) == {"echo"}
         assert hub.servers[winner].left_out == {}
-    async with hub_of(*configs(), memory=remembered) as hub:
+    async with hub_of(*configs(), catalog_cache=remembered) as hub:
         assert len(hub.registry) == 2
 
 

@@ -15,7 +15,7 @@ logging.disable(logging.CRITICAL)
 from upstream_shared import OURS, SERVER, TEXT, compare, http_server, report  # noqa: E402
 
 from pegboard import Hub, ServerConfig  # noqa: E402
-from pegboard.upstream import FileMemory, NoMemory  # noqa: E402
+from pegboard.upstream import FileCatalogCache, NoCatalogCache  # noqa: E402
 
 SLOW = Path(__file__).parent / "slow_server.py"
 
@@ -24,7 +24,7 @@ async def _calls(target: Any, config: ServerConfig, blocks: int, calls: int) -> 
     from mcp import Client
 
     figures: dict[str, float] = {}
-    async with Client(target) as client, Hub([config], memory=NoMemory()) as hub:
+    async with Client(target) as client, Hub([config], catalog_cache=NoCatalogCache()) as hub:
         await client.list_tools()
 
         async def bare() -> object:
@@ -82,7 +82,7 @@ async def stateless() -> None:
                 )
                 for name in ("stateful", "stateless")
             ]
-            async with Hub(configs, memory=NoMemory()) as hub:
+            async with Hub(configs, catalog_cache=NoCatalogCache()) as hub:
                 found = await compare(
                     {
                         name: lambda name=name: hub.call(f"mcp_{name}_echo", TEXT)
@@ -95,7 +95,7 @@ async def stateless() -> None:
     report(**figures)
 
 
-def _lazy_servers(folder: Path) -> tuple[list[ServerConfig], FileMemory]:
+def _lazy_servers(folder: Path) -> tuple[list[ServerConfig], FileCatalogCache]:
     configs = [
         ServerConfig(
             name=f"server-{number}",
@@ -107,13 +107,13 @@ def _lazy_servers(folder: Path) -> tuple[list[ServerConfig], FileMemory]:
         )
         for number in range(100)
     ]
-    return configs, FileMemory(folder / "memory")
+    return configs, FileCatalogCache(folder / "memory")
 
 
 async def warm_up() -> None:
     """The run before: it starts all servers once, and remembers what they offer."""
     configs, remembered = _lazy_servers(Path(sys.argv[2]))
-    async with Hub(configs, memory=remembered, max_starts=4):
+    async with Hub(configs, catalog_cache=remembered, max_starts=4):
         pass
 
 
@@ -127,7 +127,7 @@ async def open_lazy() -> None:
         pids.unlink()
         figures: dict[str, float] = {}
         for name, some in (("empty", []), ("hundred", configs)):
-            hub = Hub(some, memory=remembered)
+            hub = Hub(some, catalog_cache=remembered)
             began, worked = time.perf_counter(), time.process_time()
             await hub.start()
             figures[f"{name}_seconds"] = time.perf_counter() - began
@@ -156,9 +156,9 @@ async def open_eager() -> None:
         for number in range(50)
     ]
     # What the SDK takes to import is paid once per process, and by every contender.
-    async with Hub(configs[:1], memory=NoMemory()):
+    async with Hub(configs[:1], catalog_cache=NoCatalogCache()):
         pass
-    hub = Hub(configs, memory=NoMemory())
+    hub = Hub(configs, catalog_cache=NoCatalogCache())
     began = time.perf_counter()
     await hub.start()
     seconds = time.perf_counter() - began

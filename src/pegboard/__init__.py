@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pegboard.config import ServerConfig, Timeouts
     from pegboard.errors import (
         AccessDeniedError,
-        AuthenticationError,
         CallRefusedError,
         CircuitOpenError,
         ConfigError,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         RevisionConflictError,
         SearchDataError,
         SearcherNotFoundError,
+        ServerAuthenticationError,
         ServerNotFoundError,
         ServerTimeoutError,
         ServerUnavailableError,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         run_plan,
         tool,
     )
-    from pegboard.search import Answer, Hit, Match, Query, Searcher, SearchOptions
+    from pegboard.search import Hit, Match, Query, Searcher, SearchOptions, SearchResponse
     from pegboard.storage import Store, open_store
     from pegboard.toolsets import Toolset
     from pegboard.upstream import ServerState, ServerStatus
@@ -91,9 +91,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Access",
     "AccessDeniedError",
     "Annotations",
-    "Answer",
     "Audio",
-    "AuthenticationError",
     "CallRecord",
     "CallRefusedError",
     "CatalogChange",
@@ -129,8 +127,10 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "RevisionConflictError",
     "SearchDataError",
     "SearchOptions",
+    "SearchResponse",
     "Searcher",
     "SearcherNotFoundError",
+    "ServerAuthenticationError",
     "ServerConfig",
     "ServerNotFoundError",
     "ServerState",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pegboard.auth import ApiKeys, KeyGrant, api_keys
 from pegboard.auth.key_record import SecretHash, digest_of, parse_key
-from pegboard.errors import ApiKeyNotFoundError, AuthenticationFailedError, StorageError
+from pegboard.errors import ApiKeyNotFoundError, StorageError, UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store
 from pegboard.testing import Memory
@@ -33,7 +33,7 @@ TEAM = KeyGrant(
 
 
 async def reason_of(keys: ApiKeys, credential: str) -> str:
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await keys.authenticate(credential)
     return refused.value.reason
 
@@ -42,10 +42,10 @@ def changed(store: Store, change: Callable[[], T]) -> T:
     """Make a change, and wait until a store has told everybody who watches it."""
     told = Told()
     stop = store.watch(told)
-    answer = change()
+    response = change()
     assert told.wait(namespace=api_keys.KEYS)
     stop()
-    return answer
+    return response
 
 
 async def test_a_key_says_who_has_it_and_what_was_granted(keys: ApiKeys) -> None:
@@ -154,7 +154,7 @@ async def test_a_wrong_secret_and_an_unknown_key_get_the_same_answer(keys: ApiKe
     almost = made.secret[:-1] + ("0" if made.secret[-1] != "0" else "1")
     answers: set[str] = set()
     for credential in (almost, f"pb_{'a' * 12}_{'0' * 64}"):
-        with pytest.raises(AuthenticationFailedError) as refused:
+        with pytest.raises(UnauthenticatedError) as refused:
             await keys.authenticate(credential)
         answers.add(f"{refused.value.reason} {refused.value}")
     assert answers == {"unknown Nobody has this API key."}

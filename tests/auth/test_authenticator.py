@@ -18,7 +18,7 @@ from pegboard.auth import (
     open_authenticator,
 )
 from pegboard.auth.signing_keys import SECONDS
-from pegboard.errors import AuthenticationFailedError, ConfigError
+from pegboard.errors import ConfigError, UnauthenticatedError
 from pegboard.model import Principal
 from pegboard.model.principal import LOCAL, OPERATOR
 from pegboard.storage import open_store
@@ -37,7 +37,7 @@ class Passphrase:
 
     async def authenticate(self, credential: str) -> Principal:
         if credential != f"open {self.word}":
-            raise AuthenticationFailedError("Wrong word.", reason="unknown")
+            raise UnauthenticatedError("Wrong word.", reason="unknown")
         return Principal(subject="friend")
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ def test_the_credential_is_in_one_of_two_headers(
 def test_headers_that_say_something_else_or_two_things_are_malformed(
     authorization: str, api_key: str | None
 ) -> None:
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         credential_in(authorization, api_key)
     assert refused.value.reason == "malformed"
 
@@ -109,7 +109,7 @@ async def test_where_nobody_has_to_say_who_they_are_everybody_is_the_person_here
 )
 async def test_a_door_lets_in_nobody_it_does_not_know(credential: str | None, reason: str) -> None:
     door = Door([Passphrase({"word": "please"})])
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await door.authenticate(credential)
     assert refused.value.reason == reason
     assert (await door.authenticate("open please")).subject == "friend"
@@ -120,7 +120,7 @@ async def test_nobody_becomes_the_operator_by_a_plugin() -> None:
         async def authenticate(self, credential: str) -> Principal:
             return Principal(tenant=OPERATOR, subject="anybody")
 
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await Door([Careless({"word": ""})]).authenticate("open please")
     assert refused.value.reason == "invalid"
 
@@ -147,7 +147,7 @@ async def test_keys_tokens_and_plugins_open_the_same_door(
             assert (await authenticator.authenticate(secret)).tenant == "team"
             assert (await authenticator.authenticate(running.sign())).tenant == "default"
             assert (await authenticator.authenticate("open please")).subject == "friend"
-            with pytest.raises(AuthenticationFailedError):
+            with pytest.raises(UnauthenticatedError):
                 await authenticator.authenticate(None)
 
 

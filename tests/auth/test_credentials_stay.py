@@ -112,11 +112,11 @@ async def test_no_credential_crosses_the_gateway(tmp_path: Path, face: str) -> N
             ]
             for body in requests:
                 headers = {**modern_headers(body), "x-api-key": theirs}
-                answer = await http.post(url + face, json=body, headers=headers)
-                answers += answer.text + str(answer.headers)
+                response = await http.post(url + face, json=body, headers=headers)
+                answers += response.text + str(response.headers)
             for page in ("/healthz", "/readyz", "/metrics"):
-                answer = await http.get(url + page, headers={"x-api-key": theirs})
-                answers += answer.text
+                response = await http.get(url + page, headers={"x-api-key": theirs})
+                answers += response.text
     assert "hello" in answers
     assert OURS in recording.heard
     assert OURS not in answers

@@ -17,7 +17,7 @@ from joserfc.jwk import RSAKey
 from pegboard.auth import AuthSettings, TokenIssuer, jwt
 from pegboard.auth.authenticator import LONGEST_CREDENTIAL, Door
 from pegboard.auth.jwt import IssuedTokens
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal
 from tests.auth.token_server import RESOURCE, TokenServer, new_key, token_server
 
@@ -44,7 +44,7 @@ def accepting(issuer: TokenIssuer, **more: Any) -> IssuedTokens:
 
 
 async def reason_of(tokens: IssuedTokens, token: str) -> str:
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await tokens.authenticate(token)
     return refused.value.reason
 
@@ -290,7 +290,7 @@ async def test_any_text_is_an_authentication_that_failed(parts: list[str]) -> No
 async def test_a_huge_token_is_not_looked_at(running: TokenServer, tokens: IssuedTokens) -> None:
     door = Door([tokens])
     huge = running.sign(padding="x" * LONGEST_CREDENTIAL)
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await door.authenticate(huge)
     assert refused.value.reason == "malformed"
 

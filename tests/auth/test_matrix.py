@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from pegboard import Hub, Tool
 from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.model.principal import Principal
-from pegboard.server import App, FrontDesk, Reception
-from pegboard.upstream import Era, NoMemory
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
+from pegboard.upstream import Era, NoCatalogCache
 from tests.auth.matrix import CELLS, PATHS, PRINCIPALS, SERVER, TOOL, Verdict
 from tests.gateway.clients import Caller, text_of
 from tests.server.asgi import ask
@@ -57,10 +57,10 @@ def server(name: str) -> MCPServer:
 async def opened_gateway() -> AsyncGenerator[Gateway]:
     """Serve a vault and a shop to the default tenant, and nothing at all to the other one."""
     servers = {name: server(name) for name in (SERVER, "shop")}
-    hub = Hub.open([], servers=servers, memory=NoMemory(), relays_questions=True)
+    hub = Hub.open([], servers=servers, catalog_cache=NoCatalogCache(), relays_questions=True)
 
     def open_tenant(name: str) -> Hub | None:
-        return Hub.open([], memory=NoMemory()) if name == "other" else None
+        return Hub.open([], catalog_cache=NoCatalogCache()) if name == "other" else None
 
     async with hub:
         made = Tool(name="vault_made", description=CANARY, server=SERVER)
@@ -69,7 +69,7 @@ async def opened_gateway() -> AsyncGenerator[Gateway]:
             yield gateway
 
 
-class Asking:
+class RequestRouting:
     """One principal on one wire, who tries a path and is told a verdict."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Asking:
 
         async def listen(scope: anyio.CancelScope) -> None:
             try:
-                await self.search.gateway.answer(replace(exchange, on_watched=note))
+                await self.search.gateway.respond(replace(exchange, on_watched=note))
             except RpcError as error:
                 errors.append(error)
                 scope.cancel()
@@ -209,15 +209,15 @@ class OverHttp(Caller):
     """The same in the modern era, through everything that stands before the gateway."""
 
     async def send(self, method: str, /, **params: Any) -> dict[str, Any]:
-        app = App(FrontDesk(self.gateway), reception=Reception(self))
+        app = App(RequestPipeline(self.gateway), reception=HttpAuthenticator(self))
         body = modern_request(method, params)
         path = "/mcp-full" if self.client.face.surface == "full" else "/mcp"
         headers = {"host": "127.0.0.1", **modern_headers(body)}.items()
         async with app.open():
-            answer = await ask(app, json.dumps(body).encode(), path=path, headers=headers)
-        if answer.error is None:
-            return json.loads(answer.body)["result"]
-        error = answer.error[1]
+            response = await ask(app, json.dumps(body).encode(), path=path, headers=headers)
+        if response.error is None:
+            return json.loads(response.body)["result"]
+        error = response.error[1]
         raise RpcError(error["code"], error["message"], error.get("data"))
 
     async def authenticate(self, credential: str | None) -> Principal:
@@ -231,7 +231,7 @@ async def test_every_path_gives_the_verdict_of_the_table(name: str, era: Era) ->
     found: dict[str, Verdict] = {}
     leaks: dict[str, str] = {}
     async with opened_gateway() as gateway:
-        asking = Asking(gateway, era, PRINCIPALS[name])
+        asking = RequestRouting(gateway, era, PRINCIPALS[name])
         for path in PATHS:
             found[path] = await asking.verdict(path)
             if found[path] != "yes" and CANARY in asking.told:
@@ -244,7 +244,7 @@ async def test_every_path_gives_the_verdict_of_the_table(name: str, era: Era) ->
 @pytest.mark.parametrize("name", PRINCIPALS)
 async def test_over_http_every_path_gives_the_verdict_of_the_table(name: str) -> None:
     async with opened_gateway() as gateway:
-        asking = Asking(gateway, "modern", PRINCIPALS[name], caller=OverHttp)
+        asking = RequestRouting(gateway, "modern", PRINCIPALS[name], caller=OverHttp)
         found = {path: await asking.verdict(path) for path in PATHS}
     assert found == {path: CELLS[name, path] for path in PATHS}
 

@@ -14,8 +14,8 @@ from pegboard.gateway import Gateway
 from pegboard.gateway.builtin_tool import OWN_NAMES
 from pegboard.model.principal import ALL_SCOPES, Principal, Scope
 from pegboard.policies.access import IMPLIED, METHODS
-from pegboard.server import App, FrontDesk, Reception
-from pegboard.upstream import NoMemory
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
+from pegboard.upstream import NoCatalogCache
 from tests.gateway.servers import Stall, hub
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, served
 from tests.upstream.board_servers import Bench, memory
@@ -82,12 +82,12 @@ async def served_gateway() -> AsyncGenerator[str]:
     configs = (Stall().config("shop"), memory("bare", bare, prefix=""))
 
     def open_tenant(name: str) -> Hub | None:
-        return Hub.open([], memory=NoMemory()) if name == "other" else None
+        return Hub.open([], catalog_cache=NoCatalogCache()) if name == "other" else None
 
     async with (
         hub(*configs) as board,
         Gateway(board, open_tenant=open_tenant) as gateway,
-        served(App(FrontDesk(gateway), reception=Reception(ByName()))) as url,
+        served(App(RequestPipeline(gateway), reception=HttpAuthenticator(ByName()))) as url,
     ):
         yield url
 
@@ -105,12 +105,12 @@ class Modern:
     async def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         body = modern_request(method, params)
         headers = modern_headers(body)
-        async with self._client.stream("POST", self._url, json=body, headers=headers) as answer:
-            if answer.headers["content-type"] == "application/json":
-                message = json.loads(await answer.aread())
-                assert (answer.status_code == 403) == (scope_in(message) is not None)
+        async with self._client.stream("POST", self._url, json=body, headers=headers) as response:
+            if response.headers["content-type"] == "application/json":
+                message = json.loads(await response.aread())
+                assert (response.status_code == 403) == (scope_in(message) is not None)
                 return message
-            return await anext(messages(answer))
+            return await anext(messages(response))
 
 
 class Handshake:
@@ -119,8 +119,8 @@ class Handshake:
         self._headers = dict(TAKES_BOTH)
 
     async def open(self) -> None:
-        _, answer = await self._post("initialize", INITIALIZE)
-        self._headers["mcp-session-id"] = answer.headers["mcp-session-id"]
+        _, response = await self._post("initialize", INITIALIZE)
+        self._headers["mcp-session-id"] = response.headers["mcp-session-id"]
 
     async def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return (await self._post(method, params))[0]
@@ -130,8 +130,8 @@ class Handshake:
     ) -> tuple[dict[str, Any], httpx2.Response]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         post = self._client.stream("POST", self._url, json=body, headers=self._headers)
-        async with post as answer:
-            return await anext(messages(answer)), answer
+        async with post as response:
+            return await anext(messages(response)), response
 
 
 class Sse:
@@ -156,9 +156,9 @@ class Sse:
         return line.removeprefix("data: ")
 
 
-async def messages(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+async def messages(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
     """Read the messages of an event stream."""
-    async for line in answer.aiter_lines():
+    async for line in response.aiter_lines():
         if line.startswith("data: "):
             yield json.loads(line.removeprefix("data: "))
 

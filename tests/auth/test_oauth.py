@@ -12,7 +12,7 @@ from pegboard.auth import (
     resource_metadata,
     scope_challenge,
 )
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 
 SETTINGS = AuthSettings(
     resource="https://tools.example.com/mcp",
@@ -46,7 +46,7 @@ def test_where_only_keys_are_accepted_there_is_no_metadata() -> None:
     keys = AuthSettings(keys=True, resource="https://tools.example.com/")
     assert resource_metadata(keys) is None
     assert metadata_path(keys) == "/.well-known/oauth-protected-resource"
-    missing = AuthenticationFailedError("Who?", reason="missing")
+    missing = UnauthenticatedError("Who?", reason="missing")
     assert said(challenge(keys, missing)) == {"realm": "pegboard"}
 
 
@@ -62,7 +62,7 @@ def test_where_only_keys_are_accepted_there_is_no_metadata() -> None:
 def test_a_refusal_leads_to_the_metadata_and_says_what_was_wrong(
     reason: str, error: str | None
 ) -> None:
-    failure = AuthenticationFailedError("Not so.", reason=reason)  # pyright: ignore[reportArgumentType]
+    failure = UnauthenticatedError("Not so.", reason=reason)  # pyright: ignore[reportArgumentType]
     told = said(challenge(SETTINGS, failure))
     assert told.get("error") == error
     assert told["scope"] == "pegboard:call pegboard:read use"
@@ -79,7 +79,7 @@ def test_where_one_scope_grants_everything_clients_are_told_of_it() -> None:
 
 
 def test_nothing_breaks_out_of_the_header() -> None:
-    evil = AuthenticationFailedError('a"b\\c\r\nSet-Cookie: x=1 ключ', reason="invalid")
+    evil = UnauthenticatedError('a"b\\c\r\nSet-Cookie: x=1 ключ', reason="invalid")
     header = challenge(SETTINGS, evil)
     assert header.isascii()
     assert header.isprintable()

@@ -19,10 +19,10 @@ from pegboard import Hub, Tool
 from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, TokenIssuer, open_authenticator
 from pegboard.gateway import Gateway
 from pegboard.model.principal import OPERATOR
-from pegboard.server import App, FrontDesk, Limits, Reception
+from pegboard.server import App, HttpAuthenticator, Limits, RequestPipeline
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.storage import open_store
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from tests.auth.token_server import TokenServer, token_server
 from tests.server.serving import modern_headers, modern_request
 
@@ -42,13 +42,17 @@ async def served(
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = msgspec.structs.replace(settings, resource=f"{url}/mcp")
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(Hub.open(config or [], memory=NoMemory()))
+        hub = await stack.enter_async_context(
+            Hub.open(config or [], catalog_cache=NoCatalogCache())
+        )
         hub.registry.register(Tool(name="idea", description="Not built yet."))
         authenticator = await stack.enter_async_context(
             open_authenticator(settings, storage=storage)
         )
         gateway = await stack.enter_async_context(Gateway(hub))
-        app = App(FrontDesk(gateway), reception=Reception(authenticator, settings=settings))
+        app = App(
+            RequestPipeline(gateway), reception=HttpAuthenticator(authenticator, settings=settings)
+        )
         await stack.enter_async_context(app.open())
         server = HttpServer(app, limits=Limits(), end_within=1)
         listener.listen()
@@ -158,11 +162,11 @@ async def test_nobody_comes_in_by_any_door_without_a_credential(
         httpx2.AsyncClient(timeout=30) as http,
     ):
         for method in ("GET", "POST", "DELETE"):
-            answer = await http.request(method, url + path, json=body, headers=headers)
-            assert answer.status_code == 401
-            told = answer.headers["www-authenticate"]
+            response = await http.request(method, url + path, json=body, headers=headers)
+            assert response.status_code == 401
+            told = response.headers["www-authenticate"]
             assert f'resource_metadata="{url}/.well-known/oauth-protected-resource/mcp"' in told
-            assert "idea" not in answer.text
+            assert "idea" not in response.text
         metadata = await http.get(f"{url}/.well-known/oauth-protected-resource/mcp")
         assert metadata.json()["authorization_servers"] == [running.issuer]
 
@@ -176,5 +180,5 @@ async def test_a_token_for_another_gateway_is_refused(running: TokenServer) -> N
         for audience, status in ((f"{url}/mcp", 200), ("https://tools.example.com/mcp", 401)):
             token = running.sign(aud=audience)
             headers = {**modern_headers(body), "authorization": f"Bearer {token}"}
-            answer = await http.post(f"{url}/mcp", json=body, headers=headers)
-            assert answer.status_code == status
+            response = await http.post(f"{url}/mcp", json=body, headers=headers)
+            assert response.status_code == status

@@ -23,7 +23,7 @@ from pegboard.auth.signing_keys import (
     SigningKeys,
     fetch_document,
 )
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from tests.auth.token_server import Key, TokenServer, new_key, token_server
 from tests.upstream.http_servers import serving_raw
 
@@ -61,7 +61,7 @@ def issuer() -> Issuer:
 
 
 async def reason_of(keys: SigningKeys, key_id: str | None, algorithm: str = "ES256") -> str:
-    with pytest.raises(AuthenticationFailedError) as refused:
+    with pytest.raises(UnauthenticatedError) as refused:
         await keys.find(key_id, algorithm)
     return refused.value.reason
 
@@ -454,9 +454,9 @@ async def test_a_document_is_fetched_over_http(running: TokenServer) -> None:
     "answer", [None, b"x" * (MOST_BYTES + 1), b"Location: /jwks"], ids=["404", "huge", "elsewhere"]
 )
 async def test_errors_detours_and_floods_are_not_followed(
-    running: TokenServer, answer: bytes | None
+    running: TokenServer, response: bytes | None
 ) -> None:
-    running.answers["/odd"] = answer
+    running.answers["/odd"] = response
     with pytest.raises(OSError, match=r"404|larger|302"):
         await fetch_document(f"{running.issuer}/odd")
 

@@ -108,8 +108,8 @@ class TokenServer:
         form = f"grant_type=client_credentials&client_id={client}&client_secret={client}"
         form += f"&scope={scope}&alg={alg}"
         request = Request(f"{self.issuer}/token", data=form.encode())
-        with urlopen(request, timeout=10) as answer:
-            return json.load(answer)["access_token"]
+        with urlopen(request, timeout=10) as response:
+            return json.load(response)["access_token"]
 
     def sign(
         self, key: Key | None = None, header: Mapping[str, Any] | None = None, **claims: Any
@@ -181,7 +181,7 @@ def new_key(kind: str) -> Key:
 def token_server() -> Generator[TokenServer]:
     """Run one on a port of its own."""
 
-    class Answering(BaseHTTPRequestHandler):
+    class GatewayPort(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             running.is_open.wait(30)
             running.fetches[self.path] += 1
@@ -191,14 +191,14 @@ def token_server() -> Generator[TokenServer]:
                 self.send_header("Location", found.decode().removeprefix("Location: "))
                 self.end_headers()
                 return
-            self.answer(404 if found is None else 200, found or b"{}")
+            self.respond(404 if found is None else 200, found or b"{}")
 
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
             status, body = running.issue(dict(parse_qsl(text)))
-            self.answer(status, json.dumps(body).encode())
+            self.respond(status, json.dumps(body).encode())
 
-        def answer(self, status: int, body: bytes) -> None:
+        def respond(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -208,7 +208,7 @@ def token_server() -> Generator[TokenServer]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    web = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    web = ThreadingHTTPServer(("127.0.0.1", 0), GatewayPort)
     web.daemon_threads = True
     running = TokenServer(web.server_address[1])
     thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.02})

@@ -16,7 +16,7 @@ from pegboard.config import load_servers
 from pegboard.model import Tool
 from pegboard.model.principal import OPERATOR
 from pegboard.storage import open_store
-from pegboard.upstream.catalog.cache import SERVERS, memory_key
+from pegboard.upstream.catalog.cache import SERVERS, catalog_key
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
 Captured = pytest.CaptureFixture[str]
@@ -77,7 +77,7 @@ def known(tmp_path: Path, monkeypatch: Patch) -> Path:
         store.save(Tool(name="own_definition"))
         [mail, *_] = load_servers("mcp.json").servers
         tools = [{"name": "send", "inputSchema": {}}, {"name": "sort", "inputSchema": {}}]
-        store.namespace(SERVERS).put(memory_key(mail), {"negotiated": {}, "tools": tools})
+        store.namespace(SERVERS).put(catalog_key(mail), {"negotiated": {}, "tools": tools})
     return tmp_path
 
 
@@ -136,12 +136,12 @@ def test_no_keyring_is_opened_for_a_name(
 ) -> None:
     asked: list[str] = []
 
-    class Asking(FakeKeyring):
+    class RequestRouting(FakeKeyring):
         def get_password(self, service: str, name: str) -> str | None:
             asked.append(name)
             return None
 
-    monkeypatch.setitem(sys.modules, "keyring", Asking())
+    monkeypatch.setitem(sys.modules, "keyring", RequestRouting())
     content = json.loads((known / "mcp.json").read_bytes())
     content["mcpServers"]["paid"] = {"command": "x", "env": {"TOKEN": "${keyring:paid.TOKEN}"}}
     (known / "mcp.json").write_text(json.dumps(content), "utf-8")

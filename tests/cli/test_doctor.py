@@ -46,11 +46,11 @@ def test_all_is_well_ends_with_zero(run: Run) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split() == ["SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START"]
-    assert lines[1].split()[:4] == ["notes", "well", "legacy", "1"]
+    assert lines[1].split()[:4] == ["notes", "ok", "legacy", "1"]
     assert lines[2].split()[:3] == ["off", "disabled", "-"]
     assert "advice [disabled] off" in lines
-    assert lines[-1] == "All is well: 1 server looked at."
-    assert err.startswith("notes: well, 1 tool, ")
+    assert lines[-1] == "All ok: 1 server looked at."
+    assert err.startswith("notes: ok, 1 tool, ")
 
 
 def test_something_that_is_wrong_ends_with_one_and_its_remedy(run: Run) -> None:
@@ -59,7 +59,7 @@ def test_something_that_is_wrong_ends_with_one_and_its_remedy(run: Run) -> None:
     assert "error [command_not_found] broken\n  Server 'broken' cannot be started" in out
     assert "  Remedy: Install it, or give the full path" in out
     assert out.endswith("2 servers looked at: 1 error, 0 warnings.\n")
-    assert "broken: ill" in err.splitlines()
+    assert "broken: failed" in err.splitlines()
 
 
 def test_the_worst_comes_first(run: Run) -> None:
@@ -71,9 +71,9 @@ def test_json_is_one_object_and_the_same_code(run: Run) -> None:
     code, out, _ = run({"it": python("import nonesuch_x"), "well": speaking(TOOL)}, "--json")
     report = json.loads(out)
     assert code == 1
-    assert list(report) == ["well", "config", "servers", "findings"]
-    assert report["well"] is False
-    assert [it["stage"] for it in report["servers"]] == ["ill", "well"]
+    assert list(report) == ["ok", "config", "servers", "findings"]
+    assert report["ok"] is False
+    assert [it["stage"] for it in report["servers"]] == ["failed", "ok"]
     [finding] = report["findings"]
     assert list(finding) == ["code", "severity", "what", "remedy", "server", "tool", "place"]
     assert (finding["code"], finding["server"], finding["tool"]) == ("missing_module", "it", None)
@@ -147,7 +147,7 @@ def test_files_of_clients_that_others_can_read_are_in_the_summary(run: Run) -> N
     assert out.endswith("1 server looked at. Besides, others may read 1 file of your clients.\n")
     assert f"`chmod 600 {path}`" in err
     code, out, err = run({"a": speaking(TOOL)}, "a")
-    assert out.endswith("All is well: 1 server looked at.\n")
+    assert out.endswith("All ok: 1 server looked at.\n")
     assert "chmod" not in err
 
 
@@ -215,7 +215,7 @@ def test_on_a_terminal_a_live_table_is_on_standard_error_alone(path: Path, tmp_p
         out = process.stdout.read() if process.stdout is not None else b""
     os.close(screen)
     assert process.returncode == 0
-    assert json.loads(out)["well"] is True
+    assert json.loads(out)["ok"] is True
     assert b"notes" in shown
     assert b"\x1b[" in shown
     assert b"\x1b[?25h" in shown, "the cursor is to be seen again"

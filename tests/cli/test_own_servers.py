@@ -10,7 +10,7 @@ import pytest
 
 from pegboard.config import load_servers, user_config_file
 from pegboard.config.files.servers_file import ServersFile
-from pegboard.server.process.instance_discovery import Announcement, identity_of, publish
+from pegboard.server.process.instance_discovery import RunningInstance, identity_of, publish
 from tests.cli.own_machine import ENTRY, Run, at_a_terminal, in_process
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
@@ -165,7 +165,7 @@ def test_a_secret_that_was_replaced_is_named_and_one_that_is_used_is_not(
 def test_a_gateway_that_serves_the_file_need_not_be_told(run: Run, file: Path) -> None:
     assert "reads it again" not in run("disable", "time").err
     machine, started = identity_of(os.getpid())
-    announced = Announcement(
+    announced = RunningInstance(
         pid=os.getpid(),
         started=started,
         machine=machine,

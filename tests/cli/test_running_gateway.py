@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pegboard.server.process.instance_discovery import Announcement, identity_of
+from pegboard.server.process.instance_discovery import RunningInstance, identity_of
 from tests.cli.handy import ENTRY, Home, Terminal
 
 
@@ -247,7 +247,7 @@ def test_a_gateway_that_hangs_is_told_and_done_without(tmp_path: Path) -> None:
     home = Home(tmp_path)
     machine, started = identity_of(os.getpid())
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        hanging = Announcement(
+        hanging = RunningInstance(
             pid=os.getpid(),
             started=started,
             machine=machine,

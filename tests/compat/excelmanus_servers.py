@@ -10,7 +10,7 @@ from mcp.server import Server
 
 from pegboard.config import ServerConfig, Timeouts
 
-Answer = Callable[[str, dict[str, Any]], types.CallToolResult]
+SearchResponse = Callable[[str, dict[str, Any]], types.CallToolResult]
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 OBJECT: dict[str, Any] = {"type": "object"}
 
@@ -28,7 +28,7 @@ def echo(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
 def in_memory(
     name: str,
     *pages: list[types.Tool],
-    answer: Answer = echo,
+    answer: SearchResponse = echo,
     before_listing: Callable[[], Awaitable[object]] | None = None,
     **timeouts: float,
 ) -> ServerConfig:

@@ -25,8 +25,8 @@ from pegboard.compat.agentscope import (
     ToolResponse,
 )
 from pegboard.errors import (
-    AuthenticationError,
     ConnectionLostError,
+    ServerAuthenticationError,
     ServerTimeoutError,
     ServerUnavailableError,
     ToolTimeoutError,
@@ -276,7 +276,7 @@ async def test_credentials_that_are_refused_are_an_authentication_error(
     app = Starlette(routes=[Route("/", refuse, methods=["GET", "POST"])])
     async with serving(app) as origin:
         error = await failure(kind("remote", transport, origin + "/"))
-    assert isinstance(error, AuthenticationError)
+    assert isinstance(error, ServerAuthenticationError)
     assert isinstance(error, PermissionError)
     assert error.server == "remote"
 

@@ -45,7 +45,7 @@ from pegboard.compat.liteai import (
     prepare_tools,
 )
 from pegboard.config import OAuthConfig, Timeouts
-from pegboard.errors import AuthenticationError, ProtocolError
+from pegboard.errors import ProtocolError, ServerAuthenticationError
 from pegboard.toolsets import Toolset
 from tests.compat.raw_servers import ECHO as RAW_ECHO
 from tests.compat.raw_servers import answering
@@ -629,7 +629,7 @@ async def test_a_server_that_wants_other_credentials_says_so() -> None:
         params = RemoteServerParams(url=f"{origin}/mcp", timeouts=Timeouts(connect=5))
         with pytest.raises(McpConnectionError) as caught:
             await RemoteMcpToolset("closed", params).connect()
-    assert isinstance(caught.value, AuthenticationError)
+    assert isinstance(caught.value, ServerAuthenticationError)
     assert caught.value.code == "authentication"
 
 

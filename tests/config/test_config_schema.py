@@ -29,7 +29,7 @@ FILES: list[dict[str, Any]] = [
 
 def test_the_shipped_file_is_what_the_model_gives() -> None:
     shipped = SHIPPED.read_text("utf-8")
-    assert shipped == schema_text(), "Run `python -m pegboard.config.files.file_schema`."
+    assert shipped == schema_text(), "Run `python -m scripts.reference`."
 
 
 def test_it_is_a_valid_schema() -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pegboard.doctor import Finding, Limits, Report, diagnose
+from pegboard.doctor import Finding, ProbeLimits, Report, diagnose
 
 TOOL = {"name": "greet", "description": "Greet somebody.", "inputSchema": {"type": "object"}}
 HELLO = {
@@ -51,7 +51,7 @@ def speaking(
 
 
 async def report_of(servers: dict[str, Any], *, seconds: float = 20.0, **options: Any) -> Report:
-    options.setdefault("limits", Limits(each=seconds))
+    options.setdefault("limits", ProbeLimits(each=seconds))
     return await diagnose({"mcpServers": servers}, **options)
 
 

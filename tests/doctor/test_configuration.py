@@ -29,7 +29,7 @@ async def test_a_file_that_is_not_json_is_told_with_the_place(path: Path) -> Non
     [finding] = report.findings
     assert finding.code == "config_unreadable"
     assert (finding.place or "").startswith(f"{path}:")
-    assert not report.is_well
+    assert not report.is_ok
 
 
 async def test_a_file_that_is_not_there_is_told(path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_an_entry_that_is_pegboard_itself_is_told_and_not_started(
     [finding] = report.findings
     assert (finding.code, finding.server) == ("itself", "me")
     assert "`pegboard remove me`" in finding.remedy
-    assert [(it.server, it.stage) for it in report.servers] == [("it", "well"), ("me", "unusable")]
+    assert [(it.server, it.stage) for it in report.servers] == [("it", "ok"), ("me", "unusable")]
 
 
 @pytest.mark.parametrize("words", [["--config", "other.json"], ["--config", "gone"], ["--demo"]])
@@ -134,7 +134,7 @@ async def test_a_secret_in_plain_text_is_told_without_it(path: Path) -> None:
     assert finding.code == "plain_secret"
     assert '"${GITHUB_TOKEN}"' in finding.remedy
     assert "canary" not in str(report)
-    assert not report.is_well
+    assert not report.is_ok
 
 
 async def test_a_file_with_secrets_that_others_can_read_is_told(path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_server_that_is_switched_off_is_named_and_not_started(tmp_path: 
     assert codes(report.findings) == ["disabled"]
     assert "`pegboard enable it`" in report.findings[0].remedy
     assert report.servers[0].stage == "disabled"
-    assert report.is_well
+    assert report.is_ok
     assert not mark.exists()
 
 

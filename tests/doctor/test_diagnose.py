@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from pegboard.doctor import CODES, Checkup, Limits, diagnose
+from pegboard.doctor import CODES, Checkup, ProbeLimits, diagnose
 from pegboard.doctor.report import shown
 from tests.doctor.patients import TOOL, codes, python, report_of, shell, speaking
 from tests.upstream.processes import alive, new_marker, until
@@ -27,7 +27,7 @@ while True:
 async def test_each_server_is_told_about_from_waiting_to_the_end() -> None:
     seen: list[Checkup] = []
     await report_of({"it": speaking(TOOL)}, on_checkup=seen.append)
-    assert [it.stage for it in seen] == ["waiting", "starting", "listing", "well"]
+    assert [it.stage for it in seen] == ["waiting", "starting", "listing", "ok"]
 
 
 async def test_no_more_servers_than_allowed_are_looked_at_at_once() -> None:
@@ -37,12 +37,12 @@ async def test_no_more_servers_than_allowed_are_looked_at_at_once() -> None:
         nonlocal most
         if checkup.stage == "starting":
             running.add(checkup.server)
-        elif checkup.stage in ("well", "ill"):
+        elif checkup.stage in ("ok", "failed"):
             running.discard(checkup.server)
         most = max(most, len(running))
 
     servers = {f"s{number}": shell(f"exit {number}") for number in range(6)}
-    report = await report_of(servers, limits=Limits(each=20, at_once=2), on_checkup=tell)
+    report = await report_of(servers, limits=ProbeLimits(each=20, at_once=2), on_checkup=tell)
     assert codes(report.findings) == ["exited"] * 6
     # One may be counted a moment after it has made place for the next.
     assert most <= 4
@@ -87,7 +87,7 @@ async def test_a_visit_that_is_over_leaves_no_process() -> None:
     marker = new_marker()
     name, _, value = marker.partition("=")
     report = await report_of({"it": speaking(TOOL, env={name: value})})
-    assert report.is_well
+    assert report.is_ok
     await until(lambda: not alive(marker))
 
 

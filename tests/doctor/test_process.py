@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from pegboard.doctor import Limits
+from pegboard.doctor import ProbeLimits
 from tests.doctor.patients import (
     HELLO,
     TOOL,
@@ -16,12 +16,12 @@ from tests.doctor.patients import (
 )
 
 
-async def test_nothing_is_found_in_a_server_that_is_well() -> None:
+async def test_nothing_is_found_in_a_server_that_is_ok() -> None:
     report = await report_of({"it": speaking(TOOL)})
     assert report.findings == ()
-    assert report.is_well
+    assert report.is_ok
     [checkup] = report.servers
-    assert (checkup.stage, checkup.tools, checkup.era) == ("well", 1, "legacy")
+    assert (checkup.stage, checkup.tools, checkup.era) == ("ok", 1, "legacy")
     assert checkup.protocol_version == "2025-06-18"
     assert checkup.tokens is not None
     assert checkup.startup_seconds is not None
@@ -166,7 +166,7 @@ async def test_a_process_that_never_answers_is_told_with_the_limit() -> None:
 
 async def test_the_limit_of_the_entry_counts_where_nobody_gives_another() -> None:
     entry = python("import sys; sys.stdin.read()", timeouts={"connect": 0.5})
-    [finding] = (await report_of({"it": entry}, limits=Limits())).findings
+    [finding] = (await report_of({"it": entry}, limits=ProbeLimits())).findings
     assert "within 0.5 s" in finding.what
 
 
@@ -197,12 +197,12 @@ async def test_a_banner_of_a_server_that_works_is_a_warning() -> None:
 
 
 async def test_a_slow_start_is_told_with_its_time() -> None:
-    report = await report_of({"it": speaking(TOOL)}, limits=Limits(slow=0.0))
+    report = await report_of({"it": speaking(TOOL)}, limits=ProbeLimits(slow=0.0))
     [finding] = report.findings
     assert finding.code == "slow_start"
     assert f"{report.servers[0].startup_seconds:.1f} s" in finding.what
     assert '"lazy": true' in finding.remedy
-    assert report.is_well
+    assert report.is_ok
 
 
 async def test_a_version_of_the_protocol_that_nobody_speaks_is_told() -> None:

@@ -12,7 +12,7 @@ from pegboard.doctor.checks.definitions import KnownTool, look_at_definitions
 from pegboard.doctor.checks.descriptions import hidden_in, look_at_descriptions, orders_in
 from pegboard.doctor.checks.duplicates import look_for_likeness
 from pegboard.doctor.checks.names import look_at_names
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from tests.doctor.patients import (
     TOOL,
     assert_in_words,
@@ -133,7 +133,7 @@ async def test_tools_of_two_servers_that_are_described_alike_are_told() -> None:
     [finding] = report.findings
     assert finding.code == "near_duplicates"
     assert '"deny": ["fetch_page"]' in finding.remedy
-    assert report.is_well
+    assert report.is_ok
 
 
 HIDDEN = {
@@ -222,7 +222,7 @@ def test_no_tool_of_twenty_one_real_servers_is_suspected() -> None:
     for path in sorted(CATALOGS.glob("*.json")):
         listed = json.loads(path.read_text("utf-8"))
         config = ServerConfig(name=path.stem, transport="stdio", command="x")
-        some, wrong = look_at_definitions(Visit(config=config, phase="done", listed=tuple(listed)))
+        some, wrong = look_at_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
         assert set(codes(wrong)) <= {"heavy_tool"}
         tools += some
     assert len(tools) == 397
@@ -233,7 +233,7 @@ def test_no_tool_of_twenty_one_real_servers_is_suspected() -> None:
 
 def known(raw: dict[str, Any]) -> KnownTool:
     config = ServerConfig(name="it", transport="stdio", command="x")
-    [found], _ = look_at_definitions(Visit(config=config, phase="done", listed=(raw,)))
+    [found], _ = look_at_definitions(Probe(config=config, phase="done", listed=(raw,)))
     return found
 
 
@@ -248,7 +248,7 @@ FIELDS = st.sampled_from(["name", "description", "inputSchema", "outputSchema", 
 @given(st.lists(JSON | st.dictionaries(FIELDS, JSON), max_size=5))
 def test_whatever_a_server_lists_the_doctor_says_something_printable(listed: list[Any]) -> None:
     config = ServerConfig(name="it", transport="stdio", command="x")
-    tools, wrong = look_at_definitions(Visit(config=config, phase="done", listed=tuple(listed)))
+    tools, wrong = look_at_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
     found = [*wrong, *look_at_names(tools), *look_for_likeness(tools)]
     found += [it for tool in tools for it in look_at_descriptions(tool)]
     assert len(tools) + len(found) > 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from pegboard.gateway import Client, Exchange, Face, Gateway, RpcError
+from pegboard.gateway import Client, ClientRequest, Face, Gateway, RpcError
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.upstream import Era
 
@@ -30,8 +30,8 @@ class Wire:
         self.asked.append((method, params))
         if self._answers is None:
             raise RpcError(-32601, "Nobody is here.")
-        answer = self._answers(method, params)
-        return answer if isinstance(answer, dict) else await answer
+        response = self._answers(method, params)
+        return response if isinstance(response, dict) else await response
 
     async def next(self, method: str) -> Mapping[str, Any]:
         """Wait for a notification, and take it away."""
@@ -71,11 +71,13 @@ class Caller:
             session=session if era == "legacy" else "",
         )
 
-    def exchange(self, method: str, /, **params: Any) -> Exchange:
-        return Exchange(method=method, params=params, client=self.client, channel=self.wire, id=7)
+    def exchange(self, method: str, /, **params: Any) -> ClientRequest:
+        return ClientRequest(
+            method=method, params=params, client=self.client, channel=self.wire, id=7
+        )
 
     async def send(self, method: str, /, **params: Any) -> dict[str, Any]:
-        return await self.gateway.answer(self.exchange(method, **params))
+        return await self.gateway.respond(self.exchange(method, **params))
 
     async def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         return await self.send("tools/call", name=name, arguments=arguments)

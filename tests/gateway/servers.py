@@ -88,8 +88,8 @@ class Stall:
         said: list[str] = []
         for number in range(self.asks):
             schema = {"type": "object", "properties": {"word": {"type": "string"}}}
-            answer = await context.session.elicit_form(f"Word {number}?", schema)
-            said.append(f"{answer.action}:{(answer.content or {}).get('word')}")
+            response = await context.session.elicit_form(f"Word {number}?", schema)
+            said.append(f"{response.action}:{(response.content or {}).get('word')}")
         return {"content": [{"type": "text", "text": " ".join(said)}]}
 
     async def _list_resources(self, _: Any, __: Any) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def bench(name: str, **tools: Any) -> ServerConfig:
 
 
 def _completed(handler: Handler) -> Handler:
-    async def answer(context: Any, params: Any) -> dict[str, Any]:
+    async def respond(context: Any, params: Any) -> dict[str, Any]:
         result = await handler(context, params)
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         return {**hints, **result} if modern else result
 
-    return answer
+    return respond

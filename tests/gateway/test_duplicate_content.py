@@ -6,7 +6,7 @@ from mcp.server import MCPServer
 
 from pegboard.config import ServerConfig
 from pegboard.gateway import Gateway, GatewayOptions
-from pegboard.gateway.calls.result_cache import Repetition, repetition_in
+from pegboard.gateway.calls.result_cache import DuplicateContent, repetition_in
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
 from tests.gateway.test_result_cache import LONG, handle_in, pages_of
@@ -17,11 +17,11 @@ ROWS = [{"id": number, "name": f"row {number}"} for number in range(500)]
 @pytest.mark.parametrize(
     ("texts", "structured", "expected"),
     [
-        (['{"a": 1}'], {"a": 1}, Repetition.JSON),
-        (["[1, 2]"], {"result": [1, 2]}, Repetition.WRAPPED_JSON),
-        (["5"], {"result": 5}, Repetition.WRAPPED_JSON),
-        (["5"], {"result": "5"}, Repetition.WRAPPED_TEXT),
-        (["a", '{"b": 1}'], {"result": ["a", {"b": 1}]}, Repetition.WRAPPED_LIST),
+        (['{"a": 1}'], {"a": 1}, DuplicateContent.JSON),
+        (["[1, 2]"], {"result": [1, 2]}, DuplicateContent.WRAPPED_JSON),
+        (["5"], {"result": 5}, DuplicateContent.WRAPPED_JSON),
+        (["5"], {"result": "5"}, DuplicateContent.WRAPPED_TEXT),
+        (["a", '{"b": 1}'], {"result": ["a", {"b": 1}]}, DuplicateContent.WRAPPED_LIST),
         (["a"], {"result": ["a", "b"]}, None),
         (["a", "c"], {"result": ["a", "b"]}, None),
         (["5"], {"result": 5, "more": 6}, None),
@@ -30,7 +30,7 @@ ROWS = [{"id": number, "name": f"row {number}"} for number in range(500)]
     ],
 )
 def test_what_is_said_twice_is_told_from_what_says_more(
-    texts: list[str], structured: object, expected: Repetition | None
+    texts: list[str], structured: object, expected: DuplicateContent | None
 ) -> None:
     assert repetition_in(texts, structured) is expected
 
@@ -54,7 +54,7 @@ def sdk_server() -> ServerConfig:
 
 
 async def test_a_copy_in_structured_content_takes_no_room() -> None:
-    options = GatewayOptions(shelved_bytes=2 * len(LONG.encode()))
+    options = GatewayOptions(result_cache_bytes=2 * len(LONG.encode()))
     async with hub(sdk_server()) as it, Gateway(it, options) as gateway:
         caller = Caller(gateway)
         result = await caller.call("call_tool", name="mcp_texts_text")
@@ -77,7 +77,7 @@ async def test_what_came_twice_is_still_read_by_path() -> None:
     [(1, "1 second:"), (3, "3 seconds:"), (120, "2 minutes:"), (900, "15 minutes:")],
 )
 async def test_how_long_a_result_is_kept_is_said_in_its_unit(seconds: int, words: str) -> None:
-    options = GatewayOptions(shelf_seconds=seconds)
+    options = GatewayOptions(result_cache_seconds=seconds)
     async with hub(sdk_server()) as it, Gateway(it, options) as gateway:
         result = await Caller(gateway).call("call_tool", name="mcp_texts_text")
         assert f"Everything is kept for {words}" in text_of(result)

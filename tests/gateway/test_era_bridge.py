@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from pegboard.gateway import Gateway, RpcError
-from pegboard.gateway.calls.call_notifier import Line
+from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, hub
@@ -150,7 +150,7 @@ async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None
     async with hub() as it, Gateway(it) as gateway:
         for era, level, meta, expected in cases:
             caller = Caller(gateway, era)
-            line = Line(caller.exchange("tools/call", _meta=meta), level=level)
+            line = CallNotifier(caller.exchange("tools/call", _meta=meta), level=level)
             for grave in ("debug", "error", "odd"):
                 await line.log({"level": grave, "data": "x"})
             assert [params["level"] for _, params in caller.wire.sent] == expected

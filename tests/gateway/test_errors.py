@@ -4,7 +4,6 @@ import pytest
 
 from pegboard import ServerConfig
 from pegboard.errors import (
-    AuthenticationError,
     CircuitOpenError,
     ConfigError,
     ConnectionLostError,
@@ -12,6 +11,7 @@ from pegboard.errors import (
     PegboardError,
     ProtocolError,
     SearchDataError,
+    ServerAuthenticationError,
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -29,7 +29,7 @@ TELLING = [
     *(
         kind(INNER, server="calc")
         for kind in (
-            AuthenticationError,
+            ServerAuthenticationError,
             CircuitOpenError,
             ConnectionLostError,
             NotConnectedError,

@@ -288,7 +288,9 @@ def test_results_of_the_modern_era_say_how_long_they_are_good() -> None:
     assert "ttlMs" not in for_client(asked, client, method="resources/read", info=info)
 
 
-@pytest.mark.parametrize("field", ["page_size", "list_seconds", "open_tenants", "shelved_bytes"])
+@pytest.mark.parametrize(
+    "field", ["page_size", "list_seconds", "open_tenants", "result_cache_bytes"]
+)
 def test_limits_that_make_no_sense_are_refused(field: str) -> None:
     with pytest.raises((ConfigError, msgspec.ValidationError), match=field):
         msgspec.convert({field: 0}, GatewayOptions, strict=False)

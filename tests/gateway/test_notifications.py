@@ -9,7 +9,7 @@ from pegboard import Hub
 from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from tests.gateway.clients import FULL, Caller
 from tests.gateway.servers import Stall, hub
 from tests.upstream.board_servers import until
@@ -116,7 +116,7 @@ async def test_a_resource_is_watched_for_a_client_of_either_era(protocol: str) -
 async def test_a_client_that_subscribes_again_is_told_by_a_server_that_was_away() -> None:
     stall, uri = Stall(), "a+note://one"
     servers = [stall.config("a")]
-    async with Hub(servers, memory=NoMemory()) as it, Gateway(it) as gateway:
+    async with Hub(servers, catalog_cache=NoCatalogCache()) as it, Gateway(it) as gateway:
         caller = Caller(gateway, "legacy")
         gateway.connected(caller.client, caller.wire)
         await anyio.wait_all_tasks_blocked()
@@ -273,4 +273,4 @@ async def test_a_request_to_listen_has_an_id_that_can_be_kept() -> None:
     async with hub() as it, Gateway(it) as gateway:
         exchange = Caller(gateway).exchange("subscriptions/listen", notifications={})
         with pytest.raises(RpcError, match="1000 characters"):
-            await gateway.answer(replace(exchange, id="x" * 1001))
+            await gateway.respond(replace(exchange, id="x" * 1001))

@@ -36,7 +36,7 @@ async def test_others_have_turns_while_a_client_asks_to_watch_many() -> None:
         exchange = caller.exchange("subscriptions/listen", notifications=wanted)
         async with anyio.create_task_group() as group:
             group.start_soon(take_turns)
-            group.start_soon(gateway.answer, replace(exchange, on_watched=tell))
+            group.start_soon(gateway.respond, replace(exchange, on_watched=tell))
             granted = await caller.wire.next(ACKNOWLEDGED)
             assert granted["notifications"] == {"resourceSubscriptions": ["a+note://one"]}
             group.cancel_scope.cancel()
@@ -53,7 +53,7 @@ async def test_more_resources_are_watched_than_are_asked_for_at_once(protocol: s
             "subscriptions/listen", notifications={"resourceSubscriptions": wanted}
         )
         async with anyio.create_task_group() as group:
-            group.start_soon(gateway.answer, exchange)
+            group.start_soon(gateway.respond, exchange)
             granted = await caller.wire.next(ACKNOWLEDGED)
             assert sorted(granted["notifications"]["resourceSubscriptions"]) == sorted(wanted)
             group.cancel_scope.cancel()
@@ -74,7 +74,7 @@ async def test_a_template_is_parsed_once_for_all_addresses(monkeypatch: pytest.M
         async with anyio.create_task_group() as group:
             wanted = {"resourceSubscriptions": [*UNKNOWN, "file:///x"]}
             exchange = caller.exchange("subscriptions/listen", notifications=wanted)
-            group.start_soon(gateway.answer, exchange)
+            group.start_soon(gateway.respond, exchange)
             granted = await caller.wire.next(ACKNOWLEDGED)
             assert granted["notifications"] == {"resourceSubscriptions": ["file:///x"]}
             group.cancel_scope.cancel()

@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.gateway.resource_uris import Uris, scheme_of, server_of
+from pegboard.gateway.resource_uris import ResourceUris, scheme_of, server_of
 from tests.gateway.servers import Stall, hub
 
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)
@@ -31,7 +31,7 @@ async def test_an_address_leads_back_to_its_server() -> None:
     stall = Stall()
     configs = [stall.config(name) for name in ("git", "my_Files", "3d")]
     async with hub(*configs, stall.config("plain", prefix="")) as it:
-        uris = Uris(it)
+        uris = ResourceUris(it)
         for name in ("git", "my_Files", "3d"):
             for uri in ("file:///a b", "git+ssh://x", "nonsense", ""):
                 assert uris.origin(uris.exposed(name, uri)) == (name, uri)

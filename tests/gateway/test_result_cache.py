@@ -9,7 +9,7 @@ from pegboard import Registry
 from pegboard.errors import HandleNotFoundError
 from pegboard.gateway import Face, Gateway, GatewayOptions
 from pegboard.gateway.calls.json_path import select
-from pegboard.gateway.calls.result_cache import Shelf
+from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.tools.read_result import _lines  # pyright: ignore[reportPrivateUsage]
 from pegboard.model import Image, Text, Tool, ToolResult
 from pegboard.model.principal import Principal
@@ -31,8 +31,10 @@ class Clock:
         return self.now
 
 
-def shelf_of(clock: Clock | None = None, *, each: int = 5, most: int = 10_000) -> Shelf:
-    return Shelf(seconds=60, each=each, most=most, now=clock or Clock())
+def result_cache_of(
+    clock: Clock | None = None, *, each: int = 5, most: int = 10_000
+) -> ResultCache:
+    return ResultCache(seconds=60, each=each, most=most, now=clock or Clock())
 
 
 def said(text: str) -> dict[str, Any]:
@@ -77,7 +79,7 @@ async def test_on_the_full_surface_results_are_whole_unless_the_operator_says_ot
         async with Gateway(it) as gateway:
             result = await Caller(gateway, face=FULL).call("mcp_calc_big")
             assert text_of(result) == LONG
-        async with Gateway(it, GatewayOptions(shelves_on_full=True)) as gateway:
+        async with Gateway(it, GatewayOptions(result_cache_on_full=True)) as gateway:
             caller = Caller(gateway, face=FULL)
             assert await caller.names() == ["read_result", "mcp_calc_big"]
             result = await caller.call("mcp_calc_big")
@@ -175,42 +177,42 @@ async def test_a_handle_is_good_for_its_caller_only() -> None:
 
 
 def test_structured_content_that_says_more_than_the_text_is_kept_beside_it() -> None:
-    shelf = shelf_of(most=100_000)
+    result_cache = result_cache_of(most=100_000)
     result = {**said("done"), "structuredContent": ROWS}
-    short = shelf.shortened(result, owner="o", tool=TOOL, limit=100)
+    short = result_cache.shortened(result, owner="o", tool=TOOL, limit=100)
     assert "structuredContent" not in short
     assert short["content"][0]["text"] == "done"
-    kept = shelf.find(handle_in(short), owner="o")
+    kept = result_cache.find(handle_in(short), owner="o")
     assert (kept.text(), kept.data()) == ("done", ROWS)
 
 
 def test_the_same_said_twice_counts_once() -> None:
     data = {"a": "x" * 60}
     result = {**said(json.dumps(data)), "structuredContent": data}
-    assert shelf_of().shortened(result, owner="o", tool=TOOL, limit=100) is result
+    assert result_cache_of().shortened(result, owner="o", tool=TOOL, limit=100) is result
 
 
 def test_results_expire_and_the_oldest_make_room() -> None:
     clock = Clock()
-    shelf = shelf_of(clock, each=2, most=1000)
+    result_cache = result_cache_of(clock, each=2, most=1000)
 
     def keep(owner: str, size: int = 300) -> str:
-        return handle_in(shelf.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+        return handle_in(result_cache.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
 
     first, second, third = keep("a"), keep("a"), keep("a")
     with pytest.raises(HandleNotFoundError):
-        shelf.find(first, owner="a")
+        result_cache.find(first, owner="a")
     fourth = keep("b", 500)
     with pytest.raises(HandleNotFoundError):
-        shelf.find(second, owner="a")
-    assert shelf.find(third, owner="a").size == 300
-    assert shelf.find(fourth, owner="b").size == 500
+        result_cache.find(second, owner="a")
+    assert result_cache.find(third, owner="a").size == 300
+    assert result_cache.find(fourth, owner="b").size == 500
     clock.now = 61
     for handle, owner in ((third, "a"), (fourth, "b")):
         with pytest.raises(HandleNotFoundError):
-            shelf.find(handle, owner=owner)
-    assert len(shelf) == 0
-    result = shelf.shortened(said("x" * 5000), owner="a", tool=TOOL, limit=10)
+            result_cache.find(handle, owner=owner)
+    assert len(result_cache) == 0
+    result = result_cache.shortened(said("x" * 5000), owner="a", tool=TOOL, limit=10)
     assert "too large to be kept" in text_of(result)
 
 
@@ -220,14 +222,14 @@ def test_results_expire_and_the_oldest_make_room() -> None:
     page=st.integers(1, 40),
 )
 def test_pages_put_together_are_the_whole(texts: list[str], limit: int, page: int) -> None:
-    shelf = shelf_of(most=100_000)
+    result_cache = result_cache_of(most=100_000)
     blocks = [{"type": "text", "text": text} for text in texts]
-    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=limit)
+    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=limit)
     whole = "\n".join(texts)
     if len(whole) <= limit:
         assert result == {"content": blocks}
         return
-    kept = shelf.find(handle_in(result), owner="o").text()
+    kept = result_cache.find(handle_in(result), owner="o").text()
     assert "".join(kept[start : start + page] for start in range(0, len(kept), page)) == whole
     assert result["content"][0]["text"] == whole[:limit]
 
@@ -250,32 +252,34 @@ def test_every_part_of_a_value_has_a_path(value: Any) -> None:
 
 
 def test_whoever_has_few_results_keeps_them_whatever_others_do() -> None:
-    shelf = shelf_of(each=50, most=10_000)
+    result_cache = result_cache_of(each=50, most=10_000)
 
     def keep(owner: str, size: int) -> str:
-        return handle_in(shelf.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+        return handle_in(result_cache.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
 
     few = keep("b", 100)
     for _ in range(10):
         keep("a", 5000)
         keep("c", 5000)
-    assert shelf.find(few, owner="b").size == 100
-    assert len(shelf) == 2
+    assert result_cache.find(few, owner="b").size == 100
+    assert len(result_cache) == 2
 
 
-def test_nobody_has_more_than_half_of_the_shelf() -> None:
-    result = shelf_of(most=10_000).shortened(said("x" * 5001), owner="a", tool=TOOL, limit=10)
+def test_no_caller_has_more_than_half_of_the_result_cache() -> None:
+    result = result_cache_of(most=10_000).shortened(
+        said("x" * 5001), owner="a", tool=TOOL, limit=10
+    )
     assert "too large to be kept" in text_of(result)
 
 
 def test_what_is_kept_counts_in_bytes() -> None:
-    shelf = shelf_of(most=10_000)
-    kept = handle_in(shelf.shortened(said("漢" * 100), owner="a", tool=TOOL, limit=10))
-    assert shelf.find(kept, owner="a").size == 300
+    result_cache = result_cache_of(most=10_000)
+    kept = handle_in(result_cache.shortened(said("漢" * 100), owner="a", tool=TOOL, limit=10))
+    assert result_cache.find(kept, owner="a").size == 300
     result = {"content": [], "structuredContent": {"rows": [{}] * 1000}}
-    kept = handle_in(shelf.shortened(result, owner="a", tool=TOOL, limit=10))
-    assert shelf.find(kept, owner="a").size == len('{"rows":[') + 1000 * 3 - 1 + len("]}")
-    assert json.loads(shelf.find(kept, owner="a").text()) == {"rows": [{}] * 1000}
+    kept = handle_in(result_cache.shortened(result, owner="a", tool=TOOL, limit=10))
+    assert result_cache.find(kept, owner="a").size == len('{"rows":[') + 1000 * 3 - 1 + len("]}")
+    assert json.loads(result_cache.find(kept, owner="a").text()) == {"rows": [{}] * 1000}
 
 
 async def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,12 +356,12 @@ def test_lines_are_given_one_by_one_and_are_those_of_the_text(text: str) -> None
 
 
 def test_of_embedded_resources_it_stays_known_which_they_are() -> None:
-    shelf = shelf_of(most=100_000)
+    result_cache = result_cache_of(most=100_000)
     resource = {"uri": "file:///a.md", "mimeType": "text/markdown", "text": "a" * 100}
     blocks = [{"type": "resource", "resource": resource}, {"type": "text", "text": "b" * 100}]
-    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=50)
+    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=50)
     assert text_of(result).startswith("[Resource file:///a.md text/markdown]\naaa")
-    kept = shelf.find(handle_in(result), owner="o").text().splitlines()
+    kept = result_cache.find(handle_in(result), owner="o").text().splitlines()
     assert kept == ["[Resource file:///a.md text/markdown]", "a" * 100, "b" * 100]
 
 
@@ -370,12 +374,15 @@ async def test_where_results_may_be_cut_no_tool_promises_structured_content(era:
     async def rows() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return ROWS
 
-    pinned, shelves = GatewayOptions(pinned=("rows",)), GatewayOptions(shelves_on_full=True)
+    pinned, result_caches = (
+        GatewayOptions(pinned=("rows",)),
+        GatewayOptions(result_cache_on_full=True),
+    )
     async with hub(registry=registry) as it:
         for options, face, promises in (
             (GatewayOptions(), FULL, True),
             (pinned, Face(), False),
-            (shelves, FULL, False),
+            (result_caches, FULL, False),
         ):
             async with Gateway(it, options) as gateway:
                 caller = Caller(gateway, era, face=face)
@@ -388,30 +395,30 @@ async def test_where_results_may_be_cut_no_tool_promises_structured_content(era:
 
 
 def test_of_structured_content_that_is_not_shown_the_model_is_told() -> None:
-    shelf = shelf_of(most=100_000)
+    result_cache = result_cache_of(most=100_000)
     data = {"rows": [1, 2, 3] * 100}
     other = {**said("summary " * 100), "structuredContent": data}
-    note = shelf.shortened(other, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(other, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert note.startswith(
         "[Cut: 100 of 800 characters are shown. Structured content of 610 characters is not shown; "
         'path="$" shows it. Everything is kept'
     )
     same = {**said(json.dumps(data)), "structuredContent": data}
-    note = shelf.shortened(same, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(same, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert "Structured content" not in note
     wrapped = {**said("ä" * 800), "structuredContent": {"result": "ä" * 800}}
-    note = shelf.shortened(wrapped, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(wrapped, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert "Structured content" not in note
     large = {**said("x" * 100_000), "structuredContent": data}
-    note = shelf.shortened(large, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(large, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
     assert "is not shown. The rest is too large to be kept" in note
 
 
 def test_json_that_came_as_a_resource_is_read_by_path() -> None:
-    shelf = shelf_of(most=100_000)
+    result_cache = result_cache_of(most=100_000)
     resource = {"uri": "a://ü", "mimeType": "application/json", "text": json.dumps(ROWS)}
     blocks = [{"type": "resource", "resource": resource}]
-    result = shelf.shortened({"content": blocks}, owner="o", tool=TOOL, limit=100)
-    kept = shelf.find(handle_in(result), owner="o")
+    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=100)
+    kept = result_cache.find(handle_in(result), owner="o")
     assert kept.data() == ROWS
     assert kept.text() == f"[Resource a://ü application/json]\n{json.dumps(ROWS)}"

@@ -159,7 +159,7 @@ async def test_who_finds_nothing_is_told_that_more_may_come() -> None:
             await caller.call("get_tool_definition", tool_name="sow"),
             await caller.call("list_tools_by_category", category="late"),
         ]
-        assert all(text_of(answer).endswith(LATE) for answer in answers)
+        assert all(text_of(response).endswith(LATE) for response in answers)
         with pytest.raises(RpcError) as caught:
             await Caller(gateway, face=FULL).call("sow")
         assert caught.value.message.endswith(LATE)
@@ -223,8 +223,8 @@ async def test_nobody_is_kept_from_leaving_by_who_waits_for_a_server(name: str) 
         assert answers == []
         with anyio.fail_after(10):
             await gateway.drain(0.01)
-        (answer,) = answers
-        assert answer["isError"]
+        (response,) = answers
+        assert response["isError"]
 
 
 async def test_a_call_that_waits_for_a_server_is_finished_when_the_gateway_ends() -> None:
@@ -240,5 +240,5 @@ async def test_a_call_that_waits_for_a_server_is_finished_when_the_gateway_ends(
         await anyio.wait_all_tasks_blocked()
         assert (answers, gateway.busy) == ([], 1)
         late.let.set()
-    (answer,) = answers
-    assert not answer.get("isError")
+    (response,) = answers
+    assert not response.get("isError")

@@ -127,7 +127,7 @@ async def test_a_name_of_the_gateways_own_tools_means_the_same_for_everybody(era
 
 async def test_on_the_full_surface_read_result_is_listed_once() -> None:
     made = Bench(read_result=lambda _: "of a server", other=lambda _: "x" * 100)
-    options = GatewayOptions(shelves_on_full=True)
+    options = GatewayOptions(result_cache_on_full=True)
     config = memory("bare", made, prefix="", max_result_chars=10)
     reader = Principal(subject="r", scopes=frozenset({"read"}))
     async with hub(config) as it, Gateway(it, options) as gateway:

@@ -10,8 +10,8 @@ import pytest
 from pegboard import Hub, NotConnectedError
 from pegboard.gateway import Gateway, GatewayOptions, OpenTenant, RpcError
 from pegboard.model.principal import ALL_SCOPES, Principal
-from pegboard.upstream import NoMemory
-from pegboard.upstream.catalog.cache import Remembered
+from pegboard.upstream import NoCatalogCache
+from pegboard.upstream.catalog.cache import CachedCatalog
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
 from tests.gateway.test_result_cache import LONG, handle_in
@@ -158,14 +158,14 @@ async def test_a_hub_that_cannot_be_opened_is_an_error_of_that_tenant_only(tmp_p
         assert await Caller(gateway).names()
 
 
-class HeldMemory(NoMemory):
+class HeldMemory(NoCatalogCache):
     """Remembers nothing, and that not before it is let."""
 
     def __init__(self) -> None:
         self.let = threading.Event()
         self.asked = threading.Event()
 
-    def load(self, keys: Iterable[str]) -> dict[str, Remembered]:
+    def load(self, keys: Iterable[str]) -> dict[str, CachedCatalog]:
         self.asked.set()
         self.let.wait(20)
         return {}
@@ -175,7 +175,7 @@ async def test_a_tenant_that_cannot_be_opened_yet_holds_up_no_other() -> None:
     held = HeldMemory()
 
     def open_tenant(name: str) -> Hub:
-        return hub(bench("calc", add=str), memory=held if name == "t1" else NoMemory())
+        return hub(bench("calc", add=str), catalog_cache=held if name == "t1" else NoCatalogCache())
 
     async with (
         hub() as it,
@@ -196,7 +196,7 @@ async def test_a_tenant_is_opened_although_who_asked_first_has_left() -> None:
     held, opened = HeldMemory(), list[Hub]()
 
     def open_tenant(_: str) -> Hub:
-        opened.append(hub(bench("calc", add=str), memory=held))
+        opened.append(hub(bench("calc", add=str), catalog_cache=held))
         return opened[-1]
 
     async with hub() as it, Gateway(it, open_tenant=open_tenant) as gateway:
@@ -215,7 +215,7 @@ async def test_a_gateway_that_ends_while_a_tenant_is_being_opened_leaves_it_clos
     held, opened = HeldMemory(), list[Hub]()
 
     def open_tenant(_: str) -> Hub:
-        opened.append(hub(bench("calc", add=str), memory=held))
+        opened.append(hub(bench("calc", add=str), catalog_cache=held))
         return opened[-1]
 
     async with hub() as it:
@@ -277,7 +277,7 @@ async def test_a_tenant_that_cannot_be_closed_in_good_order_makes_room_all_the_s
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def open_tenant(_: str) -> Hub:
-        return Unclosable([bench("calc", add=str)], memory=NoMemory())
+        return Unclosable([bench("calc", add=str)], catalog_cache=NoCatalogCache())
 
     options = GatewayOptions(open_tenants=1)
     async with hub() as it, Gateway(it, options, open_tenant=open_tenant) as gateway:

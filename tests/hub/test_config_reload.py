@@ -9,7 +9,7 @@ import pytest
 
 from pegboard import ConfigError, Hub, ServerState
 from pegboard.gateway import Gateway
-from pegboard.upstream import NoMemory, UpstreamServer
+from pegboard.upstream import NoCatalogCache, UpstreamServer
 from tests.gateway.clients import Caller, text_of
 from tests.upstream.late_servers import STUCK, light
 
@@ -20,7 +20,7 @@ def write(path: Path, **servers: Any) -> None:
 
 def hub_with(path: Path, *names: str) -> Hub:
     path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, light())}), "utf-8")
-    return Hub.open(path, memory=NoMemory())
+    return Hub.open(path, catalog_cache=NoCatalogCache())
 
 
 async def pid_of(hub: Hub, server: str) -> str:
@@ -57,7 +57,7 @@ async def test_a_file_that_is_gone_changes_nothing_although_another_is_found(
     other.parent.mkdir()
     other.write_text('{"mcpServers": {}}', "utf-8")
     file.write_text(json.dumps({"mcpServers": {"a": light()}}), "utf-8")
-    async with Hub.open(memory=NoMemory()) as hub:
+    async with Hub.open(catalog_cache=NoCatalogCache()) as hub:
         file.unlink()
         with pytest.raises(ConfigError, match="gone"):
             await hub.reload()
@@ -182,7 +182,7 @@ async def test_a_file_that_would_have_gone_before_it_stops_no_reload(
     file = tmp_path / ".pegboard" / "mcp.json"
     file.parent.mkdir()
     write(file, a={**light(), "enabled": False})
-    async with Hub.open(memory=NoMemory()) as hub:
+    async with Hub.open(catalog_cache=NoCatalogCache()) as hub:
         origin = hub.loaded.origin
         write(tmp_path / "mcp.json")
         write(file, a={**light(), "enabled": False}, b={**light(), "enabled": False})

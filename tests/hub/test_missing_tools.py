@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from pegboard import (
-    AuthenticationError,
     Hub,
     NotConnectedError,
+    ServerAuthenticationError,
     ServerConfig,
     ServerUnavailableError,
     ToolNotFoundError,
 )
-from pegboard.upstream import FileMemory, NoMemory
+from pegboard.upstream import FileCatalogCache, NoCatalogCache
 from tests.upstream.board_servers import Bench, hub_of, memory
 from tests.upstream.http_servers import serving
 
@@ -39,7 +39,7 @@ def locked(origin: str, **fields: Any) -> ServerConfig:
 async def test_a_call_to_a_server_that_wants_other_credentials_says_so(lazy: bool) -> None:
     async with serving(refuse) as origin, hub_of(locked(origin, lazy=lazy)) as hub:
         for _ in range(7):
-            with pytest.raises(AuthenticationError) as caught:
+            with pytest.raises(ServerAuthenticationError) as caught:
                 await hub.call("mcp_locked_go")
             assert (caught.value.server, caught.value.tool) == ("locked", "mcp_locked_go")
             assert "hub.server('locked').start()" in str(caught.value)
@@ -54,13 +54,17 @@ async def test_a_remembered_tool_of_such_a_server_says_so_however_often(tmp_path
         await (refuse if shut else app)(scope, receive, send)
 
     async with serving(door) as origin:
-        async with hub_of(locked(origin, lazy=True), memory=FileMemory(tmp_path)) as hub:
+        async with hub_of(
+            locked(origin, lazy=True), catalog_cache=FileCatalogCache(tmp_path)
+        ) as hub:
             await hub.call("mcp_locked_go")
         is_shut = True
-        async with hub_of(locked(origin, lazy=True), memory=FileMemory(tmp_path)) as hub:
+        async with hub_of(
+            locked(origin, lazy=True), catalog_cache=FileCatalogCache(tmp_path)
+        ) as hub:
             # More often than any server is tried before it is left alone.
             for _ in range(7):
-                with pytest.raises(AuthenticationError):
+                with pytest.raises(ServerAuthenticationError):
                     await hub.call("mcp_locked_go")
 
 
@@ -68,7 +72,7 @@ async def test_a_tool_of_a_server_that_is_down_names_the_server() -> None:
     async with hub_of(GONE, memory("fine", Bench(say=say))) as hub:
         with pytest.raises(ServerUnavailableError, match="no-such-command") as caught:
             await hub.call("mcp_gone_anything")
-        assert not isinstance(caught.value, AuthenticationError)
+        assert not isinstance(caught.value, ServerAuthenticationError)
         with pytest.raises(ToolNotFoundError):
             await hub.call("mcp_fine_anything")
 
@@ -122,7 +126,7 @@ async def test_a_tool_that_a_naming_function_fails_for_is_left_out_and_told() ->
 
 
 async def test_a_hub_without_servers_says_so() -> None:
-    async with Hub.open({}, memory=NoMemory()) as hub:
+    async with Hub.open({}, catalog_cache=NoCatalogCache()) as hub:
         with pytest.raises(ToolNotFoundError, match="This hub has no servers"):
             await hub.call("mcp_calc_say")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard import Hub, ServerNotFoundError
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from tests.upstream.board_servers import Bench, hub_of, memory
 
 
@@ -28,7 +28,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_hub_that_finds_no_file_says_where_it_looked(
     nowhere: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with Hub.open(memory=NoMemory()):
+    async with Hub.open(catalog_cache=NoCatalogCache()):
         (said,) = warnings(caplog)
     assert said.startswith("config_not_found: looked for the variable PEGBOARD_CONFIG, ")
     for place in (nowhere / "mcp.json", nowhere / ".pegboard/mcp.json"):
@@ -41,7 +41,7 @@ async def test_a_hub_that_needs_no_file_says_nothing(
     nowhere: Path, caplog: pytest.LogCaptureFixture, config: Any
 ) -> None:
     servers = {"calc": Bench().server} if config is None else {}
-    async with Hub.open(config, servers=servers, memory=NoMemory()):
+    async with Hub.open(config, servers=servers, catalog_cache=NoCatalogCache()):
         assert warnings(caplog) == []
 
 

@@ -14,7 +14,7 @@ from pegboard import (
     ToolConflictError,
     ToolNotFoundError,
 )
-from pegboard.upstream import FileMemory, NoMemory
+from pegboard.upstream import FileCatalogCache, NoCatalogCache
 from tests.upstream.board_servers import Bench, hub_of, memory
 from tests.upstream.late_servers import STUCK, LateBench, light
 
@@ -122,10 +122,10 @@ async def test_a_naming_that_fails_keeps_no_server_from_starting() -> None:
 async def test_what_is_remembered_is_there_at_once(tmp_path: Path) -> None:
     late = LateBench(one=echo)
     late.let.set()
-    async with hub_of(late.config("late"), memory=FileMemory(tmp_path)):
+    async with hub_of(late.config("late"), catalog_cache=FileCatalogCache(tmp_path)):
         pass
     late.let = anyio.Event()
-    hub = hub_of(late.config("late"), memory=FileMemory(tmp_path))
+    hub = hub_of(late.config("late"), catalog_cache=FileCatalogCache(tmp_path))
     await hub.start(wait=False)
     assert list(hub.registry) == ["mcp_late_one"]
     assert hub.starting == []
@@ -173,7 +173,7 @@ async def test_conflicts_are_raised_for_who_waits_only() -> None:
 async def test_a_reload_behind_a_new_server_that_hangs_is_not_held_up(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     write(file, a=light())
-    async with Hub.open(file, memory=NoMemory()) as hub:
+    async with Hub.open(file, catalog_cache=NoCatalogCache()) as hub:
         with anyio.fail_after(20):
             write(file, a=light(), stuck=STUCK)
             await hub.reload(wait=False)

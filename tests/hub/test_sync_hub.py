@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pegboard import ConfigError, Hub, ServerNotFoundError, ServerState, WouldDeadlockError
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from tests.upstream.board_servers import Bench, hub_of, memory
 
 
@@ -15,7 +15,7 @@ def say(arguments: dict[str, Any]) -> str:
 
 def test_one_server_can_be_started_stopped_refreshed_and_asked() -> None:
     bench = Bench(say=say)
-    with Hub.open_sync([memory("calc", bench)], memory=NoMemory()) as hub:
+    with Hub.open_sync([memory("calc", bench)], catalog_cache=NoCatalogCache()) as hub:
         server = hub.server("calc")
         assert (server.config.name, server.status.state) == ("calc", ServerState.READY)
         assert [tool["name"] for tool in server.list_all("tools/list")] == ["say"]
@@ -37,7 +37,7 @@ def test_one_server_can_be_started_stopped_refreshed_and_asked() -> None:
 
 
 def test_a_toolset_calls_its_tools_without_a_loop() -> None:
-    with Hub.open_sync([memory("calc", Bench(say=say))], memory=NoMemory()) as hub:
+    with Hub.open_sync([memory("calc", Bench(say=say))], catalog_cache=NoCatalogCache()) as hub:
         tools = hub.toolset(servers=["calc"])
         assert tools.call_sync("mcp_calc_say").text() == "said"
         assert tools.sync_functions()[0]() == "said"

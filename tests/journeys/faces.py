@@ -13,7 +13,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from pegboard.gateway import Face, Gateway
 from pegboard.server.http.app import App
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.stdio import StdioWire, serve_stdio
 from pegboard.upstream import Era
 from tests.server.serving import served
@@ -35,7 +35,7 @@ async def client_of(
 
 @asynccontextmanager
 async def _connected(gateway: Gateway, face: FaceName, **options: Any) -> AsyncGenerator[Client]:
-    desk = FrontDesk(gateway)
+    desk = RequestPipeline(gateway)
     if face == "stream":
         async with Client(_stream_to(desk), **options) as client:
             yield client
@@ -68,7 +68,7 @@ class _MemoryWire(StdioWire):
 
 
 @asynccontextmanager
-async def _stream_to(desk: FrontDesk) -> AsyncGenerator[Any]:
+async def _stream_to(desk: RequestPipeline) -> AsyncGenerator[Any]:
     to_gateway, lines = anyio.create_memory_object_stream[bytes](16)
     answers, to_client = anyio.create_memory_object_stream[Any](16)
     outgoing, messages = anyio.create_memory_object_stream[SessionMessage](16)

@@ -11,7 +11,7 @@ from mcp import Client
 
 from pegboard import Hub, ServerConfig
 from pegboard.gateway import Gateway, GatewayOptions
-from pegboard.upstream import Era, NoMemory
+from pegboard.upstream import Era, NoCatalogCache
 from tests.journeys.faces import FaceName, client_of
 from tests.journeys.workshop import Workshop
 
@@ -104,7 +104,7 @@ class Cell(msgspec.Struct, frozen=True):
         heard = Heard()
         callbacks.setdefault("message_handler", heard)
         async with (
-            Hub([config], memory=NoMemory(), relays_questions=True) as hub,
+            Hub([config], catalog_cache=NoCatalogCache(), relays_questions=True) as hub,
             Gateway(hub, options) as gateway,
             client_of(gateway, self.face, self.client, **callbacks) as client,
         ):

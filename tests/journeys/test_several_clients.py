@@ -11,7 +11,7 @@ from mcp import Client
 
 from pegboard import Hub, ServerConfig
 from pegboard.gateway import Gateway
-from pegboard.upstream import Era, NoMemory
+from pegboard.upstream import Era, NoCatalogCache
 from tests.journeys.faces import client_of
 from tests.journeys.journey import text_of
 from tests.journeys.workshop import Workshop
@@ -54,7 +54,7 @@ async def party(
             origin = await stack.enter_async_context(serving(app))
             fields |= {"transport": "streamable_http", "url": f"{origin}/mcp"}
         config = ServerConfig(name="workshop", prefix="", **fields)
-        hub = Hub([config], memory=NoMemory(), relays_questions=True)
+        hub = Hub([config], catalog_cache=NoCatalogCache(), relays_questions=True)
         gateway = await stack.enter_async_context(Gateway(await stack.enter_async_context(hub)))
         yield (
             workshop,

@@ -1,6 +1,6 @@
 import threading
 
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 
 
 class Slow:
@@ -11,7 +11,7 @@ class Slow:
         self.inside = threading.Event()
         self.times = 0
 
-    @MadeOnce
+    @LazyProperty
     def value(self) -> list[int]:
         """Some numbers."""
         self.times += 1

@@ -8,8 +8,8 @@ import pytest
 from pegboard import Access, Hub, Registry, Tool, Usage
 from pegboard.errors import InvalidQueryError
 from pegboard.registry.searching import index_place
-from pegboard.registry.usage_boost import heat_of
-from pegboard.search import Answer
+from pegboard.registry.usage_boost import usage_boost_of
+from pegboard.search import SearchResponse
 from pegboard.storage import Use, open_store
 from pegboard.testing import Memory
 from tests.search.searchers import Everything
@@ -17,7 +17,7 @@ from tests.search.searchers import Everything
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: SearchResponse) -> list[str]:
     return [hit.tool.name for hit in answer.hits]
 
 
@@ -60,7 +60,7 @@ def test_groups_narrow_a_search() -> None:
     registry.register(Tool(name="report_special"), groups=["few", "rare"])
     found = registry.search("report", method="regex", groups=["few", "nobody"])
     assert names(found) == ["report_special"]
-    assert registry.search("zzz.*", method="regex", groups=["few"]) == Answer()
+    assert registry.search("zzz.*", method="regex", groups=["few"]) == SearchResponse()
     assert registry.search("report", method="regex", groups=["fwe"]).hints == ("group: few",)
     with pytest.raises(InvalidQueryError):
         registry.search("report", groups="few")
@@ -151,8 +151,8 @@ def test_heat_is_between_none_and_one_and_cools_down(
     uses: int, days: int, least: float, most: float
 ) -> None:
     usage = Usage(use_frequency=uses, last_used=NOW - timedelta(days=days))
-    assert least <= heat_of(usage, NOW) <= most
-    assert heat_of(Usage(use_frequency=uses), NOW) == 0.0
+    assert least <= usage_boost_of(usage, NOW) <= most
+    assert usage_boost_of(Usage(use_frequency=uses), NOW) == 0.0
 
 
 def test_the_index_has_its_place_beside_the_store(

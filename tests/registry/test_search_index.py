@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from pegboard import Registry, Tool
-from pegboard.search import Answer
+from pegboard.search import SearchResponse
 
 TOOLS = [Tool(name=f"report_{it}", description=f"Make report number {it}.") for it in range(600)]
 KEPT = {"bm25": "tools.db.search-words", "hybrid": "tools.db.search"}
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: SearchResponse) -> list[str]:
     return [hit.tool.name for hit in answer.hits]
 
 

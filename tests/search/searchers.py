@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Answer, Hit, Match, Query, filter_of
+from pegboard.search import Hit, Match, Query, SearchResponse, filter_of
 
 
 class Everything:
@@ -26,11 +26,11 @@ class Everything:
                 tools[tool.name] = tool
             self.tools = tools
 
-    def search(self, query: Query) -> Answer:
+    def search(self, query: Query) -> SearchResponse:
         self.asked.append(query)
         admits = filter_of(query)
         found = [tool for _, tool in sorted(self.tools.items()) if admits(tool)]
-        return Answer(
+        return SearchResponse(
             hits=tuple(
                 Hit(
                     tool=tool,
@@ -43,12 +43,12 @@ class Everything:
             hints=() if found else ("category: other",),
         )
 
-    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+    def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         return [self.search(query) for query in queries]
 
 
 class Nothing(Everything):
     """Finds nothing, ever."""
 
-    def search(self, query: Query) -> Answer:
-        return Answer()
+    def search(self, query: Query) -> SearchResponse:
+        return SearchResponse()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pegboard.errors import InvalidQueryError, SearcherNotFoundError
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Answer, Match, Query, SearchEngine
+from pegboard.search import Match, Query, SearchEngine, SearchResponse
 from tests.search.searchers import Everything, Nothing
 
 TOOLS = [
@@ -46,7 +46,7 @@ def engine_of(board: Board, kind: type[Everything] = Everything) -> tuple[Search
     return engine, searcher
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: SearchResponse) -> list[str]:
     return [hit.tool.name for hit in answer.hits]
 
 
@@ -224,7 +224,7 @@ def test_a_budget_keeps_the_first_hits_that_fit() -> None:
     assert 0 < len(some.hits) < 3
     assert some.hits == everything.hits[: len(some.hits)]
     none = engine.search(query, method="all", budget=1)
-    assert none == Answer(hints=("budget: the first hit needs 6 tokens",))
+    assert none == SearchResponse(hints=("budget: the first hit needs 6 tokens",))
 
 
 @pytest.mark.parametrize("method", ["magic", "", None, ["bm25"], 3])

@@ -7,7 +7,7 @@ import pytest
 from pegboard import Registry, Tool
 from pegboard.errors import InvalidQueryError
 from pegboard.model import CatalogChange
-from pegboard.search import Answer, Hit, Query
+from pegboard.search import Hit, Query, SearchResponse
 
 TOOLS = [
     Tool(name=f"mail_{it}", server=f"s{it % 3}", category=f"c{it % 2}", tags=(f"t{it % 2}",))
@@ -25,10 +25,10 @@ class Careless:
     def apply(self, change: CatalogChange) -> None:
         self.tools.extend(change.added)
 
-    def search(self, query: Query) -> Answer:
+    def search(self, query: Query) -> SearchResponse:
         return self.answer(self.tools)
 
-    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+    def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         return [self.search(query) for query in queries]
 
 
@@ -36,8 +36,8 @@ def hit(tool: Tool, *, score: Any = 1.0, confidence: Any = 0.5) -> Hit:
     return Hit(tool=tool, score=score, confidence=confidence)
 
 
-def all_of(tools: list[Tool]) -> Answer:
-    return Answer(hits=tuple(map(hit, tools)))
+def all_of(tools: list[Tool]) -> SearchResponse:
+    return SearchResponse(hits=tuple(map(hit, tools)))
 
 
 def registry_with(answer: Callable[[list[Tool]], Any]) -> Registry:
@@ -72,14 +72,14 @@ def test_a_searcher_that_ignores_filters_and_limits_shows_nothing_it_should_not(
 
 def test_duplicates_and_tools_that_are_not_on_the_board_are_left_out() -> None:
     registry = registry_with(
-        lambda tools: Answer(hits=(hit(Tool(name="ghost")), hit(tools[1]), hit(tools[1])))
+        lambda tools: SearchResponse(hits=(hit(Tool(name="ghost")), hit(tools[1]), hit(tools[1])))
     )
     assert [it.tool for it in registry.search("x", method="careless").hits] == [TOOLS[1]]
 
 
 def test_a_tool_counts_as_it_is_on_the_board() -> None:
     forged = Tool(name="mail_0", server="s1")
-    registry = registry_with(lambda _: Answer(hits=(hit(forged),)))
+    registry = registry_with(lambda _: SearchResponse(hits=(hit(forged),)))
     assert registry.search("x", method="careless").hits[0].tool.server == "s0"
     assert not registry.search("x", method="careless", servers=["s1"]).hits
 
@@ -97,7 +97,7 @@ def test_scores_are_numbers_and_confidences_are_between_none_and_one(
     score: float, confidence: float, shown: tuple[float, float]
 ) -> None:
     registry = registry_with(
-        lambda tools: Answer(hits=(hit(tools[0], score=score, confidence=confidence),))
+        lambda tools: SearchResponse(hits=(hit(tools[0], score=score, confidence=confidence),))
     )
     [found] = registry.search("x", method="careless").hits
     assert (found.score, found.confidence) == shown
@@ -106,14 +106,17 @@ def test_scores_are_numbers_and_confidences_are_between_none_and_one(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "it answered with nothing, not an `Answer`"),
+        (None, "it answered with nothing, not an `SearchResponse`"),
         ([1], "it answered with a 'list'"),
-        (Answer(hits=5), "the hits of its answer are a 'int'"),  # pyright: ignore[reportArgumentType]
-        (Answer(hits=(1,)), "a hit of its answer is no `Hit`"),  # pyright: ignore[reportArgumentType]
-        (Answer(hits=(hit(TOOLS[0], score="high"),)), "confidence of 'mail_0' is no number"),
-        (Answer(hints=None), "the hints of its answer are nothing"),  # pyright: ignore[reportArgumentType]
-        (Answer(hints="mail"), "the hints of its answer are a 'str'"),  # pyright: ignore[reportArgumentType]
-        (Answer(hints=(1,)), "a hint of its answer is no text"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hits=5), "the hits of its answer are a 'int'"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hits=(1,)), "a hit of its answer is no `Hit`"),  # pyright: ignore[reportArgumentType]
+        (
+            SearchResponse(hits=(hit(TOOLS[0], score="high"),)),
+            "confidence of 'mail_0' is no number",
+        ),
+        (SearchResponse(hints=None), "the hints of its answer are nothing"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hints="mail"), "the hints of its answer are a 'str'"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hints=(1,)), "a hint of its answer is no text"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_an_answer_of_another_shape_is_refused_by_the_name_of_the_method(
@@ -125,10 +128,10 @@ def test_an_answer_of_another_shape_is_refused_by_the_name_of_the_method(
     assert caught.value.option == "method"
 
 
-@pytest.mark.parametrize("answers", [[], [Answer()] * 3, None])
+@pytest.mark.parametrize("answers", [[], [SearchResponse()] * 3, None])
 def test_an_answer_is_needed_for_each_query(answers: Any) -> None:
     class Short(Careless):
-        def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+        def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
             return answers
 
     registry = Registry()

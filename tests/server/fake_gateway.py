@@ -7,7 +7,7 @@ import anyio
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError
+from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.model.principal import Scope
 
@@ -19,7 +19,7 @@ class FakeGateway:
 
     def __init__(self) -> None:
         self.is_ready = True
-        self.heard: list[Exchange] = []
+        self.heard: list[ClientRequest] = []
         self.sessions: dict[str, tuple[Client, Channel]] = {}
         self.gone: list[str] = []
         self.waiting = anyio.Event()
@@ -34,13 +34,13 @@ class FakeGateway:
     def capabilities(self, client_version: str) -> dict[str, Any]:
         return {"tools": {"listChanged": True}, "logging": {}}
 
-    def own_tool(self, exchange: Exchange) -> str:
+    def own_tool(self, exchange: ClientRequest) -> str:
         return own_tool_in(exchange, GatewayOptions())
 
-    def missing_scope(self, exchange: Exchange) -> Scope | None:
+    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
         return missing_scope(exchange, GatewayOptions())
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         scope = self.missing_scope(exchange)
         if scope is not None:
             raise MissingScopeError(scope)
@@ -68,7 +68,7 @@ class FakeGateway:
                 pass
         raise RpcError(METHOD_NOT_FOUND, "Method not found", exchange.method)
 
-    async def _call(self, exchange: Exchange) -> dict[str, Any]:
+    async def _call(self, exchange: ClientRequest) -> dict[str, Any]:
         arguments = exchange.params.get("arguments") or {}
         match exchange.params.get("name"):
             case "echo":
@@ -80,11 +80,11 @@ class FakeGateway:
                     await exchange.channel.notify("notifications/progress", params)
                 return _text("counted")
             case "ask":
-                answer = await exchange.channel.ask(
+                response = await exchange.channel.ask(
                     "elicitation/create",
                     {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}},
                 )
-                return _text(answer["action"])
+                return _text(response["action"])
             case "flood":
                 try:
                     while True:
@@ -114,10 +114,10 @@ class FakeGateway:
         if client.face.group == "nowhere":
             raise RpcError(INVALID_PARAMS, "Nothing is called 'nowhere' here.")
 
-    def parked(self, exchange: Exchange) -> int:
+    def parked(self, exchange: ClientRequest) -> int:
         return 0
 
-    async def notified(self, exchange: Exchange) -> None:
+    async def notified(self, exchange: ClientRequest) -> None:
         self.heard.append(exchange)
 
     def connected(self, client: Client, channel: Channel) -> None:

@@ -12,7 +12,7 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
 )
 
-from pegboard.server import App, FrontDesk, Limits
+from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from tests.server.fake_gateway import FakeGateway
 
@@ -58,7 +58,7 @@ async def served(
 async def served_fake(**options: Any) -> AsyncGenerator[tuple[FakeGateway, str]]:
     """Give a fake gateway, and the address at which it is served."""
     gateway = FakeGateway()
-    async with served(App(FrontDesk(gateway), **options)) as url:
+    async with served(App(RequestPipeline(gateway), **options)) as url:
         yield gateway, url
 
 

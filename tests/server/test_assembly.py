@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from pegboard.errors import ConfigError
-from pegboard.gateway import Client, Exchange, Face, RpcError
+from pegboard.gateway import Client, ClientRequest, Face, RpcError
 from pegboard.model.principal import ALL_SCOPES, OPERATOR, Principal
 from pegboard.observe import Audit
 from pegboard.server import ServeOptions, Serving, open_serving
@@ -38,8 +38,8 @@ async def call(serving: Serving, tenant: str, tool: str, **arguments: Any) -> An
     principal = Principal(tenant=tenant, subject="ann", scopes=ALL_SCOPES)
     client = Client(principal=principal, era="modern", version="2026-07-28", face=Face())
     params = {"name": tool, "arguments": arguments}
-    exchange = Exchange(method="tools/call", params=params, client=client, channel=Deaf())
-    return await serving.desk.answer(exchange)
+    exchange = ClientRequest(method="tools/call", params=params, client=client, channel=Deaf())
+    return await serving.desk.respond(exchange)
 
 
 async def test_tenants_register_side_by_side_and_see_nothing_of_each_other(tmp_path: Path) -> None:

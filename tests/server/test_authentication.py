@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 
 from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, TokenIssuer, open_authenticator
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal, Scope
-from pegboard.server import App, FrontDesk, Reception
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
 from pegboard.storage import open_store
 from tests.server.asgi import Answer, ask
 from tests.server.fake_gateway import FakeGateway
@@ -34,11 +34,11 @@ class Guard:
     async def authenticate(self, credential: str | None) -> Principal:
         match credential:
             case None:
-                raise AuthenticationFailedError("Who asks?", reason="missing")
+                raise UnauthenticatedError("Who asks?", reason="missing")
             case "down":
-                raise AuthenticationFailedError("Nobody can tell.", reason="unavailable")
+                raise UnauthenticatedError("Nobody can tell.", reason="unavailable")
             case "bad":
-                raise AuthenticationFailedError('Not "this".', reason="invalid")
+                raise UnauthenticatedError('Not "this".', reason="invalid")
             case name:
                 return Principal(subject=name, scopes=self._scopes, **self._limits)
 
@@ -51,7 +51,10 @@ async def send(app: App, body: dict[str, Any], *more: tuple[str, str], **options
 @asynccontextmanager
 async def guarded(*scopes: Scope, **limits: Any) -> AsyncGenerator[tuple[FakeGateway, App]]:
     gateway = FakeGateway()
-    app = App(FrontDesk(gateway), reception=Reception(Guard(*scopes, **limits), settings=SETTINGS))
+    app = App(
+        RequestPipeline(gateway),
+        reception=HttpAuthenticator(Guard(*scopes, **limits), settings=SETTINGS),
+    )
     async with app.open():
         yield gateway, app
 
@@ -67,7 +70,9 @@ async def test_a_key_is_taken_from_either_header(tmp_path: Path) -> None:
     gateway = FakeGateway()
     settings = AuthSettings(keys=True)
     async with open_authenticator(settings, storage=path) as authenticator:
-        app = App(FrontDesk(gateway), reception=Reception(authenticator, settings=settings))
+        app = App(
+            RequestPipeline(gateway), reception=HttpAuthenticator(authenticator, settings=settings)
+        )
         async with app.open():
             for header in (("authorization", f"Bearer {secret}"), ("x-api-key", secret)):
                 assert (await send(app, CALL, header)).status == 200
@@ -88,21 +93,21 @@ async def test_spaces_around_a_header_mean_nothing() -> None:
 
 async def test_whoever_says_nothing_is_told_where_to_get_a_token() -> None:
     async with guarded("call") as (gateway, app):
-        answer = await send(app, CALL)
-        assert answer.status == 401
-        challenge = answer.headers["www-authenticate"]
+        response = await send(app, CALL)
+        assert response.status == 401
+        challenge = response.headers["www-authenticate"]
         address = "https://tools.example.com/.well-known/oauth-protected-resource/mcp"
         assert f'resource_metadata="{address}"' in challenge
         assert "error=" not in challenge
-        assert answer.error[1]["data"] == {"reason": "missing"}
+        assert response.error[1]["data"] == {"reason": "missing"}
         assert not gateway.heard
 
 
 async def test_a_credential_that_is_not_accepted_is_called_so() -> None:
     async with guarded("call") as (_, app):
-        answer = await send(app, CALL, ("authorization", "Bearer bad"))
-        assert answer.status == 401
-        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+        response = await send(app, CALL, ("authorization", "Bearer bad"))
+        assert response.status == 401
+        assert 'error="invalid_token"' in response.headers["www-authenticate"]
 
 
 @pytest.mark.parametrize(
@@ -124,16 +129,16 @@ async def test_two_credentials_or_another_kind_are_no_credential(
 
 async def test_when_nobody_can_tell_the_client_is_to_come_back() -> None:
     async with guarded("call") as (_, app):
-        answer = await send(app, CALL, ("x-api-key", "down"))
-        assert answer.status == 503
-        assert answer.headers["retry-after"] == "5"
+        response = await send(app, CALL, ("x-api-key", "down"))
+        assert response.status == 503
+        assert response.headers["retry-after"] == "5"
 
 
 async def test_a_missing_scope_is_named() -> None:
     async with guarded("read") as (gateway, app):
-        answer = await send(app, CALL, ("x-api-key", "ann"))
-        assert answer.status == 403
-        challenge = answer.headers["www-authenticate"]
+        response = await send(app, CALL, ("x-api-key", "ann"))
+        assert response.status == 403
+        challenge = response.headers["www-authenticate"]
         assert 'error="insufficient_scope"' in challenge
         assert 'scope="pegboard:call"' in challenge
         assert not gateway.heard
@@ -152,9 +157,9 @@ async def test_anybody_may_read_where_tokens_come_from(path: str) -> None:
     async with guarded("call") as (_, app):
         headers = [("host", "127.0.0.1")]
         path = f"/.well-known/oauth-protected-resource{path}"
-        answer = await ask(app, method="GET", path=path, headers=headers)
-        assert answer.status == 200
-        assert json.loads(answer.body)["authorization_servers"] == ["https://login.example.com"]
+        response = await ask(app, method="GET", path=path, headers=headers)
+        assert response.status == 200
+        assert json.loads(response.body)["authorization_servers"] == ["https://login.example.com"]
 
 
 @pytest.mark.parametrize("origin", ["https://app.example.org", "http://localhost:6274"])
@@ -162,18 +167,18 @@ async def test_any_page_may_read_where_tokens_come_from(origin: str) -> None:
     path = "/.well-known/oauth-protected-resource/mcp"
     headers = [("host", "127.0.0.1"), ("origin", origin)]
     async with guarded("call") as (_, app):
-        answer = await ask(app, method="GET", path=path, headers=headers)
-        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
+        response = await ask(app, method="GET", path=path, headers=headers)
+        assert (response.status, response.headers["access-control-allow-origin"]) == (200, "*")
         asked = [*headers, ("access-control-request-headers", "mcp-protocol-version")]
-        answer = await ask(app, method="OPTIONS", path=path, headers=asked)
-        assert (answer.status, answer.headers["access-control-allow-origin"]) == (204, "*")
-        assert answer.headers["access-control-allow-headers"] == "mcp-protocol-version"
+        response = await ask(app, method="OPTIONS", path=path, headers=asked)
+        assert (response.status, response.headers["access-control-allow-origin"]) == (204, "*")
+        assert response.headers["access-control-allow-headers"] == "mcp-protocol-version"
         headers[0] = ("host", "evil.example")
         assert (await ask(app, method="GET", path=path, headers=headers)).status == 421
 
 
 async def test_without_tokens_there_is_nothing_to_read() -> None:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     async with app.open():
         path = "/.well-known/oauth-protected-resource"
         headers = [("host", "127.0.0.1")]
@@ -205,10 +210,10 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
     async with guarded("call", calls_per_minute=1) as (gateway, app):
         header = ("x-api-key", "ann")
         assert (await send(app, CALL, header)).status == 200
-        answer = await send(app, CALL, header)
-        assert answer.status == 429
-        assert int(answer.headers["retry-after"]) >= 1
-        assert answer.error[1]["code"] == -32011
+        response = await send(app, CALL, header)
+        assert response.status == 429
+        assert int(response.headers["retry-after"]) >= 1
+        assert response.error[1]["code"] == -32011
         assert len(gateway.heard) == 1
         wanted = {"resourceSubscriptions": ["file:///a"]}
         watching = modern_request("subscriptions/listen", {"notifications": wanted})
@@ -218,10 +223,10 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
         assert (await send(app, LIST, header)).status == 200
         # This can never be admitted, so nobody is told to come back.
         wanted["resourceSubscriptions"].append("file:///b")
-        answer = await send(app, watching, header)
-        assert (answer.status, answer.error[1]["code"]) == (400, -32602)
-        assert "1 calls a minute" in answer.error[1]["message"]
-        assert "retry-after" not in answer.headers
+        response = await send(app, watching, header)
+        assert (response.status, response.error[1]["code"]) == (400, -32602)
+        assert "1 calls a minute" in response.error[1]["message"]
+        assert "retry-after" not in response.headers
 
 
 @pytest.mark.parametrize(

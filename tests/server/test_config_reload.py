@@ -12,7 +12,7 @@ import pytest
 
 from pegboard.hub import Hub
 from pegboard.server import ServeOptions, Serving, open_serving
-from pegboard.server.process.config_reload import Reloading
+from pegboard.server.process.config_reload import ConfigReload
 from tests.server.processes import write
 from tests.server.test_assembly import call
 
@@ -56,14 +56,14 @@ def looks_often(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
 
 
 @asynccontextmanager
-async def following(folder: Path) -> AsyncGenerator[tuple[Serving, Reloading]]:
+async def following(folder: Path) -> AsyncGenerator[tuple[Serving, ConfigReload]]:
     """Serve a tenant with a file, and one whose file is not there."""
     path = folder / "mcp.json"
     tenants = {"team": "team.json", "late": "late.json"}
     write(path, {**named("main"), "gateway": {"tenants": tenants}})
     options = ServeOptions(config=str(path))
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
-        reloading = Reloading(serving, options.config)
+        reloading = ConfigReload(serving, options.config)
         await anyio.to_thread.run_sync(reloading.note)
         await serving.opening.run()
         tasks.start_soon(reloading.run)
@@ -124,7 +124,7 @@ async def test_the_section_of_a_file_that_came_later_is_not_taken_for_that_of_th
     file.parent.mkdir()
     write(file, named("one"))
     async with open_serving(ServeOptions()) as serving, anyio.create_task_group() as tasks:
-        reloading = Reloading(serving, None)
+        reloading = ConfigReload(serving, None)
         await anyio.to_thread.run_sync(reloading.note)
         await serving.opening.run()
         tasks.start_soon(reloading.run)

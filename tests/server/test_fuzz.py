@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pegboard.gateway import Gateway
 from pegboard.hub import Hub
-from pegboard.server import App, FrontDesk, Limits
+from pegboard.server import App, Limits, RequestPipeline
 from tests.server.asgi import Answer, ask
 from tests.server.serving import META, TAKES_BOTH, modern_headers, modern_request, served
 
@@ -88,7 +88,7 @@ async def real_app(limits: Limits | None = None) -> AsyncGenerator[App]:
     async with Hub.open([]) as hub:
         hub.registry.register(add)
         async with Gateway(hub) as gateway:
-            app = App(FrontDesk(gateway), limits=limits)
+            app = App(RequestPipeline(gateway), limits=limits)
             async with app.open():
                 yield app
 
@@ -110,13 +110,13 @@ async def send(app: App, body: bytes, headers: dict[str, str], **options: Any) -
         return await ask(app, body, headers={"host": "127.0.0.1", **headers}.items(), **options)
 
 
-def is_proper(answer: Answer, app: App, portal: BlockingPortal) -> None:
+def is_proper(response: Answer, app: App, portal: BlockingPortal) -> None:
     """Check an answer, and that everybody else is answered as before."""
-    assert answer.status in STATUSES, answer
-    if answer.kind == "application/json" and answer.body:
-        json.loads(answer.body)
-    if answer.error is not None:
-        assert answer.error[1]["code"] != -32603, answer
+    assert response.status in STATUSES, response
+    if response.kind == "application/json" and response.body:
+        json.loads(response.body)
+    if response.error is not None:
+        assert response.error[1]["code"] != -32603, response
     good = portal.call(lambda: send(app, json.dumps(GOOD).encode(), modern_headers(GOOD)))
     assert json.loads(good.body)["result"]["content"][0]["text"] == "3"
 
@@ -165,8 +165,8 @@ def test_any_headers_are_answered(
 ) -> None:
     content = json.dumps(body).encode()
     given = {**TAKES_BOTH, **headers}
-    answer = portal.call(lambda: send(app, content, given, path=path, method=method))
-    is_proper(answer, app, portal)
+    response = portal.call(lambda: send(app, content, given, path=path, method=method))
+    is_proper(response, app, portal)
 
 
 @fuzzing
@@ -191,9 +191,9 @@ def test_any_conversation_of_the_handshake_era_is_answered(
         headers = {**TAKES_BOTH, "mcp-session-id": opened.headers["mcp-session-id"]}
         for method, params, request_id in messages:
             body = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-            answer = await send(app, json.dumps(body).encode(), headers)
-            assert answer.status in STATUSES
-            assert b"-32603" not in answer.body
+            response = await send(app, json.dumps(body).encode(), headers)
+            assert response.status in STATUSES
+            assert b"-32603" not in response.body
         assert (await send(app, b"", headers, method="DELETE")).status == 200
 
     portal.call(converse)
@@ -231,7 +231,7 @@ def address(portal: BlockingPortal) -> Iterator[str]:
         async with (
             Hub.open([]) as hub,
             Gateway(hub) as gateway,
-            served(App(FrontDesk(gateway))) as url,
+            served(App(RequestPipeline(gateway))) as url,
         ):
             yield url
 

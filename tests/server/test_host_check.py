@@ -2,7 +2,7 @@
 
 import pytest
 
-from pegboard.server import App, FrontDesk, Hosts
+from pegboard.server import App, HostCheck, RequestPipeline
 from tests.server.asgi import Answer, ask
 from tests.server.fake_gateway import FakeGateway
 
@@ -20,7 +20,7 @@ from tests.server.fake_gateway import FakeGateway
     ],
 )
 def test_addresses_and_this_machine_are_always_meant(host: str) -> None:
-    assert Hosts().permits_host(host)
+    assert HostCheck().permits_host(host)
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,18 @@ def test_addresses_and_this_machine_are_always_meant(host: str) -> None:
     ],
 )
 def test_a_foreign_name_is_not_meant(host: str) -> None:
-    assert not Hosts().permits_host(host)
+    assert not HostCheck().permits_host(host)
 
 
 def test_names_that_the_operator_gave_are_meant() -> None:
-    hosts = Hosts(names=["Tools.Example.com"])
+    hosts = HostCheck(names=["Tools.Example.com"])
     assert hosts.permits_host("tools.example.com:443")
     assert not hosts.permits_host("other.example.com")
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:3"])
 def test_local_pages_may_talk_to_us(origin: str) -> None:
-    assert Hosts().permits_origin(origin)
+    assert HostCheck().permits_origin(origin)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_local_pages_may_talk_to_us(origin: str) -> None:
     ["null", "", "https://evil.example", "http://localhost.evil.example", "http://[", "file://"],
 )
 def test_foreign_pages_may_not(origin: str) -> None:
-    assert not Hosts().permits_origin(origin)
+    assert not HostCheck().permits_origin(origin)
 
 
 def test_pages_that_the_operator_named_may() -> None:
-    hosts = Hosts(origins=["https://app.example.com/"])
+    hosts = HostCheck(origins=["https://app.example.com/"])
     assert hosts.permits_origin("https://app.example.com")
     assert not hosts.permits_origin("https://app.example.com:8443")
 
 
 async def get(path: str, **headers: str) -> Answer:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     pairs = {"host": "127.0.0.1", **headers}.items()
     async with app.open():
         return await ask(app, method=headers.pop("method", "GET"), path=path, headers=pairs)
@@ -81,12 +81,12 @@ async def test_every_face_is_guarded_against_rebinding(path: str) -> None:
 @pytest.mark.parametrize("name", ["host", "origin"])
 @pytest.mark.parametrize("second", ["http://localhost", "http://evil.example"])
 async def test_a_header_that_says_where_from_or_where_to_comes_once(name: str, second: str) -> None:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     headers = [("host", "localhost"), ("origin", "http://localhost"), (name, second)]
     async with app.open():
-        answer = await ask(app, method="GET", path="/metrics", headers=headers)
-    assert answer.status == 400
-    assert name.capitalize() in answer.error[1]["message"]
+        response = await ask(app, method="GET", path="/metrics", headers=headers)
+    assert response.status == 400
+    assert name.capitalize() in response.error[1]["message"]
 
 
 async def test_health_is_told_under_any_name() -> None:
@@ -94,21 +94,21 @@ async def test_health_is_told_under_any_name() -> None:
 
 
 async def test_a_page_that_may_is_told_so() -> None:
-    answer = await get("/metrics", origin="http://localhost:6274")
-    assert answer.status == 200
-    assert answer.headers["access-control-allow-origin"] == "http://localhost:6274"
-    assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
+    response = await get("/metrics", origin="http://localhost:6274")
+    assert response.status == 200
+    assert response.headers["access-control-allow-origin"] == "http://localhost:6274"
+    assert "mcp-session-id" in response.headers["access-control-expose-headers"]
 
 
 async def test_a_browser_may_ask_before_it_sends() -> None:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     headers = {
         "host": "127.0.0.1",
         "origin": "http://localhost:6274",
         "access-control-request-headers": "mcp-method, content-type",
     }
     async with app.open():
-        answer = await ask(app, method="OPTIONS", headers=headers.items())
-    assert answer.status == 204
-    assert answer.headers["access-control-allow-headers"] == "mcp-method, content-type"
-    assert "POST" in answer.headers["access-control-allow-methods"]
+        response = await ask(app, method="OPTIONS", headers=headers.items())
+    assert response.status == 204
+    assert response.headers["access-control-allow-headers"] == "mcp-method, content-type"
+    assert "POST" in response.headers["access-control-allow-methods"]

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from pegboard.errors import ConfigError
-from pegboard.server import App, FrontDesk, Limits
+from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.jsonrpc import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
@@ -41,7 +41,7 @@ async def speak(url: str, *parts: bytes) -> bytes:
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
 async def test_a_body_that_is_too_large_is_refused(path: str, version: str) -> None:
     limits = Limits(body=1000)
-    app = App(FrontDesk(FakeGateway()), limits=limits)
+    app = App(RequestPipeline(FakeGateway()), limits=limits)
     async with served(app) as url, httpx2.AsyncClient() as client:
         headers = {**TAKES_BOTH, "mcp-protocol-version": version}
 
@@ -59,30 +59,30 @@ async def test_a_body_that_is_too_large_is_refused(path: str, version: str) -> N
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
 async def test_a_body_with_too_many_values_is_refused(version: str) -> None:
-    async with served(App(FrontDesk(FakeGateway()))) as url, httpx2.AsyncClient() as client:
+    async with served(App(RequestPipeline(FakeGateway()))) as url, httpx2.AsyncClient() as client:
         headers = {**TAKES_BOTH, "mcp-protocol-version": version}
         body = b"[" + b"{}," * MOST_VALUES + b"{}]"
-        answer = await client.post(f"{url}/mcp", content=body, headers=headers)
-        assert answer.status_code == 413
-        assert answer.json()["error"]["code"] == -32600
-        assert str(MOST_VALUES) in answer.json()["error"]["message"]
+        response = await client.post(f"{url}/mcp", content=body, headers=headers)
+        assert response.status_code == 413
+        assert response.json()["error"]["code"] == -32600
+        assert str(MOST_VALUES) in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "99999999999999999999999", "a"])
 async def test_a_length_that_is_none_is_refused(length: str) -> None:
-    async with served(App(FrontDesk(FakeGateway()))) as url:
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
         head = f"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n"
         lines = "".join(f"{name}: {value}\r\n" for name, value in modern_headers(CALL).items())
-        answer = await speak(url, (head + lines + "\r\n").encode())
-        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
+        response = await speak(url, (head + lines + "\r\n").encode())
+        assert response.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
 
 
 async def test_headers_that_never_end_are_cut_off() -> None:
     limits = Limits(headers=10_000)
-    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+    async with served(App(RequestPipeline(FakeGateway())), limits) as url:
         begun = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
-        answer = await speak(url, begun, *[b"a" * 5000] * 5)
-        assert answer.startswith(b"HTTP/1.1 431") or answer == b""
+        response = await speak(url, begun, *[b"a" * 5000] * 5)
+        assert response.startswith(b"HTTP/1.1 431") or response == b""
         async with httpx2.AsyncClient() as client:
             assert (await client.get(f"{url}/healthz")).status_code == 200
 
@@ -90,7 +90,7 @@ async def test_headers_that_never_end_are_cut_off() -> None:
 @pytest.mark.parametrize("many", [1, 20])
 async def test_headers_that_come_at_once_may_be_no_longer_either(many: int) -> None:
     limits = Limits(headers=10_000)
-    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+    async with served(App(RequestPipeline(FakeGateway())), limits) as url:
         for size, status in ((8_000, 200), (12_000, 431)):
             lines = "".join(f"x-{it}: {'a' * (size // many)}\r\n" for it in range(many))
             head = f"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n"
@@ -109,14 +109,14 @@ async def test_headers_that_come_at_once_may_be_no_longer_either(many: int) -> N
 )
 async def test_whoever_does_not_finish_a_request_is_cut_off(begun: bytes) -> None:
     limits = Limits(request_seconds=0.05)
-    async with served(App(FrontDesk(FakeGateway()), limits=limits), limits) as url:
+    async with served(App(RequestPipeline(FakeGateway()), limits=limits), limits) as url:
         assert await speak(url, begun) == b""
 
 
 async def test_a_request_under_way_is_not_taken_for_an_unfinished_one() -> None:
     limits = Limits(request_seconds=0.05)
     gateway = FakeGateway()
-    async with served(App(FrontDesk(gateway), limits=limits), limits) as url:
+    async with served(App(RequestPipeline(gateway), limits=limits), limits) as url:
         answers: list[int] = []
 
         async def call() -> None:
@@ -148,7 +148,7 @@ async def asking_without_reading(url: str, body: dict[str, Any]) -> AsyncGenerat
 async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pegboard.server.http.uvicorn_server._LOOK_EVERY", 0.05)
     limits = Limits(unread_seconds=0.2, connections=1, body=100_000_000)
-    app = App(FrontDesk(FakeGateway()), limits=limits)
+    app = App(RequestPipeline(FakeGateway()), limits=limits)
     body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a" * 20_000_000}})
     statuses: list[int] = []
     async with (
@@ -171,7 +171,7 @@ async def test_the_call_of_whoever_does_not_read_is_cancelled(
     limits = Limits(unread_seconds=0.2)
     body = modern_request("tools/call", {"name": "flood"})
     async with (
-        served(App(FrontDesk(gateway), limits=limits), limits) as url,
+        served(App(RequestPipeline(gateway), limits=limits), limits) as url,
         asking_without_reading(url, body),
     ):
         with anyio.fail_after(10):
@@ -180,7 +180,7 @@ async def test_the_call_of_whoever_does_not_read_is_cancelled(
 
 async def test_more_connections_than_permitted_are_told_so() -> None:
     limits = Limits(connections=1)
-    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+    async with served(App(RequestPipeline(FakeGateway())), limits) as url:
         parts = urlsplit(url)
         async with await anyio.connect_tcp(str(parts.hostname), int(parts.port or 0)):
             with anyio.fail_after(5):
@@ -206,7 +206,7 @@ def test_a_host_that_is_none_is_named(host: str) -> None:
 
 
 async def test_the_server_leaves_the_signals_alone() -> None:
-    server = HttpServer(App(FrontDesk(FakeGateway())), limits=Limits())
+    server = HttpServer(App(RequestPipeline(FakeGateway())), limits=Limits())
     with server.capture_signals():
         pass
     assert not server.should_exit

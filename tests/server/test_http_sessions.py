@@ -10,9 +10,9 @@ from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import LOCAL, Principal
-from pegboard.server import App, FrontDesk, Limits, Reception
+from pegboard.server import App, HttpAuthenticator, Limits, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
 from tests.server.test_jsonrpc import UNREADABLE
@@ -32,9 +32,9 @@ NO_IDS = [None, True, 1.5, [1], {}]
 
 
 async def open_session(client: httpx2.AsyncClient, url: str, **headers: str) -> str:
-    answer = await client.post(url, json=INITIALIZE, headers={**TAKES_BOTH, **headers})
-    assert answer.status_code == 200
-    return answer.headers["mcp-session-id"]
+    response = await client.post(url, json=INITIALIZE, headers={**TAKES_BOTH, **headers})
+    assert response.status_code == 200
+    return response.headers["mcp-session-id"]
 
 
 async def test_a_client_of_the_sdk_lists_calls_and_hears_of_progress() -> None:
@@ -63,12 +63,12 @@ async def test_a_client_is_asked_in_mid_call_and_answers() -> None:
 
 async def test_the_handshake_tells_what_the_gateway_says_of_itself() -> None:
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
-        answer = await client.post(f"{url}/mcp-full", json=INITIALIZE, headers=TAKES_BOTH)
-        said = answer.text.split("data: ", 1)[1]
+        response = await client.post(f"{url}/mcp-full", json=INITIALIZE, headers=TAKES_BOTH)
+        said = response.text.split("data: ", 1)[1]
         assert '"protocolVersion":"2025-06-18"' in said
         assert '"listChanged":true' in said
         assert "Call echo on the full surface." in said
-        session = answer.headers["mcp-session-id"]
+        session = response.headers["mcp-session-id"]
         await client.post(f"{url}/mcp-full", json=PING, headers=_of(session))
         heard = gateway.heard[-1].client
         assert (heard.era, heard.version, heard.session) == ("legacy", "2025-06-18", session)
@@ -82,24 +82,24 @@ async def test_the_handshake_tells_what_the_gateway_says_of_itself() -> None:
 async def test_a_handshake_without_its_parts_opens_no_session(params: Any) -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         body = {**INITIALIZE, "params": params}
-        answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
-        assert "error" in answer.text
+        response = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+        assert "error" in response.text
 
 
 async def test_an_unknown_version_is_answered_with_the_latest_we_know() -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         params = {**INITIALIZE["params"], "protocolVersion": "1999-01-01"}
         body = {**INITIALIZE, "params": params}
-        answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
-        assert '"protocolVersion":"2025-11-25"' in answer.text
+        response = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+        assert '"protocolVersion":"2025-11-25"' in response.text
 
 
 async def test_requests_without_a_session_are_refused_and_leave_none() -> None:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         for body in (PING, {"jsonrpc": "2.0", "method": "notifications/initialized"}):
-            answer = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
-            assert answer.status_code == 400
+            response = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
+            assert response.status_code == 400
         page = (await client.get(f"{url}/metrics")).text
         assert 'pegboard_sessions{wire="http"} 0.0' in page
 
@@ -142,8 +142,8 @@ async def test_a_session_that_nobody_uses_ends_by_itself() -> None:
         await client.post(f"{url}/mcp", json=done, headers=_of(session))
         with anyio.fail_after(5):
             await gateway.left.wait()
-        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
-        assert answer.status_code == 404
+        response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert response.status_code == 404
 
 
 async def test_a_cancelled_call_is_cancelled_in_the_gateway() -> None:
@@ -170,7 +170,7 @@ class ByName:
 
 
 async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
-    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
         session = await open_session(client, f"{url}/mcp", **ann)
@@ -191,7 +191,7 @@ async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
 
 async def test_there_are_only_so_many_sessions() -> None:
     limits = Limits(sessions=2)
-    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()), limits=limits)
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()), limits=limits)
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {**TAKES_BOTH, "x-api-key": "bob"}
         first = await open_session(client, f"{url}/mcp", **ann)
@@ -203,7 +203,7 @@ async def test_there_are_only_so_many_sessions() -> None:
 
 
 async def test_where_there_is_nothing_no_session_is_opened() -> None:
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         refused = await client.post(f"{url}/mcp/nowhere", json=INITIALIZE, headers=TAKES_BOTH)
         assert refused.status_code == 404
@@ -215,17 +215,17 @@ async def test_where_there_is_nothing_no_session_is_opened() -> None:
 
 async def test_one_caller_has_only_so_many_sessions_wherever_they_are_opened() -> None:
     limits = Limits(sessions_per_principal=2)
-    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()), limits=limits)
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()), limits=limits)
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
         of_bob = await open_session(client, f"{url}/mcp", **bob)
         opened = [await open_session(client, f"{url}/mcp/{it}", **ann) for it in range(3)]
 
         async def status(session: str, path: str, headers: dict[str, str]) -> int:
-            answer = await client.post(
+            response = await client.post(
                 f"{url}{path}", json=PING, headers={**_of(session), **headers}
             )
-            return answer.status_code
+            return response.status_code
 
         # The one that was not used for longest gave way.
         found = [await status(it, f"/mcp/{number}", ann) for number, it in enumerate(opened)]
@@ -248,8 +248,8 @@ async def test_a_session_that_is_used_gives_way_to_none() -> None:
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
             refused = await client.post(f"{url}/mcp", json=INITIALIZE, headers=TAKES_BOTH)
             assert refused.status_code == 503
-            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
-            assert answer.status_code == 200
+            response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+            assert response.status_code == 200
 
 
 async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions() -> None:
@@ -265,8 +265,8 @@ async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions(
             await open_session(other, f"{url}/mcp")
         # Whoever comes from elsewhere later may go on all the same.
         for client in (one, other):
-            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(first))
-            assert answer.status_code == 200
+            response = await client.post(f"{url}/mcp", json=PING, headers=_of(first))
+            assert response.status_code == 200
 
 
 @pytest.mark.parametrize("request_id", NO_IDS)
@@ -274,11 +274,11 @@ async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> No
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         body = {**PING, "id": request_id}
-        answer = await client.post(f"{url}/mcp", json=body, headers=_of(session))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
-        assert answer.json()["id"] is None
-        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
-        assert answer.status_code == 200
+        response = await client.post(f"{url}/mcp", json=body, headers=_of(session))
+        assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
+        assert response.json()["id"] is None
+        response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert response.status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> No
 async def test_what_is_no_message_is_refused_in_one_sentence(body: Any) -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
-        answer = await client.post(f"{url}/mcp", json=body, headers=_of(session))
-        assert answer.status_code == 400
+        response = await client.post(f"{url}/mcp", json=body, headers=_of(session))
+        assert response.status_code == 400
         words = "This is not a single JSON-RPC request, notification or response object"
-        assert answer.json()["error"] == {"code": -32600, "message": words}
+        assert response.json()["error"] == {"code": -32600, "message": words}
 
 
 class Fickle:
@@ -319,7 +319,7 @@ class Fickle:
         return Principal(subject="ann", scopes=LOCAL.scopes)
 
 
-REVOKED = AuthenticationFailedError("Not any more.", reason="revoked")
+REVOKED = UnauthenticatedError("Not any more.", reason="revoked")
 
 
 async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
@@ -327,7 +327,7 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
-    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
@@ -335,8 +335,8 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
             guard.error = REVOKED
             with anyio.fail_after(5):
                 assert not [line async for line in stream.aiter_lines() if "data" in line]
-        answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
-        assert answer.status_code == 401
+        response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+        assert response.status_code == 401
 
 
 async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
@@ -344,7 +344,7 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
-    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         slow = await open_session(client, f"{url}/mcp")
         headers = {**_of(slow), "x-api-key": "slow"}
@@ -363,7 +363,7 @@ async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
     guard = Fickle()
-    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
@@ -372,8 +372,8 @@ async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
                 while "a mistake of somebody's" not in caplog.text:
                     await anyio.lowlevel.checkpoint()
             guard.error = None
-            answer = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
-            assert answer.status_code == 200
+            response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))
+            assert response.status_code == 200
 
 
 def _of(session: str) -> dict[str, str]:
@@ -386,15 +386,15 @@ async def test_who_introduces_itself_at_too_great_a_length_gets_no_session(
 ) -> None:
     asked = {**capabilities, "experimental": {"a": {"b": "x" * 17_000}}}
     body = {**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": asked}}
-    app = App(FrontDesk(FakeGateway()))
+    app = App(RequestPipeline(FakeGateway()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         refused = await client.post(f"{url}/mcp", json=body, headers=TAKES_BOTH)
         assert '"code":-32602' in refused.text
         assert "more than 16384 bytes" in refused.text
         await anyio.wait_all_tasks_blocked()  # it is forgotten when all of the answer is sent
         session = {"mcp-session-id": refused.headers["mcp-session-id"]}
-        answer = await client.post(f"{url}/mcp", json=PING, headers={**TAKES_BOTH, **session})
-        assert answer.status_code == 404
+        response = await client.post(f"{url}/mcp", json=PING, headers={**TAKES_BOTH, **session})
+        assert response.status_code == 404
 
 
 @pytest.mark.parametrize("value", UNREADABLE)
@@ -403,6 +403,6 @@ async def test_a_request_that_cannot_be_read_is_refused_by_its_id(value: str, ve
     body = f'{{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {{"a": {value}}}}}'
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         headers = {**TAKES_BOTH, "mcp-protocol-version": version}
-        answer = await client.post(f"{url}/mcp", content=body.encode(), headers=headers)
-        assert answer.status_code in (400, 413)
-        assert answer.json()["id"] == "a"
+        response = await client.post(f"{url}/mcp", content=body.encode(), headers=headers)
+        assert response.status_code in (400, 413)
+        assert response.json()["id"] == "a"

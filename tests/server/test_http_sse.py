@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp_types import ElicitResult
 
-from pegboard.server import App, FrontDesk, Reception
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
 from tests.server.test_http_sessions import INITIALIZE, NO_IDS, PING, REVOKED, ByName, Fickle
@@ -71,7 +71,7 @@ async def calling(app: App, tool: str) -> AsyncGenerator[AsyncIterator[str]]:
 
 async def test_an_answer_that_is_known_when_all_streams_end_is_written_before() -> None:
     gateway = FakeGateway()
-    app = App(FrontDesk(gateway))
+    app = App(RequestPipeline(gateway))
     async with calling(app, "hang") as lines:
         await gateway.waiting.wait()
         gateway.release.set()
@@ -85,14 +85,14 @@ async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_fro
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sse.LAST_WORDS", 0.05)
     gateway = FakeGateway()
-    app = App(FrontDesk(gateway))
+    app = App(RequestPipeline(gateway))
     async with calling(app, "flood"):
         await app.end_streams()
         await gateway.cancelled.wait()
 
 
 async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
-    app = App(FrontDesk(FakeGateway()), reception=Reception(ByName()))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann = {"x-api-key": "ann"}
         async with client.stream("GET", f"{url}/sse", headers=ann) as stream:
@@ -110,7 +110,7 @@ async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sse.PING_EVERY", 0.2)
     guard = Fickle()
-    app = App(FrontDesk(FakeGateway()), reception=Reception(guard))
+    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
 
     async def talk(client: httpx2.AsyncClient, address: str) -> None:
         while True:
@@ -146,14 +146,14 @@ async def test_a_request_with_an_impossible_id_is_refused() -> None:
         address = url + line.removeprefix("data: ")
         for request_id in NO_IDS:
             body = {**PING, "id": request_id}
-            answer = await client.post(address, json=body, headers=TAKES_BOTH)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+            response = await client.post(address, json=body, headers=TAKES_BOTH)
+            assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
         assert (await client.post(address, json=PING, headers=TAKES_BOTH)).status_code == 202
 
 
 async def test_messages_without_a_stream_go_nowhere() -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         for address in ("/messages", "/messages?session_id=x", "/messages?session_id=" + "0" * 32):
-            answer = await client.post(url + address, json=PING, headers=TAKES_BOTH)
-            assert answer.status_code in (400, 404)
+            response = await client.post(url + address, json=PING, headers=TAKES_BOTH)
+            assert response.status_code in (400, 404)
         assert (await client.post(f"{url}/sse", json=PING)).status_code == 405

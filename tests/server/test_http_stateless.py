@@ -9,16 +9,16 @@ import pytest
 from mcp import Client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY
 
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Gateway
 from pegboard.model.principal import LOCAL, Principal
-from pegboard.server import App, FrontDesk, Reception
-from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, post, served, served_fake
 from tests.upstream.board_servers import hub_of
 
-hasty = partial(Attendance, after=0.01, ping_every=0.02)
+hasty = partial(DisconnectWatcher, after=0.01, ping_every=0.02)
 
 
 async def test_a_client_of_the_sdk_lists_and_calls() -> None:
@@ -31,9 +31,9 @@ async def test_a_client_of_the_sdk_lists_and_calls() -> None:
 async def test_a_quick_answer_is_plain_json_with_everything_a_result_needs() -> None:
     async with served_fake() as (gateway, url):
         body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
-        answer = await post(f"{url}/mcp", body)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json() == {
+        response = await post(f"{url}/mcp", body)
+        assert response.headers["content-type"] == "application/json"
+        assert response.json() == {
             "jsonrpc": "2.0",
             "id": 1,
             "result": {
@@ -47,8 +47,8 @@ async def test_a_quick_answer_is_plain_json_with_everything_a_result_needs() -> 
 @pytest.mark.parametrize("request_id", [None, True, 1.5, [1], {}])
 async def test_a_request_with_an_impossible_id_is_refused(request_id: Any) -> None:
     async with served_fake() as (gateway, url):
-        answer = await post(f"{url}/mcp", {**modern_request("tools/list"), "id": request_id})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+        response = await post(f"{url}/mcp", {**modern_request("tools/list"), "id": request_id})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
         assert not gateway.heard
 
 
@@ -67,19 +67,23 @@ async def test_the_gateway_hears_everything_that_was_sent_and_who_sent_it() -> N
 
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
 async def test_at_the_address_of_a_group_that_there_is_not_nothing_is_found(method: str) -> None:
-    async with hub_of() as hub, Gateway(hub) as gateway, served(App(FrontDesk(gateway))) as url:
+    async with (
+        hub_of() as hub,
+        Gateway(hub) as gateway,
+        served(App(RequestPipeline(gateway))) as url,
+    ):
         params = {"name": "search_tools", "arguments": {"query": "x"}}
-        answer = await post(f"{url}/mcp/nowhere", modern_request(method, params))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (404, -32602)
-        assert "nowhere" in answer.json()["error"]["message"]
+        response = await post(f"{url}/mcp/nowhere", modern_request(method, params))
+        assert (response.status_code, response.json()["error"]["code"]) == (404, -32602)
+        assert "nowhere" in response.json()["error"]["message"]
 
 
 async def test_notifications_turn_the_answer_into_a_stream() -> None:
     async with served_fake() as (_, url):
         body = modern_request("tools/call", {"name": "count"}, progressToken="t")
-        answer = await post(f"{url}/mcp", body)
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        events = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+        response = await post(f"{url}/mcp", body)
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = [line for line in response.text.splitlines() if line.startswith("data: ")]
         assert len(events) == 4
         assert '"progress":2' in events[2]
         assert '"counted"' in events[3]
@@ -101,20 +105,20 @@ async def test_a_stream_that_is_closed_cancels_its_request() -> None:
         body = modern_request("subscriptions/listen")
         headers = modern_headers(body)
         with anyio.fail_after(5):
-            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as answer:
-                assert answer.headers["content-type"].startswith("text/event-stream")
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as response:
+                assert response.headers["content-type"].startswith("text/event-stream")
                 await gateway.waiting.wait()
             await gateway.cancelled.wait()
 
 
 async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.server.http.app.Attendance", hasty)
+    monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
         body = modern_request("tools/call", {"name": "hang"})
         headers = modern_headers(body)
         with anyio.fail_after(5):
-            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as answer:
-                lines = answer.aiter_lines()
+            async with client.stream("POST", f"{url}/mcp", json=body, headers=headers) as response:
+                lines = response.aiter_lines()
                 assert await anext(lines) == ": ping"
                 gateway.release.set()
                 rest = [line async for line in lines if line.startswith("data: ")]
@@ -128,12 +132,12 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
     class Fickle:
         async def authenticate(self, credential: str | None) -> Principal:
             if gateway.waiting.is_set():
-                raise AuthenticationFailedError("Not any more.", reason="revoked")
+                raise UnauthenticatedError("Not any more.", reason="revoked")
             return LOCAL
 
-    monkeypatch.setattr("pegboard.server.http.app.Attendance", hasty)
+    monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
     gateway = FakeGateway()
-    app = App(FrontDesk(gateway), reception=Reception(Fickle()))
+    app = App(RequestPipeline(gateway), reception=HttpAuthenticator(Fickle()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         body = modern_request("subscriptions/listen")
         headers = modern_headers(body)
@@ -143,8 +147,10 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
                 assert len([line async for line in stream.aiter_lines() if "data" in line]) == 1
             hanging = modern_request("tools/call", {"name": "hang"})
             gateway.waiting = anyio.Event()
-            answer = await client.post(f"{url}/mcp", json=hanging, headers=modern_headers(hanging))
-            assert answer.status_code == 401
+            response = await client.post(
+                f"{url}/mcp", json=hanging, headers=modern_headers(hanging)
+            )
+            assert response.status_code == 401
     assert not caplog.text
 
 
@@ -152,10 +158,10 @@ async def test_a_mistake_of_ours_is_an_internal_error_without_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served_fake() as (_, url):
-        answer = await post(f"{url}/mcp", modern_request("tools/call", {"name": "break"}))
-        assert answer.status_code == 200
+        response = await post(f"{url}/mcp", modern_request("tools/call", {"name": "break"}))
+        assert response.status_code == 200
         error = {"code": -32603, "message": "Internal server error"}
-        assert answer.json() == {"jsonrpc": "2.0", "id": 1, "error": error}
+        assert response.json() == {"jsonrpc": "2.0", "id": 1, "error": error}
         assert "a mistake of ours" in caplog.text
 
 
@@ -215,8 +221,8 @@ async def _post_for_ever(client: httpx2.AsyncClient, url: str, body: dict[str, A
 async def test_who_introduces_itself_at_too_great_a_length_is_refused(key: str) -> None:
     async with served_fake() as (gateway, url):
         body = modern_request("tools/list", **{key: {"name": "x" * 17_000}})
-        answer = await post(f"{url}/mcp", body)
-        assert answer.json()["error"]["code"] == -32602
+        response = await post(f"{url}/mcp", body)
+        assert response.json()["error"]["code"] == -32602
         assert gateway.heard == []
 
 
@@ -241,6 +247,6 @@ async def test_of_a_request_to_listen_only_what_is_looked_at_is_kept() -> None:
             "_meta": {"traceparent": "00-x"},
         }
         wanted["resourceSubscriptions"] = [f"a:{number}" for number in range(1001)]
-        answer = await post(f"{url}/mcp", body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32602)
+        response = await post(f"{url}/mcp", body)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, -32602)
         assert len(gateway.heard) == 1

@@ -16,7 +16,7 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp
 
-from pegboard.server import App, FrontDesk
+from pegboard.server import App, RequestPipeline
 from tests.server.asgi import Answer, ask
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import META, MODERN, modern_request
@@ -161,7 +161,7 @@ async def both() -> AsyncGenerator[tuple[ASGIApp, ASGIApp]]:
         get_tool_input_schema={"echo": SCHEMA}.get,
     )
     manager = StreamableHTTPSessionManager(server)
-    app = App(FrontDesk(gateway))
+    app = App(RequestPipeline(gateway))
     async with app.open(), manager.run():
         yield app, manager.handle_request
 

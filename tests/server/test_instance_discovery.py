@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from pegboard.hub import Hub
-from pegboard.server.http.local_api import Owner
+from pegboard.server.http.local_api import LocalToken
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.instance_discovery import (
-    Announcement,
+    RunningInstance,
     announce,
     announcements,
     identity_of,
@@ -37,10 +37,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def announcement(pid: int | None = None) -> Announcement:
+def announcement(pid: int | None = None) -> RunningInstance:
     number = os.getpid() if pid is None else pid
     machine, started = identity_of(number)
-    return Announcement(
+    return RunningInstance(
         pid=number,
         started=started,
         machine=machine,
@@ -132,7 +132,7 @@ def request(source: str, *authorization: str) -> HttpRequest:
 
 
 def test_the_owner_is_known_by_the_token_and_only_on_this_machine() -> None:
-    owner = Owner()
+    owner = LocalToken()
     right = f"Bearer {owner.token}"
     assert owner.sent(request("127.0.0.1", right))
     assert owner.sent(request("::1", right))
@@ -143,7 +143,7 @@ def test_the_owner_is_known_by_the_token_and_only_on_this_machine() -> None:
     assert not owner.sent(request("127.0.0.1", f"Bearer {owner.token}x"))
     assert not owner.sent(request("127.0.0.1", "Bearer \xe9"))
     assert not owner.sent(request("127.0.0.1"))
-    assert Owner().token != owner.token
+    assert LocalToken().token != owner.token
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes with a name")
@@ -176,7 +176,7 @@ async def test_a_process_is_announced_although_its_file_is_away_just_then(tmp_pa
         path.unlink()
         ending, announced = Ending(), anyio.Event()
         announcing = partial(announce, port=5, ending=ending, announced=announced)
-        tasks.start_soon(announcing, Owner(), ServeOptions(config=str(path)), hub)
+        tasks.start_soon(announcing, LocalToken(), ServeOptions(config=str(path)), hub)
         with anyio.fail_after(5):
             await announced.wait()
         (found,) = await anyio.to_thread.run_sync(lambda: list(announcements()))

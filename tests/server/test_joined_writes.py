@@ -63,5 +63,5 @@ def test_a_head_that_nothing_follows_leaves_at_the_end_of_the_answer_or_of_the_c
 async def test_every_answer_arrives_with_a_body_or_without(method: str) -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         for _ in range(2):
-            answer = await client.request(method, f"{url}/healthz")
-            assert answer.content.startswith(b"ok") == (method == "GET")
+            response = await client.request(method, f"{url}/healthz")
+            assert response.content.startswith(b"ok") == (method == "GET")

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.types import Message
 
-from pegboard.server import App, FrontDesk, Limits
+from pegboard.server import App, Limits, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, served, served_fake
 from tests.server.test_http_sessions import INITIALIZE
@@ -33,14 +33,14 @@ async def open_session(
     client: httpx2.AsyncClient, url: str, capabilities: dict[str, Any]
 ) -> dict[str, str]:
     body = initialize(capabilities)
-    answer = await client.post(url, json=body, headers=TAKES_BOTH)
-    return {**TAKES_BOTH, "mcp-session-id": answer.headers["mcp-session-id"]}
+    response = await client.post(url, json=body, headers=TAKES_BOTH)
+    return {**TAKES_BOTH, "mcp-session-id": response.headers["mcp-session-id"]}
 
 
-def messages_in(answer: httpx2.Response) -> list[Any]:
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    lines = answer.text.splitlines()
+def messages_in(response: httpx2.Response) -> list[Any]:
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+    lines = response.text.splitlines()
     return [json.loads(it.removeprefix("data: ")) for it in lines if it.startswith("data: ")]
 
 
@@ -49,10 +49,10 @@ async def test_a_request_is_answered_in_its_session(capabilities: dict[str, Any]
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
         headers = await open_session(client, f"{url}/mcp", capabilities)
         body = call("echo", "a", arguments={"text": "Grüße"})
-        answer = await client.post(f"{url}/mcp", json=body, headers=headers)
+        response = await client.post(f"{url}/mcp", json=body, headers=headers)
         result = {"content": [{"type": "text", "text": "Grüße"}]}
-        assert messages_in(answer) == [{"jsonrpc": "2.0", "id": "a", "result": result}]
-        assert answer.headers["mcp-session-id"] == headers["mcp-session-id"]
+        assert messages_in(response) == [{"jsonrpc": "2.0", "id": "a", "result": result}]
+        assert response.headers["mcp-session-id"] == headers["mcp-session-id"]
         heard = gateway.heard[-1]
         assert (heard.id, heard.params) == ("a", body["params"])
         assert (heard.client.era, heard.client.session) == ("legacy", headers["mcp-session-id"])
@@ -65,8 +65,8 @@ async def test_what_goes_wrong_is_an_error(
 ) -> None:
     async with served_fake() as (_, url), httpx2.AsyncClient() as client:
         headers = await open_session(client, f"{url}/mcp", capabilities)
-        answer = await client.post(f"{url}/mcp", json=call(name), headers=headers)
-        (error,) = messages_in(answer)
+        response = await client.post(f"{url}/mcp", json=call(name), headers=headers)
+        (error,) = messages_in(response)
         assert (error["id"], error["error"]["code"]) == (5, code)
         assert "mistake" not in error["error"]["message"]
 
@@ -126,15 +126,15 @@ async def test_two_requests_with_one_id_are_both_answered() -> None:
         headers = await open_session(client, f"{url}/mcp", {})
 
         async def hang() -> None:
-            answer = await client.post(f"{url}/mcp", json=call("hang"), headers=headers)
-            assert "result" in messages_in(answer)[0]
+            response = await client.post(f"{url}/mcp", json=call("hang"), headers=headers)
+            assert "result" in messages_in(response)[0]
 
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(hang)
                 await gateway.waiting.wait()
-                answer = await client.post(f"{url}/mcp", json=call("echo"), headers=headers)
-                assert "result" in messages_in(answer)[0]
+                response = await client.post(f"{url}/mcp", json=call("echo"), headers=headers)
+                assert "result" in messages_in(response)[0]
                 gateway.release.set()
 
 
@@ -174,8 +174,8 @@ async def test_requests_under_way_are_answered_when_the_process_ends(
         headers = await open_session(client, f"{url}/mcp", capabilities)
 
         async def hang() -> None:
-            answer = await client.post(f"{url}/mcp", json=call("hang"), headers=headers)
-            answers.append(answer.text)
+            response = await client.post(f"{url}/mcp", json=call("hang"), headers=headers)
+            answers.append(response.text)
 
         tasks.start_soon(hang)
         with anyio.fail_after(5):
@@ -186,7 +186,7 @@ async def test_requests_under_way_are_answered_when_the_process_ends(
 @WAYS
 async def test_a_line_that_breaks_cancels_nothing(capabilities: dict[str, Any]) -> None:
     gateway = FakeGateway()
-    app = App(FrontDesk(gateway))
+    app = App(RequestPipeline(gateway))
     left = anyio.Event()
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp", capabilities)

@@ -9,11 +9,11 @@ import pytest
 
 from pegboard import Hub
 from pegboard.errors import ServerNotFoundError
-from pegboard.server import App, FrontDesk
-from pegboard.server.http.authentication import Reception
-from pegboard.server.http.local_api import Owner, OwnersDesk
-from pegboard.server.startup import Opening
-from pegboard.upstream import NoMemory
+from pegboard.server import App, RequestPipeline
+from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.local_api import LocalApi, LocalToken
+from pegboard.server.startup import Startup
+from pegboard.upstream import NoCatalogCache
 from tests.gateway.servers import bench, hub
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import served
@@ -22,11 +22,13 @@ from tests.server.serving import served
 @asynccontextmanager
 async def asking(it: Hub) -> AsyncGenerator[tuple[httpx2.AsyncClient, str]]:
     """Give the client of the owner of a process, and where the process answers it."""
-    owner = Owner()
-    opening = Opening(it)
+    owner = LocalToken()
+    opening = Startup(it)
     await opening.run()
-    desk = OwnersDesk(it, opening=opening, owner=owner)
-    app = App(FrontDesk(FakeGateway()), reception=Reception(owner=owner), owners_desk=desk)
+    desk = LocalApi(it, opening=opening, owner=owner)
+    app = App(
+        RequestPipeline(FakeGateway()), reception=HttpAuthenticator(owner=owner), owners_desk=desk
+    )
     headers = {"authorization": f"Bearer {owner.token}"}
     async with served(app) as url, httpx2.AsyncClient(headers=headers) as client:
         yield client, f"{url}/owner"
@@ -61,7 +63,7 @@ class MidReload(Hub):
 
 async def test_tools_are_listed_while_their_server_is_being_replaced() -> None:
     async with (
-        MidReload([bench("calc", add=str)], memory=NoMemory()) as it,
+        MidReload([bench("calc", add=str)], catalog_cache=NoCatalogCache()) as it,
         asking(it) as (client, url),
     ):
         listed = await client.get(f"{url}/tools")

@@ -14,7 +14,7 @@ from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.model.principal import LOCAL, Principal, Scope
 from pegboard.observe import Audit
 from pegboard.observe.usage_report import usage_report
-from pegboard.server import App, FrontDesk, Reception
+from pegboard.server import App, HttpAuthenticator, RequestPipeline
 from pegboard.testing import Memory
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller
@@ -45,12 +45,12 @@ class Audited:
     def __init__(self, gateway: Gateway, audit: Audit) -> None:
         self.gateway = gateway
         self.audit = audit
-        self.desk = FrontDesk(gateway, audit=audit)
+        self.desk = RequestPipeline(gateway, audit=audit)
 
     async def send(self, caller: Caller, method: str, /, **params: Any) -> None:
         """Ask for something; whatever is answered is fine."""
         with suppress(RpcError):
-            await self.desk.answer(caller.exchange(method, **params))
+            await self.desk.respond(caller.exchange(method, **params))
 
     async def call(self, caller: Caller, tool: str, /, **arguments: Any) -> None:
         await self.send(caller, "tools/call", name=tool, arguments=arguments)
@@ -131,7 +131,7 @@ async def watch(here: Audited, caller: Caller, *uris: str) -> str:
     if caller.client.era == "legacy":
         for uri in uris:
             try:
-                await here.desk.answer(caller.exchange("resources/subscribe", uri=uri))
+                await here.desk.respond(caller.exchange("resources/subscribe", uri=uri))
             except RpcError as error:
                 failure = str(error.code)
         return failure
@@ -141,7 +141,7 @@ async def watch(here: Audited, caller: Caller, *uris: str) -> str:
     async def listen(scope: anyio.CancelScope) -> None:
         nonlocal failure
         try:
-            await here.desk.answer(exchange)
+            await here.desk.respond(exchange)
         except RpcError as error:
             failure = str(error.code)
             scope.cancel()
@@ -200,7 +200,7 @@ async def test_whoever_listens_for_lists_only_or_goes_on_listening_uses_no_call(
         wanted = {"resourceSubscriptions": [URI]}
         exchange = caller.exchange("subscriptions/listen", notifications=wanted)
         async with anyio.create_task_group() as group:
-            group.start_soon(here.desk.answer, exchange)
+            group.start_soon(here.desk.respond, exchange)
             await caller.wire.next("notifications/subscriptions/acknowledged")
             other = Principal(subject="ann", scopes=busy.scopes, concurrent_calls=1)
             await here.call(Caller(here.gateway, principal=other), "answer")
@@ -220,7 +220,7 @@ async def test_a_refusal_for_lack_of_a_scope_uses_no_call(era: Era) -> None:
             await here.call(caller, "answer")
         await watch(here, caller, URI, "shop+note://two")
         search = caller.exchange("tools/call", name="search_tools", arguments={"query": "answer"})
-        assert not (await here.desk.answer(search)).get("isError")
+        assert not (await here.desk.respond(search)).get("isError")
 
 
 @ERAS
@@ -327,7 +327,9 @@ async def test_a_request_that_http_forbids_is_in_the_audit(
 ) -> None:
     with Memory().open() as store:
         audit = Audit(store)
-        app = App(FrontDesk(FakeGateway(), audit=audit), reception=Reception(Anybody()))
+        app = App(
+            RequestPipeline(FakeGateway(), audit=audit), reception=HttpAuthenticator(Anybody())
+        )
         body = modern_request(method, params)
         headers = {"host": "127.0.0.1", **modern_headers(body)}.items()
         async with app.open():

@@ -6,7 +6,7 @@ from pegboard.server.settings import section_schema, section_text
 
 def test_the_shipped_file_is_what_the_settings_give() -> None:
     shipped = GATEWAY.read_text("utf-8")
-    assert shipped == section_text(), "Run `python -m pegboard.server.settings`."
+    assert shipped == section_text(), "Run `python -m scripts.reference`."
 
 
 def test_every_setting_of_the_gateway_and_of_who_is_let_in_is_explained() -> None:

@@ -11,7 +11,7 @@ import pytest
 from blockbuster import BlockBuster
 from mcp_types import CLIENT_INFO_META_KEY
 
-from pegboard.server import FrontDesk, StdioWire, serve_stdio
+from pegboard.server import RequestPipeline, StdioWire, serve_stdio
 from pegboard.server.jsonrpc import MOST_VALUES
 from pegboard.server.stdio import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
@@ -68,7 +68,9 @@ async def talking() -> AsyncGenerator[tuple[FakeGateway, Peer]]:
             anyio.create_task_group() as tasks,
             aclosing(StdioWire(their_input, their_output).lines()) as lines,
         ):
-            tasks.start_soon(serve_stdio, FrontDesk(gateway), StdioWire(our_input, our_output))
+            tasks.start_soon(
+                serve_stdio, RequestPipeline(gateway), StdioWire(our_input, our_output)
+            )
             yield gateway, Peer(lines, their_output)
             tasks.cancel_scope.cancel()
     finally:
@@ -79,8 +81,8 @@ async def talking() -> AsyncGenerator[tuple[FakeGateway, Peer]]:
 
 async def test_a_handshake_opens_the_older_era() -> None:
     async with talking() as (gateway, peer):
-        answer = await peer.asks(INITIALIZE)
-        assert answer["result"]["protocolVersion"] == "2025-06-18"
+        response = await peer.asks(INITIALIZE)
+        assert response["result"]["protocolVersion"] == "2025-06-18"
         await peer.says(INITIALIZED)
         assert (await peer.asks(PING))["result"] == {}
         assert gateway.heard[0].client.era == "legacy"
@@ -90,9 +92,9 @@ async def test_a_handshake_opens_the_older_era() -> None:
 async def test_an_envelope_opens_the_modern_era() -> None:
     async with talking() as (gateway, peer):
         body = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
-        answer = await peer.asks(body)
-        assert answer["result"]["resultType"] == "complete"
-        assert answer["result"]["content"] == [{"type": "text", "text": "a"}]
+        response = await peer.asks(body)
+        assert response["result"]["resultType"] == "complete"
+        assert response["result"]["content"] == [{"type": "text", "text": "a"}]
         assert gateway.heard[0].client.era == "modern"
 
 
@@ -133,8 +135,8 @@ async def test_progress_comes_before_the_answer() -> None:
 
 async def test_a_modern_client_is_not_asked() -> None:
     async with talking() as (_, peer):
-        answer = await peer.asks(modern_request("tools/call", {"name": "ask"}))
-        assert answer["error"]["code"] == -32600
+        response = await peer.asks(modern_request("tools/call", {"name": "ask"}))
+        assert response["error"]["code"] == -32600
 
 
 async def test_an_older_client_is_asked() -> None:
@@ -158,9 +160,11 @@ async def test_a_client_that_never_answers_is_waited_for_no_longer_than_it_may_t
         taken_back = await peer.hears()
         assert taken_back["method"] == "notifications/cancelled"
         assert taken_back["params"]["requestId"] == question["id"]
-        answer = await peer.hears()
-        assert answer["id"] == 5
-        assert "did not answer elicitation/create within 0.05 seconds" in answer["error"]["message"]
+        response = await peer.hears()
+        assert response["id"] == 5
+        assert (
+            "did not answer elicitation/create within 0.05 seconds" in response["error"]["message"]
+        )
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"jsonrpc": "2.0"\n', b"\xff\xfe\n", b"[" * 999])
@@ -245,7 +249,9 @@ async def test_a_client_that_hangs_up_and_does_not_read_is_not_served_for_ever(
     try:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(serve_stdio, FrontDesk(gateway), StdioWire(our_input, our_output))
+                tasks.start_soon(
+                    serve_stdio, RequestPipeline(gateway), StdioWire(our_input, our_output)
+                )
                 await client.write(encoded(modern_request("tools/call", call)))
                 os.close(their_output)
         assert len(gateway.heard) == 1
@@ -264,7 +270,7 @@ async def test_a_client_that_fills_both_pipes_and_hangs_up_is_not_waited_for(
     try:
         with anyio.fail_after(10):
             async with anyio.create_task_group() as tasks:
-                gateway = FrontDesk(FakeGateway())
+                gateway = RequestPipeline(FakeGateway())
                 tasks.start_soon(serve_stdio, gateway, StdioWire(our_input, our_output))
                 with anyio.move_on_after(0.5):
                     while True:

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 from opentelemetry import trace
 
-from pegboard.gateway import Exchange
-from pegboard.server import App, FrontDesk
+from pegboard.gateway import ClientRequest
+from pegboard.server import App, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
 from tests.server.test_legacy_fast_path import call, open_session
@@ -20,19 +20,19 @@ CALL = modern_request("tools/call", {"name": "echo"})
 class Tracing(FakeGateway):
     """Notes in which trace it was asked."""
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         context = trace.get_current_span().get_span_context()
         self.trace = format(context.trace_id, "032x")
-        return await super().answer(exchange)
+        return await super().respond(exchange)
 
 
 async def traced(body: dict[str, Any], **headers: str) -> Tracing:
     gateway = Tracing()
-    async with served(App(FrontDesk(gateway))) as url, httpx2.AsyncClient() as client:
-        answer = await client.post(
+    async with served(App(RequestPipeline(gateway))) as url, httpx2.AsyncClient() as client:
+        response = await client.post(
             f"{url}/mcp", json=body, headers={**modern_headers(body), **headers}
         )
-        assert answer.status_code == 200
+        assert response.status_code == 200
     return gateway
 
 
@@ -63,7 +63,7 @@ async def test_a_trace_in_the_headers_is_continued_in_a_session_too(
     capabilities: dict[str, Any],
 ) -> None:
     gateway = Tracing()
-    app = App(FrontDesk(gateway))
+    app = App(RequestPipeline(gateway))
     async with served(app) as url, httpx2.AsyncClient() as client:
         headers = await open_session(client, f"{url}/mcp", capabilities)
         sent = {**headers, "traceparent": PARENT}

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from pegboard.server import App, FrontDesk, Limits
+from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.jsonrpc import encode
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
@@ -30,31 +30,34 @@ async def test_an_offer_to_speak_another_protocol_costs_no_body(offer: str) -> N
     settings = ["Connection: Upgrade, HTTP2-Settings", offer, "HTTP2-Settings: AAEAAEAA"]
     one = head(*settings, f"Content-Length: {len(BODY)}") + BODY
     last = head("Connection: close", f"Content-Length: {len(BODY)}") + BODY
-    async with served(App(FrontDesk(FakeGateway()))) as url:
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
         answers = await speak(url, one, last)
         assert answers.count(b"HTTP/1.1 200 OK") == 2
 
 
 async def test_trailers_are_no_headers() -> None:
     sent = head("Transfer-Encoding: chunked", "Connection: close", host="x: y") + CHUNK
-    async with served(App(FrontDesk(FakeGateway()))) as url:
-        answer = await speak(url, sent + b"host: localhost\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 421")
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
+        response = await speak(url, sent + b"host: localhost\r\n\r\n")
+        assert response.startswith(b"HTTP/1.1 421")
 
 
 async def test_trailers_that_never_end_are_cut_off() -> None:
     limits = Limits(headers=10_000)
-    async with served(App(FrontDesk(FakeGateway())), limits) as url:
+    async with served(App(RequestPipeline(FakeGateway())), limits) as url:
         begun = head("Transfer-Encoding: chunked") + CHUNK
         trailers = b"".join(b"t%d: %s\r\n" % (it, b"a" * 100) for it in range(50))
-        answer = await speak(url, begun, *[trailers] * 5)
-        assert answer.startswith(b"HTTP/1.1 431") or answer == b""
+        response = await speak(url, begun, *[trailers] * 5)
+        assert response.startswith(b"HTTP/1.1 431") or response == b""
 
 
 @pytest.mark.parametrize("room", [{"limits": Limits(connections=3)}, {"descriptors": 68}])
 async def test_connections_that_ask_nothing_keep_nobody_from_being_answered(room: Any) -> None:
     call = head(f"Content-Length: {len(BODY)}") + BODY
-    async with served(App(FrontDesk(FakeGateway())), **room) as url, AsyncExitStack() as stack:
+    async with (
+        served(App(RequestPipeline(FakeGateway())), **room) as url,
+        AsyncExitStack() as stack,
+    ):
         opened = [await stack.enter_async_context(await connected(url)) for _ in range(4)]
         await opened[0].send(call)
         assert (await opened[0].receive()).startswith(b"HTTP/1.1 200 OK")
@@ -65,7 +68,7 @@ async def test_connections_that_ask_nothing_keep_nobody_from_being_answered(room
 
 async def test_connections_leave_descriptors_for_servers_and_files() -> None:
     async with (
-        served(App(FrontDesk(FakeGateway())), descriptors=68) as url,
+        served(App(RequestPipeline(FakeGateway())), descriptors=68) as url,
         AsyncExitStack() as stack,
     ):
         opened = [await stack.enter_async_context(await connected(url)) for _ in range(5)]

@@ -12,7 +12,7 @@ from mcp.server.lowlevel import NotificationOptions
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.hub import Hub, HubOptions
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 
 SERVERS = Path(__file__).parent / "servers"
 Handler = Callable[[dict[str, Any]], Awaitable[types.CallToolResult | str] | str]
@@ -91,7 +91,7 @@ def script(name: str, file: str = "light_server.py", **fields: Any) -> ServerCon
 
 def hub_of(*configs: ServerConfig, **options: Unpack[HubOptions]) -> Hub:
     """A hub that remembers nothing, unless told to."""
-    options.setdefault("memory", NoMemory())
+    options.setdefault("catalog_cache", NoCatalogCache())
     return Hub(configs, **options)
 
 

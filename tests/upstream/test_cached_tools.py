@@ -11,8 +11,8 @@ import pytest
 
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
 from pegboard.model.tool import definition_of
-from pegboard.upstream.catalog.cache import SERVERS, Remembered, StoreMemory, memory_key
-from pegboard.upstream.catalog.cached_tools import Recollection, recall
+from pegboard.upstream.catalog.cache import SERVERS, CachedCatalog, StoreCatalogCache, catalog_key
+from pegboard.upstream.catalog.cached_tools import CachedTools, read_cached_tools
 from pegboard.upstream.connection import Negotiated
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -23,21 +23,21 @@ def config(name: str, **fields: Any) -> ServerConfig:
     return ServerConfig(name=name, transport="stdio", **fields)
 
 
-def remember(place: Path, *known: tuple[ServerConfig, Remembered]) -> None:
+def remember(place: Path, *known: tuple[ServerConfig, CachedCatalog]) -> None:
     with open_store(place) as store:
-        memory = StoreMemory(lambda: store)
+        memory = StoreCatalogCache(lambda: store)
         for server, remembered in known:
-            memory.save(memory_key(server), remembered)
+            memory.save(catalog_key(server), remembered)
 
 
-def recalled(place: Path, configs: list[ServerConfig]) -> Recollection:
+def recalled(place: Path, configs: list[ServerConfig]) -> CachedTools:
     with open_store(place) as store:
-        return recall(configs, store)
+        return read_cached_tools(configs, store)
 
 
-def offered(*tools: dict[str, Any], **names: tuple[str, str]) -> Remembered:
+def offered(*tools: dict[str, Any], **names: tuple[str, str]) -> CachedCatalog:
     said = msgspec.convert({"era": "legacy", "version": "2025-06-18"}, Negotiated)
-    return Remembered(negotiated=said, tools=tools, names=names)
+    return CachedCatalog(negotiated=said, tools=tools, names=names)
 
 
 async def test_names_and_definitions_are_those_of_a_hub(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_a_recalled_tool_is_a_tool(tmp_path: Path) -> None:
 def test_what_cannot_be_understood_has_no_tools(tmp_path: Path, value: Any) -> None:
     server = config("a")
     with open_store(tmp_path / "store.json") as store:
-        store.namespace(SERVERS).put(memory_key(server), value)
-        assert dict(recall([server], store).tools) == {}
+        store.namespace(SERVERS).put(catalog_key(server), value)
+        assert dict(read_cached_tools([server], store).tools) == {}

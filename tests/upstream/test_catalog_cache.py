@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import InvalidArgumentsError, ServerConfig, ServerState, Tool
-from pegboard.upstream import FileMemory, Negotiated, NoMemory, Remembered
-from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream import CachedCatalog, FileCatalogCache, Negotiated, NoCatalogCache
+from pegboard.upstream.catalog.cache import catalog_key
 from tests.upstream.board_servers import Bench, hub_of, memory, until
 
 STORED_SCHEMA = Tool.__dict__["input_schema"].__get__
 CONFIG = ServerConfig(name="a", transport="stdio", command="run", env={"TOKEN": "hunter2-hunter2"})
 LEGACY = Negotiated(era="legacy", version="2025-11-25", capabilities={"tools": {}})
-SOME = Remembered(
+SOME = CachedCatalog(
     negotiated=LEGACY,
     tools=({"name": "t", "inputSchema": {}},),
     names={"t": ("mcp_a_t", "mcp_a_t_1234")},
@@ -25,25 +25,25 @@ SOME = Remembered(
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    FileMemory(tmp_path / "new folder").save("key", SOME)
-    assert FileMemory(tmp_path / "new folder").load(["key", "other"]) == {"key": SOME}
+    FileCatalogCache(tmp_path / "new folder").save("key", SOME)
+    assert FileCatalogCache(tmp_path / "new folder").load(["key", "other"]) == {"key": SOME}
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["key.json"]
 
 
 def test_what_nobody_has_used_for_long_is_removed(tmp_path: Path) -> None:
     unused, used, new = (
-        memory_key(msgspec.structs.replace(CONFIG, bearer_token=token)) for token in "abc"
+        catalog_key(msgspec.structs.replace(CONFIG, bearer_token=token)) for token in "abc"
     )
     for key in (unused, used):
-        FileMemory(tmp_path).save(key, SOME)
+        FileCatalogCache(tmp_path).save(key, SOME)
     (tmp_path / ".writing-abcdefgh").touch()
     (tmp_path / ".writing-ijklmnop").touch()
     (tmp_path / "notes.json").touch()
     long_ago = time.time() - 100 * 86_400
     for name in (f"{unused}.json", f"{used}.json", ".writing-abcdefgh", "notes.json"):
         os.utime(tmp_path / name, (long_ago, long_ago))
-    assert FileMemory(tmp_path).load([used]) == {used: SOME}
-    FileMemory(tmp_path).save(new, SOME)
+    assert FileCatalogCache(tmp_path).load([used]) == {used: SOME}
+    FileCatalogCache(tmp_path).save(new, SOME)
     assert {it.name for it in tmp_path.iterdir()} == {
         f"{used}.json",
         f"{new}.json",
@@ -57,26 +57,26 @@ def test_what_nobody_has_used_for_long_is_removed(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_counts_as_unknown(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "key.json").write_bytes(damage)
-    assert FileMemory(tmp_path).load(["key"]) == {}
+    assert FileCatalogCache(tmp_path).load(["key"]) == {}
 
 
 def test_nothing_is_remembered_without_a_memory() -> None:
-    NoMemory().save("key", SOME)
-    assert NoMemory().load(["key"]) == {}
+    NoCatalogCache().save("key", SOME)
+    assert NoCatalogCache().load(["key"]) == {}
 
 
 def test_the_key_changes_with_the_server_and_shows_no_secret() -> None:
-    key = memory_key(CONFIG)
-    assert key == memory_key(msgspec.structs.replace(CONFIG, lazy=True))
-    assert key != memory_key(msgspec.structs.replace(CONFIG, args=("--all",)))
-    assert key != memory_key(msgspec.structs.replace(CONFIG, env={"TOKEN": "another-secret"}))
-    assert key != memory_key(msgspec.structs.replace(CONFIG, bearer_token="another-person"))
+    key = catalog_key(CONFIG)
+    assert key == catalog_key(msgspec.structs.replace(CONFIG, lazy=True))
+    assert key != catalog_key(msgspec.structs.replace(CONFIG, args=("--all",)))
+    assert key != catalog_key(msgspec.structs.replace(CONFIG, env={"TOKEN": "another-secret"}))
+    assert key != catalog_key(msgspec.structs.replace(CONFIG, bearer_token="another-person"))
     assert "hunter2" not in key
 
 
 @given(st.text(min_size=1).filter(str.isprintable))
 def test_any_name_makes_a_key_that_can_be_a_file_name(name: str) -> None:
-    key = memory_key(ServerConfig(name=name, transport="stdio", command="run"))
+    key = catalog_key(ServerConfig(name=name, transport="stdio", command="run"))
     assert key.isalnum()
 
 
@@ -85,31 +85,34 @@ async def test_a_memory_that_fails_costs_a_start_and_nothing_else() -> None:
         def load(self, keys: Any) -> Any:
             raise OSError("no disk")
 
-        def save(self, key: str, remembered: Remembered) -> None:
+        def save(self, key: str, remembered: CachedCatalog) -> None:
             raise OSError("no disk")
 
-    async with hub_of(memory("calc", Bench(one=lambda _: "1")), memory=Broken()) as hub:
+    async with hub_of(memory("calc", Bench(one=lambda _: "1")), catalog_cache=Broken()) as hub:
         assert (await hub.call("mcp_calc_one")).text() == "1"
 
 
 async def test_exposed_names_stay_what_they_were_in_the_last_run(tmp_path: Path) -> None:
-    remembered = FileMemory(tmp_path)
+    remembered = FileCatalogCache(tmp_path)
     first = memory("a-b", Bench(c=lambda _: "1"), lazy=True)
     second = memory("a", Bench(b_c=lambda _: "2"), lazy=True)
-    async with hub_of(first, memory=remembered), hub_of(first, second, memory=remembered) as hub:
+    async with (
+        hub_of(first, catalog_cache=remembered),
+        hub_of(first, second, catalog_cache=remembered) as hub,
+    ):
         names = {hub.origin(name): name for name in hub.registry}
-    async with hub_of(second, first, memory=remembered) as hub:
+    async with hub_of(second, first, catalog_cache=remembered) as hub:
         assert {hub.origin(name): name for name in hub.registry} == names
 
 
 async def test_a_legacy_server_is_not_probed_again(tmp_path: Path) -> None:
-    remembered = FileMemory(tmp_path)
+    remembered = FileCatalogCache(tmp_path)
     bench = Bench(one=lambda _: "1")
     legacy = memory("calc", bench, protocol="legacy", lazy=True)
-    async with hub_of(legacy, memory=remembered):
+    async with hub_of(legacy, catalog_cache=remembered):
         pass
     auto = msgspec.structs.replace(legacy, protocol="auto")
-    async with hub_of(auto, memory=remembered) as hub:
+    async with hub_of(auto, catalog_cache=remembered) as hub:
         assert (hub.servers["calc"].state, hub.servers["calc"].era) == (ServerState.COLD, "legacy")
         await hub.call("mcp_calc_one")
         await until(lambda: hub.servers["calc"].state == ServerState.READY)
@@ -117,14 +120,14 @@ async def test_a_legacy_server_is_not_probed_again(tmp_path: Path) -> None:
 
 
 async def test_a_new_naming_policy_or_prefix_takes_effect_at_once(tmp_path: Path) -> None:
-    remembered = FileMemory(tmp_path)
+    remembered = FileCatalogCache(tmp_path)
     config = memory("calc", Bench(one=lambda _: "1"), lazy=True)
-    async with hub_of(config, memory=remembered):
+    async with hub_of(config, catalog_cache=remembered):
         pass
-    async with hub_of(config, memory=remembered, naming="plain") as hub:
+    async with hub_of(config, catalog_cache=remembered, naming="plain") as hub:
         assert set(hub.registry) == {"one"}
     prefixed = msgspec.structs.replace(config, prefix="my_")
-    async with hub_of(prefixed, memory=remembered) as hub:
+    async with hub_of(prefixed, catalog_cache=remembered) as hub:
         assert set(hub.registry) == {"my_one"}
 
 
@@ -133,7 +136,7 @@ async def test_a_broken_definition_does_not_come_back_from_memory(tmp_path: Path
     bench.schemas["bad"] = {"type": "object", "properties": {"a": {"type": "no such type"}}}
     config = memory("calc", bench, lazy=True)
     for _ in range(2):
-        async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+        async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
             assert set(hub.registry) == {"mcp_calc_good"}
 
 
@@ -143,9 +146,9 @@ async def test_schemas_from_memory_are_read_by_the_first_call_that_needs_them(
     bench = Bench(one=lambda _: "1")
     bench.schemas["one"] = {"type": "object", "properties": {"n": {"type": "integer"}}}
     config = memory("calc", bench, lazy=True)
-    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         plain = hub.registry.get("mcp_calc_one")
-    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         tool = hub.registry.get("mcp_calc_one")
         assert isinstance(STORED_SCHEMA(tool), msgspec.Raw)
         with pytest.raises(InvalidArgumentsError, match="expected integer"):
@@ -161,15 +164,15 @@ async def test_a_definition_that_was_spoilt_in_memory_is_left_out(
     tmp_path: Path, edited: dict[str, Any]
 ) -> None:
     config = memory("calc", Bench(one=lambda _: "1", two=lambda _: "2"), lazy=True)
-    kept = FileMemory(tmp_path)
-    async with hub_of(config, memory=kept):
+    kept = FileCatalogCache(tmp_path)
+    async with hub_of(config, catalog_cache=kept):
         pass
-    key = memory_key(config)
+    key = catalog_key(config)
     known = (await run_sync(kept.load, [key]))[key]
     one, two = known.tools
     spoilt = msgspec.structs.replace(known, tools=({**one, **edited}, two))
     await run_sync(kept.save, key, spoilt)
-    async with hub_of(config, memory=kept) as hub:
+    async with hub_of(config, catalog_cache=kept) as hub:
         assert set(hub.registry) == {"mcp_calc_two"}
 
 
@@ -184,20 +187,20 @@ async def test_a_lazy_server_that_had_no_tools_is_asked_again_in_the_next_run(
 ) -> None:
     bench = Bench()
     config = memory("calc", bench, lazy=True)
-    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         assert len(hub.registry) == 0
     bench.tools["one"] = lambda _: "1"
-    async with hub_of(config, memory=FileMemory(tmp_path)) as hub:
+    async with hub_of(config, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         assert (await hub.call("mcp_calc_one")).text() == "1"
 
 
 async def test_one_file_that_is_too_deep_to_read_costs_no_other(tmp_path: Path) -> None:
-    remembered = FileMemory(tmp_path)
+    remembered = FileCatalogCache(tmp_path)
     good, bad = (memory(name, Bench(one=lambda _: "1"), lazy=True) for name in ("good", "bad"))
-    async with hub_of(good, bad, memory=remembered):
+    async with hub_of(good, bad, catalog_cache=remembered):
         pass
     deep = b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    (tmp_path / f"{memory_key(bad)}.json").write_bytes(deep)
-    async with hub_of(good, bad, memory=remembered) as hub:
+    (tmp_path / f"{catalog_key(bad)}.json").write_bytes(deep)
+    async with hub_of(good, bad, catalog_cache=remembered) as hub:
         assert hub.servers["good"].state == ServerState.COLD
         assert set(hub.registry) == {"mcp_good_one", "mcp_bad_one"}

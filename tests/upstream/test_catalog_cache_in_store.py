@@ -6,12 +6,12 @@ import pytest
 
 from pegboard.storage import open_store
 from pegboard.testing import Memory
-from pegboard.upstream.catalog.cache import DAY, SERVERS, USES, Remembered, StoreMemory
+from pegboard.upstream.catalog.cache import DAY, SERVERS, USES, CachedCatalog, StoreCatalogCache
 from pegboard.upstream.connection import Negotiated
 
 
-def remembered(name: str = "echo") -> Remembered:
-    return Remembered(
+def remembered(name: str = "echo") -> CachedCatalog:
+    return CachedCatalog(
         negotiated=Negotiated(era="modern", version="2026-07-28"),
         tools=({"name": name, "inputSchema": {"type": "object"}},),
         names={name: ("mcp_a_echo", "mcp_a_echo_2")},
@@ -21,33 +21,33 @@ def remembered(name: str = "echo") -> Remembered:
 @pytest.mark.parametrize("name", ["memory.json", "memory.db"])
 def test_what_a_server_offered_is_known_in_the_next_run(tmp_path: Path, name: str) -> None:
     with open_store(tmp_path / name) as store:
-        StoreMemory(lambda: store).save("key", remembered())
+        StoreCatalogCache(lambda: store).save("key", remembered())
     with open_store(tmp_path / name) as store:
-        assert StoreMemory(lambda: store).load(["key", "other"]) == {"key": remembered()}
+        assert StoreCatalogCache(lambda: store).load(["key", "other"]) == {"key": remembered()}
 
 
 def test_what_cannot_be_understood_counts_as_unknown() -> None:
     with Memory().open() as store:
         store.namespace(SERVERS).put("key", {"tools": 3})
-        assert StoreMemory(lambda: store).load(["key"]) == {}
+        assert StoreCatalogCache(lambda: store).load(["key"]) == {}
 
 
 def test_what_no_process_has_used_for_long_is_forgotten() -> None:
     with Memory().open() as store:
         for key in ("old", "used"):
-            StoreMemory(lambda: store).save(key, remembered())
+            StoreCatalogCache(lambda: store).save(key, remembered())
         long_ago = int(time.time() // DAY) - 100
         store.namespace(USES).put_many({"old": long_ago, "used": long_ago, "never saved": long_ago})
-        assert StoreMemory(lambda: store).load(["used"]) == {"used": remembered()}
+        assert StoreCatalogCache(lambda: store).load(["used"]) == {"used": remembered()}
         assert store.namespace(SERVERS).keys() == ["used"]
         assert store.namespace(USES).keys() == ["used"]
 
 
 def test_what_other_processes_use_is_kept() -> None:
     with Memory().open() as store:
-        StoreMemory(lambda: store).save("theirs", remembered())
+        StoreCatalogCache(lambda: store).save("theirs", remembered())
         store.namespace(USES).put("theirs", int(time.time() // DAY) - 80)
-        StoreMemory(lambda: store).save("ours", remembered())
+        StoreCatalogCache(lambda: store).save("ours", remembered())
         assert store.namespace(SERVERS).keys() == ["ours", "theirs"]
 
 
@@ -59,7 +59,7 @@ def test_what_was_remembered_before_uses_were_noted_is_kept(noted: str | None) -
         )
         if noted is not None:
             store.namespace(USES).put("before", noted)
-        StoreMemory(lambda: store).save("new", remembered())
+        StoreCatalogCache(lambda: store).save("new", remembered())
         assert store.namespace(SERVERS).keys() == ["before", "new"]
         days = {key: it.value for key, it in store.namespace(USES).items().items()}
         assert days.keys() == {"before", "new"}

@@ -10,7 +10,7 @@ import pytest
 
 from pegboard import ConnectionLostError, NotConnectedError, ToolTimeoutError
 from pegboard.upstream import cross_loop_call as errand
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ class Home:
     """An event loop in a thread of its own, with a nursery on it."""
 
     def __init__(self) -> None:
-        self.nursery = Nursery("home")
+        self.nursery = OwnerLoop("home")
         self.ready, self.leave = threading.Event(), threading.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
 

@@ -22,7 +22,7 @@ from pegboard import (
     ServerState,
     ServerUnavailableError,
 )
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.standalone import StandaloneClient
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
@@ -33,7 +33,7 @@ async def reload(hub: Hub, *configs: ServerConfig) -> None:
     await hub.reload()
 
 
-class Asking(Bench):
+class RequestRouting(Bench):
     """A server whose only tool asks a question, and gives the answer's action."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ async def test_closing_a_hub_ends_what_is_waiting_in_a_thread_for_a_person() -> 
         asked.set()
         await person.decides()
 
-    hub = hub_of(memory("calc", Asking(), protocol="legacy"), elicitation=ask_person)
+    hub = hub_of(memory("calc", RequestRouting(), protocol="legacy"), elicitation=ask_person)
     await hub.start()
     async with anyio.create_task_group() as group:
         group.start_soon(lost, hub)
@@ -94,7 +94,7 @@ async def test_a_callback_may_close_its_hub_from_a_task_that_it_starts(way: str)
             await asyncio.create_task(hub.close())
         went_on.set()
 
-    hub = hub_of(memory("calc", Asking(), protocol="legacy"), elicitation=close)
+    hub = hub_of(memory("calc", RequestRouting(), protocol="legacy"), elicitation=close)
     await hub.start()
     with anyio.fail_after(5):
         await lost(hub)
@@ -107,7 +107,7 @@ async def test_a_callback_may_reload_its_hub_without_the_server_that_asks() -> N
     async def remove(server: str, params: Mapping[str, Any]) -> None:
         await reload(hub, memory("other", Bench(one=lambda _: "1")))
 
-    hub = hub_of(memory("calc", Asking(), protocol="legacy"), elicitation=remove)
+    hub = hub_of(memory("calc", RequestRouting(), protocol="legacy"), elicitation=remove)
     with anyio.fail_after(5):
         async with hub:
             await lost(hub)
@@ -126,7 +126,7 @@ async def test_a_task_that_outlives_its_callback_waits_until_the_hub_is_closed()
     async def ask(server: str, params: Mapping[str, Any]) -> None:
         closing.append(asyncio.create_task(close_later()))
 
-    hub = hub_of(memory("calc", Asking(), protocol="legacy"), elicitation=ask)
+    hub = hub_of(memory("calc", RequestRouting(), protocol="legacy"), elicitation=ask)
     await hub.start()
     assert (await hub.call("mcp_calc_go")).text() == "decline"
     answered.set()
@@ -138,7 +138,7 @@ async def test_a_callback_may_close_the_only_client_it_is_called_by() -> None:
     async def close(server: str, params: Mapping[str, Any]) -> None:
         await client.close()
 
-    config = memory("calc", Asking(), protocol="legacy")
+    config = memory("calc", RequestRouting(), protocol="legacy")
     client = StandaloneClient(config, questions=Questions(elicitation=close))
     await client.connect()
     with anyio.fail_after(5):
@@ -364,7 +364,7 @@ def test_closing_after_the_loop_is_gone_takes_the_tools_off_the_board() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_closing_in_a_forked_child_takes_its_tools_off_and_leaves_the_parent_alone() -> None:
-    with Hub.open_sync([script("light")], memory=NoMemory()) as hub:
+    with Hub.open_sync([script("light")], catalog_cache=NoCatalogCache()) as hub:
         child = os.fork()
         if child == 0:
             hub.close()

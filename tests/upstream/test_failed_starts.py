@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.storage import Store, open_store
-from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream.catalog.cache import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 CONFIG = ServerConfig(
@@ -55,16 +55,16 @@ def test_what_failed_long_ago_is_forgotten_with_its_entry(store: Store) -> None:
     values.put("old", {"error": "no", "at": 0.0, "patience": 30.0})
     values.put("strange", 7)
     FailedStarts(store).note([CONFIG], {"it": "no"})
-    assert set(values.keys()) == {memory_key(CONFIG), "strange"}
+    assert set(values.keys()) == {catalog_key(CONFIG), "strange"}
 
 
 @pytest.mark.parametrize("at", [0.0, 1e12])
 def test_long_ago_and_in_the_future_are_no_reason_to_wait(store: Store, at: float) -> None:
     FailedStarts(store).note([CONFIG], {"it": "no"})
     values = store.namespace("failed-starts")
-    stored = values.get(memory_key(CONFIG))
+    stored = values.get(catalog_key(CONFIG))
     assert stored is not None
-    values.put(memory_key(CONFIG), {**stored.value, "at": at})
+    values.put(catalog_key(CONFIG), {**stored.value, "at": at})
     failed = FailedStarts(store).get(CONFIG)
     assert failed is not None
     assert not failed.is_fresh
@@ -72,5 +72,5 @@ def test_long_ago_and_in_the_future_are_no_reason_to_wait(store: Store, at: floa
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, {"error": 1, "at": "x", "patience": 30.0}])
 def test_what_cannot_be_understood_is_no_failure(store: Store, value: object) -> None:
-    store.namespace("failed-starts").put(memory_key(CONFIG), value)
+    store.namespace("failed-starts").put(catalog_key(CONFIG), value)
     assert FailedStarts(store).get(CONFIG) is None

@@ -7,7 +7,7 @@ import pytest
 from pegboard import Hub, Registry, ServerConfig, ToolCall
 from pegboard.model import Step, Tool
 from pegboard.model.tool_names import NameTable
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 from pegboard.upstream.catalog.feed import CatalogFeed
 from tests.upstream.board_servers import OPEN, Bench, memory
 
@@ -70,7 +70,7 @@ def test_of_a_tool_listed_twice_the_first_definition_is_the_one_that_is_shown() 
 
 async def test_an_overridden_tool_is_back_when_the_one_that_took_its_name_has_left() -> None:
     servers = [memory(name, Bench(c=lambda _, name=name: name)) for name in ("a-b", "a_b")]
-    async with Hub(servers, memory=NoMemory(), on_conflict="override") as hub:
+    async with Hub(servers, catalog_cache=NoCatalogCache(), on_conflict="override") as hub:
         assert (await hub.call("mcp_a_b_c")).text() == "a_b"
         winner = servers.pop()
         await hub.reload()
@@ -83,7 +83,7 @@ async def test_an_overridden_tool_is_back_when_the_one_that_took_its_name_has_le
 
 async def test_however_often_the_loser_of_a_name_is_listed_the_winner_keeps_it() -> None:
     servers = [memory(name, Bench(c=lambda _, name=name: name)) for name in ("a-b", "a_b")]
-    async with Hub(servers, memory=NoMemory(), on_conflict="override") as hub:
+    async with Hub(servers, catalog_cache=NoCatalogCache(), on_conflict="override") as hub:
         for name in ("a-b", "a-b", "a_b", "a-b"):
             await hub.server(name).refresh()
             assert (await hub.call("mcp_a_b_c")).text() == "a_b"

@@ -16,18 +16,18 @@ import pytest
 from mcp import MCPError
 
 from pegboard import (
-    AuthenticationError,
     ConnectionLostError,
     Hub,
     NotConnectedError,
     ProtocolError,
     Registry,
     Retry,
+    ServerAuthenticationError,
     ServerConfig,
     ServerState,
     ToolTimeoutError,
 )
-from pegboard.upstream import FileMemory, NoMemory
+from pegboard.upstream import FileCatalogCache, NoCatalogCache
 from pegboard.upstream.messages.messages import read_message
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script
 from tests.upstream.http_servers import serving
@@ -95,11 +95,11 @@ async def test_a_stateless_call_gives_the_same_errors_and_is_not_repeated() -> N
 
 async def test_a_server_that_was_removed_does_not_come_back(tmp_path: Path) -> None:
     bench = Bench(go=lambda _: "1")
-    remembered = FileMemory(tmp_path)
+    remembered = FileCatalogCache(tmp_path)
     config = memory("calc", bench)
-    async with hub_of(config, memory=remembered):
+    async with hub_of(config, catalog_cache=remembered):
         pass
-    async with hub_of(memory=remembered) as hub:
+    async with hub_of(catalog_cache=remembered) as hub:
         supervisor = hub._supervisor  # pyright: ignore[reportPrivateUsage]
         for _ in range(5):
             async with anyio.create_task_group() as group:
@@ -112,7 +112,7 @@ async def test_a_server_that_was_removed_does_not_come_back(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_is_told_that_it_is_not_connected() -> None:
-    with Hub.open_sync([script("light")], memory=NoMemory()) as hub:
+    with Hub.open_sync([script("light")], catalog_cache=NoCatalogCache()) as hub:
         child = os.fork()
         if child == 0:
             try:
@@ -345,6 +345,6 @@ async def test_refused_credentials_are_said_to_be_so_in_every_mode(stateless: bo
         )
         async with hub_of(msgspec.structs.replace(config, lazy=True)) as hub:
             closed = True
-            with pytest.raises(AuthenticationError):
+            with pytest.raises(ServerAuthenticationError):
                 await hub.call("mcp_web_go")
             closed = False

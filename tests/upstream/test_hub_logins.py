@@ -8,7 +8,7 @@ import anyio.to_thread
 import msgspec
 import pytest
 
-from pegboard import AuthenticationError, ServerConfig, ServerState
+from pegboard import ServerAuthenticationError, ServerConfig, ServerState
 from pegboard.config import OAuthConfig
 from tests.upstream.board_servers import hub_of
 from tests.upstream.http_servers import build_server, serving
@@ -54,7 +54,7 @@ async def test_without_a_browser_the_status_says_where_to_log_in() -> None:
         status = hub.servers["web"]
         assert status.state == ServerState.DOWN
         assert "http://127.0.0.1" in str(status.last_error)
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(ServerAuthenticationError):
             await hub.server("web").start()
 
 
@@ -91,7 +91,7 @@ async def test_a_bearer_token_is_all_some_servers_want(right: bool) -> None:
             if right:
                 assert (await hub.call("mcp_web_echo", {"text": "hi"})).text() == "hi"
                 return
-            with pytest.raises(AuthenticationError, match="bearer_token") as caught:
+            with pytest.raises(ServerAuthenticationError, match="bearer_token") as caught:
                 await hub.server("web").start()
             assert "barley" not in str(caught.value) + repr(
                 msgspec.structs.asdict(hub.servers["web"])

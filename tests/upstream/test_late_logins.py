@@ -7,7 +7,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from pegboard import AuthenticationError, Hub, ServerConfig, ServerState
+from pegboard import Hub, ServerAuthenticationError, ServerConfig, ServerState
 from pegboard.config import OAuthConfig, Timeouts
 from pegboard.config.servers import Protocol
 from tests.upstream.board_servers import hub_of
@@ -44,7 +44,7 @@ async def test_calls_do_not_wait_for_ever_for_a_person_who_may_log_in_later(
         async with hub_with(url, show, seconds=2, protocol=protocol) as hub:
 
             async def call_in_vain() -> None:
-                with pytest.raises(AuthenticationError, match="Log in there"):
+                with pytest.raises(ServerAuthenticationError, match="Log in there"):
                     await hub.call("mcp_web_echo", {"text": "hello"})
 
             async with anyio.create_task_group() as calls:
@@ -91,7 +91,7 @@ async def test_a_login_that_is_refused_in_mid_call_fails_the_call_and_can_be_beg
             group.start_soon(anyio.to_thread.run_sync, browse, address)
 
         async with hub_with(url, show, seconds=20) as hub:
-            with pytest.raises(AuthenticationError, match="refused"):
+            with pytest.raises(ServerAuthenticationError, match="refused"):
                 await hub.call("mcp_web_echo", {"text": "hello"})
             accounts.refuses = False
             assert (await hub.call("mcp_web_echo", {"text": "hello"})).text() == "hello"
@@ -113,7 +113,7 @@ async def test_a_login_that_ended_in_mid_session_is_made_again_by_the_call_after
             accounts.access_tokens.clear()
             accounts.refresh_tokens.clear()
             for words in ("has expired", "Log in there"):
-                with pytest.raises(AuthenticationError, match=words):
+                with pytest.raises(ServerAuthenticationError, match=words):
                     await hub.call("mcp_web_echo", {"text": "out"})
             await anyio.to_thread.run_sync(browse, shown[1])
             assert (await hub.call("mcp_web_echo", {"text": "again"})).text() == "again"
@@ -124,5 +124,5 @@ async def test_a_hub_is_closed_although_somebody_is_to_log_in() -> None:
     async with protected_server(Accounts(), only_for="tools/call") as url:
         with anyio.fail_after(8):
             async with hub_with(url, lambda *_: None, seconds=2) as hub:
-                with pytest.raises(AuthenticationError, match="Log in there"):
+                with pytest.raises(ServerAuthenticationError, match="Log in there"):
                     await hub.call("mcp_web_echo", {"text": "hello"})

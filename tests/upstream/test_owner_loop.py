@@ -9,11 +9,11 @@ import anyio.to_thread
 import pytest
 
 from pegboard import NotConnectedError
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 
 
 async def test_any_task_may_open_and_close_it_any_number_of_times() -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     async with anyio.create_task_group() as group:
         group.start_soon(nursery.open)
     await nursery.open()
@@ -29,7 +29,7 @@ async def test_any_task_may_open_and_close_it_any_number_of_times() -> None:
 
 
 async def test_closing_waits_until_everything_has_ended() -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     await nursery.open()
     started, ended = anyio.Event(), False
 
@@ -50,7 +50,7 @@ async def test_closing_waits_until_everything_has_ended() -> None:
 
 
 async def test_one_failing_task_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     await nursery.open()
     done = anyio.Event()
 
@@ -73,7 +73,7 @@ async def test_one_failing_task_leaves_the_others_alone(caplog: pytest.LogCaptur
 
 
 async def test_work_from_another_loop_is_done_at_home() -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     await nursery.open()
 
     async def where() -> int:
@@ -90,7 +90,7 @@ async def test_work_from_another_loop_is_done_at_home() -> None:
 
 
 def test_a_closed_loop_is_an_error_in_words() -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     asyncio.run(nursery.open())
 
     async def nothing() -> None:
@@ -105,7 +105,7 @@ def test_a_closed_loop_is_an_error_in_words() -> None:
 
 
 async def test_opening_at_the_same_time_starts_one_task() -> None:
-    nursery = Nursery("only one")
+    nursery = OwnerLoop("only one")
     async with anyio.create_task_group() as group:
         for _ in range(5):
             group.start_soon(nursery.open)
@@ -115,7 +115,7 @@ async def test_opening_at_the_same_time_starts_one_task() -> None:
 
 
 def test_opening_from_two_event_loops_at_once_makes_one_of_them_home() -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     both, done = threading.Barrier(2), threading.Barrier(2)
 
     async def open_it() -> bool:
@@ -137,7 +137,7 @@ def test_opening_from_two_event_loops_at_once_makes_one_of_them_home() -> None:
 async def test_a_failure_that_nobody_waits_for_is_told_only_if_it_is_none_of_ours(
     failure: Exception, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nursery = Nursery("test")
+    nursery = OwnerLoop("test")
     await nursery.open()
     begun, left, ended = anyio.Event(), anyio.Event(), anyio.Event()
 

@@ -11,7 +11,7 @@ from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCRequest
 
 from pegboard.upstream.messages.messages import read_message
 from pegboard.upstream.messages.responses import NotDirectError
-from pegboard.upstream.stdio.fast_path import PipeExchanges
+from pegboard.upstream.stdio.fast_path import StdioFastPath
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}
 DONE = {"content": [], "text": "grüß Gott 🙂"}
@@ -22,7 +22,7 @@ async def ignore(message: dict[str, Any]) -> None:
 
 
 def answering(
-    exchanges: PipeExchanges, line: bytes
+    exchanges: StdioFastPath, line: bytes
 ) -> Callable[[bytes], Awaitable[ErrorData | None]]:
     async def write(sent: bytes) -> None:
         assert json.loads(sent) == CALL
@@ -35,7 +35,7 @@ def answering(
 
 @pytest.mark.parametrize("number", [7, "7"], ids=["number", "text"])
 async def test_an_answer_finds_whoever_waits_for_it(number: object) -> None:
-    exchanges = PipeExchanges()
+    exchanges = StdioFastPath()
     line = json.dumps({"jsonrpc": "2.0", "id": number, "result": DONE}).encode()
     exchanges.open(answering(exchanges, line))
     with anyio.fail_after(5):
@@ -53,7 +53,7 @@ async def test_an_answer_finds_whoever_waits_for_it(number: object) -> None:
     ],
 )
 async def test_an_answer_that_is_an_error_or_unreadable_is_an_error(line: bytes, code: int) -> None:
-    exchanges = PipeExchanges()
+    exchanges = StdioFastPath()
     exchanges.open(answering(exchanges, line))
     with anyio.fail_after(5), pytest.raises(MCPError) as caught:
         await exchanges.request(CALL, {}, ignore)
@@ -61,7 +61,7 @@ async def test_an_answer_that_is_an_error_or_unreadable_is_an_error(line: bytes,
 
 
 async def test_an_answer_without_a_result_is_an_empty_one() -> None:
-    exchanges = PipeExchanges()
+    exchanges = StdioFastPath()
     exchanges.open(answering(exchanges, b'{"jsonrpc":"2.0","id":7}'))
     with anyio.fail_after(5):
         assert await exchanges.request(CALL, {}, ignore) == {}
@@ -71,7 +71,7 @@ async def test_an_answer_without_a_result_is_an_empty_one() -> None:
     "line", [b"", b"{", b"[]", b'{"id":8,"result":{}}', b'{"id":7,"method":"x"}', b'{"result":{}}']
 )
 async def test_what_is_no_answer_to_us_is_left_to_others(line: bytes) -> None:
-    exchanges = PipeExchanges()
+    exchanges = StdioFastPath()
     assert not exchanges.take(line)
 
     async def write(sent: bytes) -> None:
@@ -87,7 +87,7 @@ async def test_what_is_no_answer_to_us_is_left_to_others(line: bytes) -> None:
 
 
 async def test_what_cannot_be_written_is_not_sent() -> None:
-    exchanges = PipeExchanges()
+    exchanges = StdioFastPath()
     with pytest.raises(NotDirectError):
         await exchanges.request(CALL, {}, ignore)
 
@@ -111,4 +111,4 @@ async def test_what_cannot_be_written_is_not_sent() -> None:
 
 def test_a_question_of_the_server_is_never_taken_for_an_answer() -> None:
     asked = JSONRPCRequest(jsonrpc="2.0", id=7, method="roots/list")
-    assert not PipeExchanges().take_message(asked)
+    assert not StdioFastPath().take_message(asked)

@@ -9,7 +9,7 @@ import pytest
 
 from pegboard import Hub, ProtocolError, ServerConfig, ServerTimeoutError
 from pegboard.upstream import (
-    FileMemory,
+    FileCatalogCache,
     ResourcesChanged,
     ResourceUpdated,
     ServerDown,
@@ -90,7 +90,7 @@ async def test_a_subscription_outlives_a_change_of_the_entry(
     talk = Talkative()
     fields: Any = {"name": "talk", "protocol": ERAS[era], "lazy": lazy}
     servers = [ServerConfig(transport="memory", server=talk.server, **fields)]
-    async with Hub(servers, memory=FileMemory(tmp_path)) as hub:
+    async with Hub(servers, catalog_cache=FileCatalogCache(tmp_path)) as hub:
         await hub.server("talk").subscribe("note://a")
         events: list[ServerEvent] = []
         hub.on_change(events.append)

@@ -27,9 +27,9 @@ from pegboard.auth.key_record import (
 )
 from pegboard.errors import (
     ApiKeyNotFoundError,
-    AuthenticationFailedError,
     RevisionConflictError,
     StorageError,
+    UnauthenticatedError,
 )
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
@@ -116,7 +116,7 @@ class ApiKeys:
         """
         parsed = parse_key(credential)
         if parsed is None:
-            raise AuthenticationFailedError(
+            raise UnauthenticatedError(
                 "This is not the whole API key: it has the form `pb_<id>_<64 hexadecimal digits>`.",
                 reason="malformed",
             )
@@ -128,7 +128,7 @@ class ApiKeys:
                 await anyio.to_thread.run_sync(self._look_for, key, abandon_on_cancel=True)
             found = self._find(key, secret)
         if found is None:
-            raise AuthenticationFailedError("Nobody has this API key.", reason="unknown")
+            raise UnauthenticatedError("Nobody has this API key.", reason="unknown")
         now = time.time()
         _refuse_if_over(found, now)
         self._note_use(key, now)
@@ -298,10 +298,10 @@ class ApiKeys:
 
 def _refuse_if_over(found: _Known, now: float) -> None:
     if found.revoked:
-        raise AuthenticationFailedError("This API key was revoked.", reason="revoked")
+        raise UnauthenticatedError("This API key was revoked.", reason="revoked")
     expires = found.principal.expires
     if expires is not None and expires <= now:
-        raise AuthenticationFailedError("This API key has expired.", reason="expired")
+        raise UnauthenticatedError("This API key has expired.", reason="expired")
 
 
 def _ending(secret: SecretHash, until: float) -> SecretHash:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import LOCAL, OPERATOR, Principal
 
 __all__ = ["Authenticator", "Door", "KindOfCredential", "OpenDoor", "credential_in"]
@@ -61,17 +61,17 @@ class Door:
     async def authenticate(self, credential: str | None) -> Principal:
         """Return who has this credential, asking the first kind that recognizes it."""
         if not credential:
-            raise AuthenticationFailedError(
+            raise UnauthenticatedError(
                 "Who asks? Send an API key or a token as `Authorization: Bearer …`, or a key as "
                 "`X-API-Key: …`.",
                 reason="missing",
             )
         if len(credential) > LONGEST_CREDENTIAL or not credential.isascii():
-            raise AuthenticationFailedError("This is no credential.", reason="malformed")
+            raise UnauthenticatedError("This is no credential.", reason="malformed")
         for kind in self._kinds:
             if kind.recognizes(credential):
                 return _outsider(await kind.authenticate(credential))
-        raise AuthenticationFailedError(
+        raise UnauthenticatedError(
             "Credentials of this kind are not accepted here.", reason="unknown"
         )
 
@@ -84,7 +84,7 @@ def credential_in(authorization: str | None, api_key: str | None = None) -> str 
     """
     found = {it.strip() for it in (_bearer(authorization), api_key) if it and it.strip()}
     if len(found) > 1:
-        raise AuthenticationFailedError(
+        raise UnauthenticatedError(
             "`Authorization` and `X-API-Key` name two credentials; send one.", reason="malformed"
         )
     return next(iter(found), None)
@@ -93,7 +93,7 @@ def credential_in(authorization: str | None, api_key: str | None = None) -> str 
 def _outsider(principal: Principal) -> Principal:
     # Whatever a plug-in says: who were of this tenant could read the keys.
     if principal.tenant == OPERATOR:
-        raise AuthenticationFailedError("Nobody belongs to the operator.", reason="invalid")
+        raise UnauthenticatedError("Nobody belongs to the operator.", reason="invalid")
     return principal
 
 
@@ -102,7 +102,7 @@ def _bearer(authorization: str | None) -> str | None:
         return None
     scheme, _, credential = authorization.strip().partition(" ")
     if scheme.lower() != "bearer":
-        raise AuthenticationFailedError(
+        raise UnauthenticatedError(
             "`Authorization` must be `Bearer`, followed by an API key or a token.",
             reason="malformed",
         )

@@ -12,7 +12,7 @@ import jwt
 from pegboard.auth.key_record import check_tenant
 from pegboard.auth.settings import AuthSettings, TokenIssuer
 from pegboard.auth.signing_keys import Fetch, SigningKeys, fetch_document
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import Principal, Scope
 from pegboard.storage import check_key
 
@@ -86,7 +86,7 @@ class IssuedTokens:
         try:
             unchecked = jwt.decode_complete(token, options={"verify_signature": False})
         except (jwt.PyJWTError, ValueError, RecursionError):
-            raise AuthenticationFailedError("This is not a token.", reason="malformed") from None
+            raise UnauthenticatedError("This is not a token.", reason="malformed") from None
         name = unchecked["payload"].get("iss")
         issuer = self._issuers.get(name) if isinstance(name, str) else None
         if issuer is None:
@@ -138,7 +138,7 @@ def _claims(
             options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
         )
     except jwt.ExpiredSignatureError:
-        raise AuthenticationFailedError("The token has expired.", reason="expired") from None
+        raise UnauthenticatedError("The token has expired.", reason="expired") from None
     except jwt.ImmatureSignatureError:
         raise _invalid("It is not valid yet.") from None
     except jwt.InvalidAudienceError:
@@ -180,5 +180,5 @@ def _scopes(claims: Mapping[str, Any], issuer: TokenIssuer) -> list[Scope]:
     return [scope for name in named for scope in issuer.scopes.get(name, ())]
 
 
-def _invalid(why: str) -> AuthenticationFailedError:
-    return AuthenticationFailedError(f"The token is not accepted. {why}", reason="invalid")
+def _invalid(why: str) -> UnauthenticatedError:
+    return UnauthenticatedError(f"The token is not accepted. {why}", reason="invalid")

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pegboard.auth.settings import AuthSettings
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import Scope
 
 __all__ = ["challenge", "metadata_path", "resource_metadata", "scope_challenge"]
@@ -31,7 +31,7 @@ def metadata_path(settings: AuthSettings) -> str:
     return WELL_KNOWN + urlsplit(settings.resource or "").path.rstrip("/")
 
 
-def challenge(settings: AuthSettings, failure: AuthenticationFailedError) -> str:
+def challenge(settings: AuthSettings, failure: UnauthenticatedError) -> str:
     """Return the header ``WWW-Authenticate`` of an answer 401."""
     asked = {"scope": " ".join(_ordinary(settings))} if settings.issuers else {}
     # Nothing was sent, so nothing was wrong with it (RFC 6750, 3.1).

@@ -19,7 +19,7 @@ import anyio.to_thread
 from jwt import PyJWK, PyJWTError
 
 from pegboard.auth.settings import TokenIssuer, is_safe_address
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 
 __all__ = ["Fetch", "SigningKeys", "fetch_document"]
 
@@ -182,11 +182,11 @@ class SigningKeys:
             return found
         # Of one that is away nobody can say which keys it has by now.
         if self._is_away or not self._usable():
-            raise AuthenticationFailedError(
+            raise UnauthenticatedError(
                 "The keys of the token's issuer cannot be fetched; try again later.",
                 reason="unavailable",
             )
-        raise AuthenticationFailedError(
+        raise UnauthenticatedError(
             "The token is signed with a key that its issuer does not have.", reason="invalid"
         )
 

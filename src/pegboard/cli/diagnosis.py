@@ -16,11 +16,11 @@ from pegboard.cli.files.served_file import file_claimed
 from pegboard.cli.terminal.output import error_console, warn
 from pegboard.cli.terminal.plain_text import counted, one_line
 from pegboard.config import load_servers
-from pegboard.doctor import Limits, Report, diagnose
+from pegboard.doctor import ProbeLimits, Report, diagnose
 from pegboard.errors import PegboardError
 from pegboard.storage import default_url, open_store
-from pegboard.upstream import StoreMemory
-from pegboard.upstream.catalog.cache import memory_key
+from pegboard.upstream import StoreCatalogCache
+from pegboard.upstream.catalog.cache import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 from pegboard.upstream.oauth.provider import open_in_browser
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["diagnosed", "watching"]
 
-_COLOURS = {"well": "green", "ill": "bold red", "starting": "yellow", "listing": "yellow"}
+_COLOURS = {"ok": "green", "failed": "bold red", "starting": "yellow", "listing": "yellow"}
 
 
 @contextmanager
@@ -54,11 +54,11 @@ def watching() -> Generator[Callable[["Checkup"], None]]:
 
 
 def _say_when_done(checkup: "Checkup") -> None:
-    if checkup.stage == "well":
+    if checkup.stage == "ok":
         tools = counted(checkup.tools or 0, "tool")
-        warn(f"{checkup.server}: well, {tools}, {checkup.startup_seconds or 0:.1f} s")
-    elif checkup.stage == "ill":
-        warn(f"{checkup.server}: ill")
+        warn(f"{checkup.server}: ok, {tools}, {checkup.startup_seconds or 0:.1f} s")
+    elif checkup.stage == "failed":
+        warn(f"{checkup.server}: failed")
 
 
 def _table(seen: "dict[str, Checkup]") -> "Table":
@@ -101,7 +101,7 @@ def diagnosed(
                 config,
                 names=names,
                 store=store or default_url(),
-                limits=Limits(each=timeout),
+                limits=ProbeLimits(each=timeout),
                 gateway=gateway,
                 on_login=_show_login if login else None,
                 on_checkup=tell,
@@ -122,13 +122,13 @@ def _remember(report: Report, url: str) -> None:
         return
     # What is wrong with the store, or with the file, the report has said.
     with suppress(PegboardError, ValueError), open_store(url) as store:
-        memory = StoreMemory(lambda: store)
-        before = memory.load(report.learned)
+        catalog_cache = StoreCatalogCache(lambda: store)
+        before = catalog_cache.load(report.learned)
         for key, it in report.learned.items():
             names = before[key].names if key in before else it.names
-            memory.save(key, msgspec.structs.replace(it, names=names))
+            catalog_cache.save(key, msgspec.structs.replace(it, names=names))
         servers = load_servers(report.config).servers
-        FailedStarts(store).note([it for it in servers if memory_key(it) in report.learned], {})
+        FailedStarts(store).note([it for it in servers if catalog_key(it) in report.learned], {})
 
 
 def _show_login(server: str, url: str) -> None:

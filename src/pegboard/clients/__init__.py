@@ -1,6 +1,6 @@
 """The MCP clients of a person: their servers taken over, and Pegboard put into their files."""
 
-from pegboard.clients.client import CLIENTS, Client, client_named
+from pegboard.clients.client import CLIENTS, ClientApp, client_named
 from pegboard.clients.connection import (
     OUR_NAME,
     Connected,
@@ -35,7 +35,7 @@ __all__ = [
     "OUR_NAME",
     "Answers",
     "AskedInput",
-    "Client",
+    "ClientApp",
     "ClientFile",
     "Connected",
     "Disconnected",

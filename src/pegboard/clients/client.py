@@ -10,10 +10,10 @@ from pegboard.clients.machine import Machine, is_file, is_folder
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 
-__all__ = ["CLIENTS", "Client", "client_named"]
+__all__ = ["CLIENTS", "ClientApp", "client_named"]
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
+class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
     """One client."""
 
     name: str
@@ -70,7 +70,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         return {**dict(self.also), **kind, self.url_field: url, **sent}
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str) -> ClientApp:
     """Return the client of this name.
 
     Raises:
@@ -121,13 +121,13 @@ def _at_home(*parts: str) -> Callable[[Machine], list[Path]]:
     return lambda machine: [machine.home.joinpath(*parts)]
 
 
-CLIENTS: dict[str, Client] = {
+CLIENTS: dict[str, ClientApp] = {
     client.name: client
     for client in (
-        Client(
+        ClientApp(
             name="claude-desktop", title="Claude Desktop", files=_claude_desktop, url_field=None
         ),
-        Client(
+        ClientApp(
             name="claude-code",
             title="Claude Code",
             files=_claude_code,
@@ -135,13 +135,13 @@ CLIENTS: dict[str, Client] = {
             stdio_type="stdio",
             http_type="http",
         ),
-        Client(
+        ClientApp(
             name="cursor",
             title="Cursor",
             files=_at_home(".cursor", "mcp.json"),
             project_file=".cursor/mcp.json",
         ),
-        Client(
+        ClientApp(
             name="vscode",
             title="VS Code",
             files=_vscode,
@@ -150,13 +150,13 @@ CLIENTS: dict[str, Client] = {
             stdio_type="stdio",
             http_type="http",
         ),
-        Client(
+        ClientApp(
             name="windsurf",
             title="Windsurf",
             files=_at_home(".codeium", "windsurf", "mcp_config.json"),
             url_field="serverUrl",
         ),
-        Client(
+        ClientApp(
             name="zed",
             title="Zed",
             files=_zed,
@@ -164,14 +164,14 @@ CLIENTS: dict[str, Client] = {
             project_file=".zed/settings.json",
             also=(("source", "custom"),),
         ),
-        Client(
+        ClientApp(
             name="gemini",
             title="Gemini CLI",
             files=_at_home(".gemini", "settings.json"),
             project_file=".gemini/settings.json",
             url_field="httpUrl",
         ),
-        Client(
+        ClientApp(
             name="codex",
             title="Codex",
             files=_codex,

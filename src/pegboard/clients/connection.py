@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from pegboard.clients.client import Client
+from pegboard.clients.client import ClientApp
 from pegboard.clients.client_file import entries_of, text_of, with_entries, without_entries
 from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
 from pegboard.clients.identity import Known, identity_of
@@ -63,7 +63,7 @@ class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def served_by_us(
-    client: Client, machine: Machine, servers: Iterable[ServerConfig]
+    client: ClientApp, machine: Machine, servers: Iterable[ServerConfig]
 ) -> tuple[str, ...]:
     """Return the names of a client's servers that these servers of ours make superfluous.
 
@@ -90,7 +90,7 @@ def served_by_us(
     )
 
 
-def taken_out_of(client: Client, machine: Machine) -> tuple[str, ...]:
+def taken_out_of(client: ClientApp, machine: Machine) -> tuple[str, ...]:
     """Return the names of the servers that `connect` took out of a client, and that are still out.
 
     Raises:
@@ -104,7 +104,7 @@ def taken_out_of(client: Client, machine: Machine) -> tuple[str, ...]:
     return tuple(name for name in record.taken_out if name not in there)
 
 
-def has_other_entry(client: Client, machine: Machine) -> bool:
+def has_other_entry(client: ClientApp, machine: Machine) -> bool:
     """Tell whether somebody else's server stands under our name in the file of a client.
 
     Raises:
@@ -117,7 +117,7 @@ def has_other_entry(client: Client, machine: Machine) -> bool:
 
 
 def connect(
-    client: Client,
+    client: ClientApp,
     machine: Machine,
     entry: dict[str, Any],
     *,
@@ -175,7 +175,7 @@ def connect(
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 
-def disconnect(client: Client, machine: Machine) -> Disconnected | None:
+def disconnect(client: ClientApp, machine: Machine) -> Disconnected | None:
     """Bring the file of a client back; ``None`` when Pegboard is not in it.
 
     Raises:
@@ -228,7 +228,7 @@ class _Undone(NamedTuple):
     is_identical: bool = False
 
 
-def _undone(client: Client, path: Path, now: bytes | None, record: Record | None) -> _Undone:
+def _undone(client: ClientApp, path: Path, now: bytes | None, record: Record | None) -> _Undone:
     if record is not None and record.path != str(path):
         record = None
     if now is None:
@@ -256,7 +256,7 @@ def _both(done: Record, record: Record, before: bytes | None, now: bytes | None)
     return msgspec.structs.replace(done, written=written, taken_out=taken_out)
 
 
-def _is_ours(client: Client, path: Path, text: str, record: Record | None) -> bool:
+def _is_ours(client: ClientApp, path: Path, text: str, record: Record | None) -> bool:
     """Tell whether what stands under our name is Pegboard."""
     entry = entries_of(path, text, client.section).get(OUR_NAME)
     if entry is None:
@@ -274,13 +274,13 @@ def _leads_alike(entry: object, ours: Mapping[str, Any]) -> bool:
     return any(it in ours and known.get(it) == ours[it] for it in _PLACES)
 
 
-def _has_our_name(client: Client, path: Path, content: bytes | None) -> bool:
+def _has_our_name(client: ClientApp, path: Path, content: bytes | None) -> bool:
     if content is None:
         return False
     return OUR_NAME in entries_of(path, text_of(path, content), client.section)
 
 
-def _found(client: Client, path: Path, text: str) -> Mapping[str, FoundServer]:
+def _found(client: ClientApp, path: Path, text: str) -> Mapping[str, FoundServer]:
     # Of two with the same name, the first one stands in the section of the client.
     file = ClientFile(path=path, client=client.name)
     return {it.name: it for it in reversed(servers_in(file, text))}

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.clients.client import CLIENTS, Client
+from pegboard.clients.client import CLIENTS, ClientApp
 from pegboard.clients.client_file import content_of, is_toml, text_of
 from pegboard.clients.machine import Machine, is_file, is_folder
 from pegboard.clients.our_entry import codex_entry, map_texts, our_entry
@@ -158,7 +158,7 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
     ]
 
 
-def _with_settings(client: Client, machine: Machine) -> list[Path]:
+def _with_settings(client: ClientApp, machine: Machine) -> list[Path]:
     places = client.files(machine)
     if client.name == "vscode":
         # Before there was an `mcp.json`, servers stood among the other settings.

@@ -10,7 +10,7 @@ import msgspec
 from pegboard.clients.found_servers import AskedInput, FoundServer, inputs_used
 from pegboard.clients.identity import Identity, Known, identity_of, is_same
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.config.files.interpret import RawEntry, Surroundings, interpret
+from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
 from pegboard.config.files.mcp_json import LoadedConfig
 from pegboard.config.problems import shown_path
 from pegboard.config.secrets.plain_secrets import plain_secrets
@@ -77,7 +77,7 @@ def read_found(server: FoundServer) -> ServerConfig | str:
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
     variables = Variables(environ=os.environ, undefined="keep", home=home)
     raw = RawEntry(server.name, {**server.entry, "enabled": True})
-    reading = interpret(raw, Surroundings(variables, server.path.parent))
+    reading = interpret(raw, EntryContext(variables, server.path.parent))
     errors = [it.message for it in reading.problems if it.severity == "error"]
     if reading.config is None:
         return (errors or [it.message for it in reading.problems] or ["It cannot be read."])[0]

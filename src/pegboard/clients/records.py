@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from platformdirs import user_state_path
 
-from pegboard.clients.client import Client
+from pegboard.clients.client import ClientApp
 from pegboard.config.atomic_write import read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
 
@@ -44,7 +44,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 class Records:
     """The record and the backups of one client, readable by their owner only."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientApp) -> None:
         self._client = client
         self._folder = user_state_path("pegboard", appauthor=False) / "clients"
         self._file = self._folder / f"{client.name}.json"

@@ -1,7 +1,7 @@
 """Configuration: which servers there are, read from the files people already have."""
 
 from pegboard.config.files.file_schema import config_schema
-from pegboard.config.files.jsonc import Document, Member, Node, Place, parse_jsonc, read_jsonc
+from pegboard.config.files.jsonc import Document, Member, Node, Position, parse_jsonc, read_jsonc
 from pegboard.config.files.locate import Location, Origin, locate_config, user_config_file
 from pegboard.config.files.mcp_json import LoadedConfig, load_servers
 from pegboard.config.files.servers_file import entry_of
@@ -25,7 +25,7 @@ __all__ = [
     "Node",
     "OAuthConfig",
     "Origin",
-    "Place",
+    "Position",
     "Problem",
     "ProblemKind",
     "Protocol",

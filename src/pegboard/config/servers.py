@@ -18,7 +18,7 @@ from pegboard.config.secret_detection import (
 )
 from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict, freeze
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 
 __all__ = [
     "HEADER_NAME",
@@ -173,7 +173,7 @@ class ServerConfig(
         # Without this, Rich shows every field.
         return [("name", self.name), ("transport", self.transport), ("target", self.target)]
 
-    @MadeOnce
+    @LazyProperty
     def target(self) -> str:
         """What the server is, in one short line that may be shown to anybody."""
         if self.transport == "memory":
@@ -192,7 +192,7 @@ class ServerConfig(
             text = text.replace(secret, HIDDEN)
         return text
 
-    @MadeOnce
+    @LazyProperty
     def _hidden(self) -> list[str]:
         secret = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
         named = (*self.env.items(), *self.headers.items(), *(("", it) for it in self.secrets))
@@ -214,7 +214,7 @@ class ServerConfig(
         # The longest first: one secret may be part of another.
         return sorted(written, key=len, reverse=True)
 
-    @MadeOnce
+    @LazyProperty
     def _argument_secrets(self) -> set[str]:
         line = (*words_of_command(self.command or ""), *self.args)
         return {suspect.value for _, suspect in argument_secrets(line)}

@@ -9,21 +9,21 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.doctor.diagnosis import OnCheckup, diagnose
-    from pegboard.doctor.probes.probe import Limits
+    from pegboard.doctor.probes.probe import ProbeLimits
     from pegboard.doctor.report import CODES, Checkup, Code, Finding, Report, Severity, Stage
-    from pegboard.doctor.status import Standing, remembered_standing
+    from pegboard.doctor.status import KnownStatus, remembered_standing
 
 __all__ = [
     "CODES",
     "Checkup",
     "Code",
     "Finding",
-    "Limits",
+    "KnownStatus",
     "OnCheckup",
+    "ProbeLimits",
     "Report",
     "Severity",
     "Stage",
-    "Standing",
     "diagnose",
     "remembered_standing",
 ]
@@ -33,12 +33,12 @@ _HOMES = {
     "Checkup": "report",
     "Code": "report",
     "Finding": "report",
-    "Limits": "probes.probe",
+    "ProbeLimits": "probes.probe",
     "OnCheckup": "diagnosis",
     "Report": "report",
     "Severity": "report",
     "Stage": "report",
-    "Standing": "status",
+    "KnownStatus": "status",
     "diagnose": "diagnosis",
     "remembered_standing": "status",
 }

@@ -19,7 +19,7 @@ from pegboard.doctor.checks.names import look_at_names
 from pegboard.doctor.checks.store import look_at_store
 from pegboard.doctor.probes.conversation import why_conversation_failed
 from pegboard.doctor.probes.http import TryOut
-from pegboard.doctor.probes.probe import Limits, OnLogin, Visit, Visitor
+from pegboard.doctor.probes.probe import OnLogin, Probe, ProbeLimits, Prober
 from pegboard.doctor.probes.process import noise_of, why_process_failed
 from pegboard.doctor.probes.self_reference import is_itself, serves_itself
 from pegboard.doctor.probes.stderr import overhearing
@@ -27,7 +27,7 @@ from pegboard.doctor.probes.tcp import why_address_failed
 from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
-from pegboard.upstream.catalog.cache import Remembered, memory_key
+from pegboard.upstream.catalog.cache import CachedCatalog, catalog_key
 
 __all__ = ["OnCheckup", "diagnose"]
 
@@ -42,7 +42,7 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
     *,
     names: Sequence[str] = (),
     store: str | None = None,
-    limits: Limits | None = None,
+    limits: ProbeLimits | None = None,
     gateway: str | None = None,
     on_login: OnLogin | None = None,
     on_checkup: OnCheckup = lambda _: None,
@@ -80,7 +80,7 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
     ]
     if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
         found_.insert(0, _nothing(loaded.path))
-    rounds = _Rounds(limits or Limits(), on_checkup, on_login=on_login)
+    rounds = _Rounds(limits or ProbeLimits(), on_checkup, on_login=on_login)
     others = [it for it in chosen if it not in itself]
     checkups = (*await rounds.make(others), *_unusable(loaded, names, itself))
     found_ += await _in_thread(rounds.findings)
@@ -91,7 +91,9 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
 class _Rounds:
     """The visits to all servers, and what they have in common."""
 
-    def __init__(self, limits: Limits, on_checkup: OnCheckup, *, on_login: OnLogin | None) -> None:
+    def __init__(
+        self, limits: ProbeLimits, on_checkup: OnCheckup, *, on_login: OnLogin | None
+    ) -> None:
         self._limits = limits
         self._on_checkup = on_checkup
         self._on_login = on_login
@@ -99,7 +101,7 @@ class _Rounds:
         self._found: dict[str, list[Finding]] = {}
         self._tools: dict[str, list[KnownTool]] = {}
         self._checkups: dict[str, Checkup] = {}
-        self.learned: dict[str, Remembered] = {}
+        self.learned: dict[str, CachedCatalog] = {}
         """What those offered that are well, by the keys under which servers are remembered."""
 
     async def make(self, configs: Sequence[ServerConfig]) -> tuple[Checkup, ...]:
@@ -110,7 +112,7 @@ class _Rounds:
         waiting = [config for config in configs if config.enabled]
         if waiting:
             with overhearing() as ears:
-                visitor = Visitor(ears, self._limits, on_login=self._on_login)
+                visitor = Prober(ears, self._limits, on_login=self._on_login)
                 await visitor.open()
                 try:
                     async with anyio.create_task_group() as group:
@@ -129,19 +131,19 @@ class _Rounds:
             *look_for_likeness(tools),
         ]
 
-    async def _visit(self, visitor: Visitor, config: ServerConfig) -> None:
+    async def _visit(self, visitor: Prober, config: ServerConfig) -> None:
         async with self._places:
             visit = await visitor.visit(config, lambda phase: self._reached(config, phase))
             failure = await _why_failed(visit, visitor.would_start)
         found_, tools = await _in_thread(partial(self._examine, visit, failure))
         self._found[config.name], self._tools[config.name] = found_, tools
         said = visit.negotiated
-        is_ill = any(it.severity == "error" for it in found_)
-        if said is not None and visit.phase == "done" and not is_ill:
-            self.learned[memory_key(config)] = Remembered(negotiated=said, tools=visit.listed)
+        has_failed = any(it.severity == "error" for it in found_)
+        if said is not None and visit.phase == "done" and not has_failed:
+            self.learned[catalog_key(config)] = CachedCatalog(negotiated=said, tools=visit.listed)
         self._tell(
             config,
-            "ill" if is_ill else "well",
+            "failed" if has_failed else "ok",
             era=said.era if said else None,
             protocol_version=said.version if said else None,
             server_version=(said.server_version or None) if said else None,
@@ -151,7 +153,7 @@ class _Rounds:
         )
 
     def _examine(
-        self, visit: Visit, failure: Finding | None
+        self, visit: Probe, failure: Finding | None
     ) -> tuple[list[Finding], list[KnownTool]]:
         found_ = [it for it in (failure, noise_of(visit), self._slow(visit)) if it is not None]
         if visit.phase != "done":
@@ -162,7 +164,7 @@ class _Rounds:
             found_ += look_at_descriptions(tool)
         return [_redacted(it, visit.config) for it in found_], tools
 
-    def _slow(self, visit: Visit) -> Finding | None:
+    def _slow(self, visit: Probe) -> Finding | None:
         seconds = visit.startup_seconds
         if seconds is None or seconds <= self._limits.slow:
             return None
@@ -191,7 +193,7 @@ class _Rounds:
         self._on_checkup(checkup)
 
 
-async def _why_failed(visit: Visit, try_out: TryOut) -> Finding | None:
+async def _why_failed(visit: Probe, try_out: TryOut) -> Finding | None:
     if visit.wants_login:
         return why_conversation_failed(visit)
     if visit.config.transport == "stdio":

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from pegboard.model.json_values import FrozenDict
-from pegboard.upstream.catalog.cache import Remembered
+from pegboard.upstream.catalog.cache import CachedCatalog
 
 __all__ = ["CODES", "Checkup", "Code", "Finding", "Report", "Severity", "Stage", "found", "shown"]
 
@@ -139,7 +139,7 @@ def shown(text: str, limit: int = _LONGEST) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
-Stage = Literal["waiting", "starting", "listing", "well", "ill", "disabled", "unusable"]
+Stage = Literal["waiting", "starting", "listing", "ok", "failed", "disabled", "unusable"]
 """How far the look at a server has come; of one whose entry is unusable there is none."""
 
 
@@ -166,10 +166,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The file that was read."""
     servers: tuple[Checkup, ...] = ()
     findings: tuple[Finding, ...] = ()
-    learned: Mapping[str, Remembered] = msgspec.field(default_factory=FrozenDict)
+    learned: Mapping[str, CachedCatalog] = msgspec.field(default_factory=FrozenDict)
     """What the servers offered that are well, by the keys under which a store remembers them."""
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         """True when there is nothing but advice."""
         return all(it.severity == "advice" for it in self.findings)

@@ -1,4 +1,4 @@
-"""Standing: how a server is, as far as it is known without starting it."""
+"""KnownStatus: how a server is, as far as it is known without starting it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,14 +10,14 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
-from pegboard.upstream.catalog.cache import SERVERS, memory_key
-from pegboard.upstream.catalog.cached_tools import recall
+from pegboard.upstream.catalog.cache import SERVERS, catalog_key
+from pegboard.upstream.catalog.cached_tools import read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
-__all__ = ["Standing", "remembered_standing", "unusable_entries", "unusable_standing"]
+__all__ = ["KnownStatus", "remembered_standing", "unusable_entries", "unusable_standing"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class KnownStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one server; nothing in it is secret."""
 
     server: str
@@ -38,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
 
 
-def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) -> list[Standing]:
+def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) -> list[KnownStatus]:
     """Return what a store remembers of servers; nothing is started.
 
     Raises:
@@ -48,12 +48,12 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
     tools: Counter[str] = Counter()
     tokens: Counter[str] = Counter()
     if store is not None:
-        for it in recall(servers, store).tools.values():
+        for it in read_cached_tools(servers, store).tools.values():
             tools[it.tool.server or ""] += 1
             shown = msgspec.json.encode(definition_of(it.tool, it.raw)).decode()
             tokens[it.tool.server or ""] += tokens_of(shown)
     failures = None if store is None else FailedStarts(store)
-    found: list[Standing] = []
+    found: list[KnownStatus] = []
     for config in servers:
         said = _said(config, store)
         failed = failures.get(config) if failures is not None and config.enabled else None
@@ -61,7 +61,7 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
         # A gateway may have started it since, which is remembered, but not when.
         is_current = failed is not None and (said is None or failed.is_fresh)
         found.append(
-            Standing(
+            KnownStatus(
                 server=config.name,
                 state="not running" if config.enabled else "disabled",
                 transport=config.transport,
@@ -77,10 +77,10 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
     return found
 
 
-def unusable_standing(loaded: LoadedConfig) -> list[Standing]:
+def unusable_standing(loaded: LoadedConfig) -> list[KnownStatus]:
     """Return the entries that nobody can use, and why that is."""
     return [
-        Standing(server=name, state="unusable", transport="", target="", last_error=problem)
+        KnownStatus(server=name, state="unusable", transport="", target="", last_error=problem)
         for name, problem in unusable_entries(loaded).items()
     ]
 
@@ -97,7 +97,7 @@ def unusable_entries(loaded: LoadedConfig) -> dict[str, str]:
 
 
 def _said(config: ServerConfig, store: Store | None) -> Mapping[str, Any] | None:
-    stored = None if store is None else store.namespace(SERVERS).get(memory_key(config))
+    stored = None if store is None else store.namespace(SERVERS).get(catalog_key(config))
     value: object = None if stored is None else stored.value
     if not isinstance(value, Mapping):
         return None

@@ -61,10 +61,10 @@ from pegboard.errors.calls import (
 )
 from pegboard.errors.gateway import (
     ApiKeyNotFoundError,
-    AuthenticationFailedError,
     HandleNotFoundError,
     RateLimitedError,
-    Unauthenticated,
+    UnauthenticatedError,
+    UnauthenticatedReason,
 )
 from pegboard.errors.root import Outcome, PegboardError
 from pegboard.errors.searching import (
@@ -74,12 +74,12 @@ from pegboard.errors.searching import (
     SearcherNotFoundError,
 )
 from pegboard.errors.servers import (
-    AuthenticationError,
     CircuitOpenError,
     ConfigError,
     ConnectionLostError,
     NotConnectedError,
     ProtocolError,
+    ServerAuthenticationError,
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -94,16 +94,46 @@ from pegboard.errors.stores import (
 )
 
 __all__ = [
-    "AccessDeniedError", "ApiKeyNotFoundError", "AuthenticationError", "AuthenticationFailedError",
-    "CallRefusedError", "CircuitOpenError", "ConfigError", "ConnectionLostError",
-    "HandleNotFoundError", "InvalidArgumentsError", "InvalidPatternError", "InvalidPlanError",
-    "InvalidQueryError", "InvalidToolError", "NotConnectedError", "NotImplementedToolError",
-    "Outcome", "PegboardError", "ProtocolError", "QueueFullError", "RateLimitedError",
-    "RevisionConflictError", "SearchDataError", "SearcherNotFoundError", "ServerNotFoundError",
-    "ServerTimeoutError", "ServerUnavailableError", "StorageError", "StoreDamagedError",
-    "StoreUnavailableError", "StoreVersionError", "ToolConflictError", "ToolDisabledError",
-    "ToolExecutionError", "ToolNotFoundError", "ToolTimeoutError", "Unauthenticated",
-    "UpstreamError", "Violation", "WouldDeadlockError",
+    "AccessDeniedError",
+    "ApiKeyNotFoundError",
+    "CallRefusedError",
+    "CircuitOpenError",
+    "ConfigError",
+    "ConnectionLostError",
+    "HandleNotFoundError",
+    "InvalidArgumentsError",
+    "InvalidPatternError",
+    "InvalidPlanError",
+    "InvalidQueryError",
+    "InvalidToolError",
+    "NotConnectedError",
+    "NotImplementedToolError",
+    "Outcome",
+    "PegboardError",
+    "ProtocolError",
+    "QueueFullError",
+    "RateLimitedError",
+    "RevisionConflictError",
+    "SearchDataError",
+    "SearcherNotFoundError",
+    "ServerAuthenticationError",
+    "ServerNotFoundError",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
+    "StorageError",
+    "StoreDamagedError",
+    "StoreUnavailableError",
+    "StoreVersionError",
+    "ToolConflictError",
+    "ToolDisabledError",
+    "ToolExecutionError",
+    "ToolNotFoundError",
+    "ToolTimeoutError",
+    "UnauthenticatedError",
+    "UnauthenticatedReason",
+    "UpstreamError",
+    "Violation",
+    "WouldDeadlockError",
 ]  # fmt: skip
 
 # People read and import them from here, so that is what a traceback says.

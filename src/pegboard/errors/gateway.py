@@ -7,26 +7,26 @@ from pegboard.errors.root import PegboardError, shorten
 
 __all__ = [
     "ApiKeyNotFoundError",
-    "AuthenticationFailedError",
     "HandleNotFoundError",
     "RateLimitedError",
-    "Unauthenticated",
+    "UnauthenticatedError",
+    "UnauthenticatedReason",
 ]
 
-Unauthenticated = Literal[
+UnauthenticatedReason = Literal[
     "missing", "malformed", "unknown", "expired", "revoked", "invalid", "unavailable"
 ]
 """Why a credential was not accepted."""
 
 
-class AuthenticationFailedError(PegboardError, PermissionError):
+class UnauthenticatedError(PegboardError, PermissionError):
     """Nobody knows who asks; ``reason`` says in one word why."""
 
     code: ClassVar[str] = "unauthenticated"
 
-    def __init__(self, message: str, *, reason: Unauthenticated) -> None:
+    def __init__(self, message: str, *, reason: UnauthenticatedReason) -> None:
         super().__init__(message)
-        self.reason: Unauthenticated = reason
+        self.reason: UnauthenticatedReason = reason
 
 
 class ApiKeyNotFoundError(PegboardError, KeyError):

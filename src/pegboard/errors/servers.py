@@ -6,12 +6,12 @@ from typing import ClassVar
 from pegboard.errors.root import LISTED, Outcome, PegboardError, shorten
 
 __all__ = [
-    "AuthenticationError",
     "CircuitOpenError",
     "ConfigError",
     "ConnectionLostError",
     "NotConnectedError",
     "ProtocolError",
+    "ServerAuthenticationError",
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
@@ -88,7 +88,7 @@ class CircuitOpenError(ServerUnavailableError):
         self.retry_in = retry_in
 
 
-class AuthenticationError(ServerUnavailableError, PermissionError):
+class ServerAuthenticationError(ServerUnavailableError, PermissionError):
     """The server does not accept the credentials it was given."""
 
     code: ClassVar[str] = "authentication"

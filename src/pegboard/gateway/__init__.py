@@ -11,13 +11,13 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 if TYPE_CHECKING:
     from pegboard.gateway.gateway import Gateway
     from pegboard.gateway.options import GatewayOptions, Profile
-    from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError, Surface
+    from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError, Surface
     from pegboard.gateway.tenants import OpenTenant
 
 __all__ = [
     "Channel",
     "Client",
-    "Exchange",
+    "ClientRequest",
     "Face",
     "Gateway",
     "GatewayOptions",
@@ -30,7 +30,7 @@ __all__ = [
 _HOMES = {
     "Channel": "request",
     "Client": "request",
-    "Exchange": "request",
+    "ClientRequest": "request",
     "Face": "request",
     "Gateway": "gateway",
     "GatewayOptions": "options",

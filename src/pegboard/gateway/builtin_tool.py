@@ -1,4 +1,4 @@
-"""OwnTool: a tool of the gateway itself, such as the one that searches for others."""
+"""BuiltinTool: a tool of the gateway itself, such as the one that searches for others."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,13 +7,22 @@ import msgspec
 
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.errors import error_result, failure_of
-from pegboard.gateway.request import Client, Exchange
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.request import Client, ClientRequest
+from pegboard.gateway.visibility import Visibility
 from pegboard.model import ArgumentSchema, Principal, Tool
 from pegboard.policies import holds
 from pegboard.policies.access import METHODS
 
-__all__ = ["CATEGORIES", "OWN_NAMES", "OWN_RESOURCES", "STATS", "OwnTool", "Run", "Visit", "answer"]
+__all__ = [
+    "CATEGORIES",
+    "OWN_NAMES",
+    "OWN_RESOURCES",
+    "STATS",
+    "BuiltinTool",
+    "CallerContext",
+    "Run",
+    "respond",
+]
 
 CATEGORIES = "registry://categories"
 STATS = "registry://stats"
@@ -33,11 +42,11 @@ OWN_NAMES = frozenset(
 )
 
 
-class Visit(msgspec.Struct, frozen=True):
+class CallerContext(msgspec.Struct, frozen=True):
     """One request, and what exists for whoever sent it."""
 
-    exchange: Exchange
-    sight: Sight
+    exchange: ClientRequest
+    visibility: Visibility
 
     @property
     def client(self) -> Client:
@@ -50,11 +59,11 @@ class Visit(msgspec.Struct, frozen=True):
         return self.exchange.client.principal.subject
 
 
-Run = Callable[[Visit, dict[str, Any]], Awaitable[dict[str, Any]]]
+Run = Callable[[CallerContext, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Gives the raw result of a call, its arguments checked and completed."""
 
 
-class OwnTool:
+class BuiltinTool:
     """A definition and what runs it."""
 
     def __init__(self, definition: Tool, run: Run) -> None:
@@ -64,20 +73,20 @@ class OwnTool:
         self._whole = [key for key, it in properties.items() if it.get("type") == "integer"]
         self._run = run
 
-    async def call(self, visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the raw result; what goes wrong is in it, in words for a model."""
         try:
             complete = self._schema.check(arguments, tool=self.definition.name)
             # To JSON Schema, 5.0 is an integer; to Python it is none.
             numbers = {key: int(complete[key]) for key in self._whole if key in complete}
-            return await self._run(visit, {**complete, **numbers})
+            return await self._run(caller, {**complete, **numbers})
         except ToolNotFoundError as error:
-            return error_result(_not_found(error, visit.client.principal))
+            return error_result(_not_found(error, caller.client.principal))
         except PegboardError as error:
-            return failure_of(error, visit.client.principal, tool=self.definition)
+            return failure_of(error, caller.client.principal, tool=self.definition)
 
 
-def answer(text: str, structured: object = None) -> dict[str, Any]:
+def respond(text: str, structured: object = None) -> dict[str, Any]:
     """Return a raw result with a text, and the same as data where there is some."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if structured is not None:

@@ -13,7 +13,6 @@ from mcp_types import (
 
 from pegboard.errors import (
     AccessDeniedError,
-    AuthenticationError,
     CircuitOpenError,
     ConfigError,
     ConnectionLostError,
@@ -24,6 +23,7 @@ from pegboard.errors import (
     ProtocolError,
     RateLimitedError,
     SearchDataError,
+    ServerAuthenticationError,
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -51,7 +51,7 @@ _SPEAK_OF_OTHERS = frozenset(
 """Keywords of a schema by which it may know more arguments than those it lists."""
 _LISTED, _SHOWN = 5, 64
 _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
-    (AuthenticationError, "Server {server} does not accept the credentials of the gateway"),
+    (ServerAuthenticationError, "Server {server} does not accept the credentials of the gateway"),
     (CircuitOpenError, "Server {server} failed too often and is left alone for a while"),
     (ServerTimeoutError, "Server {server} did not answer in time"),
     (ServerUnavailableError, "Server {server} could not be started or reached"),

@@ -12,14 +12,14 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
-from pegboard.gateway.calls.suspended_calls import Parking
+from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.request import Channel, Client, Exchange, Face, RpcError
-from pegboard.gateway.router import Answer, Methods
+from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
+from pegboard.gateway.router import Router, SearchResponse
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
-from pegboard.gateway.sessions import Session, Sessions
+from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import Scope
@@ -59,9 +59,9 @@ class Gateway(AsyncContextManagerMixin):
         self._hub = hub
         self._open_tenant = open_tenant
         self._sessions = Sessions()
-        self._methods = Methods(self.options, self._sessions, introduction=self._introduction)
+        self._methods = Router(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
-        self._parking: Parking | None = None
+        self._parking: SuspendedCalls | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
         self._running: set[anyio.CancelScope] = set()
@@ -118,24 +118,24 @@ class Gateway(AsyncContextManagerMixin):
         }
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request, as a client of its era expects it.
 
         Raises:
             RpcError: what is answered instead of a result.
         """
         method, client = exchange.method, exchange.client
-        answer = self._methods.find(method, client.era)
-        if answer is None:
+        response = self._methods.find(method, client.era)
+        if response is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
         try:
             if method == _LISTEN:
-                result = await self._answered(exchange, answer, tenants)
+                result = await self._answered(exchange, response, tenants)
             else:
-                result = await self._finished(exchange, answer, tenants)
+                result = await self._finished(exchange, response, tenants)
         except PegboardError as error:
             raise rpc_error_of(error, client.principal) from error
         except RecursionError:
@@ -152,21 +152,21 @@ class Gateway(AsyncContextManagerMixin):
         if tenants is None:
             raise _shutting_down()
         tenant = await self._found(client.principal.tenant, tenants)
-        tenant.sight(client)
+        tenant.visibility(client)
 
     async def hub_of(self, tenant: str) -> Hub | None:
         """Return the hub of a tenant besides the first, if it is open or just being opened."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
-    def own_tool(self, exchange: Exchange) -> str:
+    def own_tool(self, exchange: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, if it calls one."""
         return own_tool_in(exchange, self.options)
 
-    def missing_scope(self, exchange: Exchange) -> Scope | None:
+    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
         """Return the scope for lack of which a request is refused."""
         return missing_scope(exchange, self.options)
 
-    def parked(self, exchange: Exchange) -> int:
+    def parked(self, exchange: ClientRequest) -> int:
         """Return how many calls of a caller wait for answers, besides the one it now answers.
 
         Raises:
@@ -174,7 +174,7 @@ class Gateway(AsyncContextManagerMixin):
         """
         return 0 if self._parking is None else self._parking.count(exchange)
 
-    async def notified(self, exchange: Exchange) -> None:
+    async def notified(self, exchange: ClientRequest) -> None:
         """Take note of what a client says without expecting an answer."""
         tenant = self._known(exchange.client)
         if tenant is not None and exchange.method == "notifications/roots/list_changed":
@@ -202,7 +202,7 @@ class Gateway(AsyncContextManagerMixin):
         if own is not None:
             return own.definition.input_schema
         try:
-            return tenant.tools.find(tool, tenant.sight(client)).input_schema
+            return tenant.tools.find(tool, tenant.visibility(client)).input_schema
         except (ToolNotFoundError, RpcError):
             return None
 
@@ -236,13 +236,13 @@ class Gateway(AsyncContextManagerMixin):
                 await self._idle.wait()
 
     async def _finished(
-        self, exchange: Exchange, answer: Answer, tenants: Tenants
+        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
     ) -> dict[str, Any]:
         """Answer a request that is waited for when the gateway is to end."""
         with anyio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                return await self._answered(exchange, answer, tenants)
+                return await self._answered(exchange, response, tenants)
             finally:
                 self._running.remove(scope)
                 if not self._running:
@@ -250,17 +250,17 @@ class Gateway(AsyncContextManagerMixin):
         raise CutOffError
 
     async def _answered(
-        self, exchange: Exchange, answer: Answer, tenants: Tenants
+        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
     ) -> dict[str, Any]:
         name = exchange.client.principal.tenant
         tenant = tenants.known(name) or await self._found(name, tenants)
         tenant.busy += 1
         try:
-            visit = tenant.visit(exchange)
+            caller = tenant.caller(exchange)
             scope = self.missing_scope(exchange)
             if scope is not None:
                 raise MissingScopeError(scope)
-            return await answer(tenant, visit)
+            return await response(tenant, caller)
         finally:
             tenant.busy -= 1
 
@@ -274,7 +274,7 @@ class Gateway(AsyncContextManagerMixin):
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        parking = self._parking = Parking(
+        parking = self._parking = SuspendedCalls(
             group,
             seconds=options.parked_seconds,
             most=options.parked_calls,
@@ -297,7 +297,7 @@ class Gateway(AsyncContextManagerMixin):
     def _known(self, client: Client) -> Tenant | None:
         return None if self._tenants is None else self._tenants.known(client.principal.tenant)
 
-    async def _join(self, session: Session) -> None:
+    async def _join(self, session: ClientSession) -> None:
         client = session.client
         try:
             tenants = self._tenants
@@ -309,7 +309,7 @@ class Gateway(AsyncContextManagerMixin):
         if tenant is not None and self._sessions.find(client) is session:
             tenant.changes.open_session(session)
 
-    async def _leave(self, session: Session) -> None:
+    async def _leave(self, session: ClientSession) -> None:
         tenant = self._known(session.client)
         if tenant is not None:
             await tenant.changes.close_session(session)

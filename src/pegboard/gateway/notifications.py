@@ -1,4 +1,4 @@
-"""Changes: clients of either era are told when a list or a resource is not what it was."""
+"""ChangeNotifier: clients of either era are told when a list or a resource is not what it was."""
 
 import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task waits for it
 import logging
@@ -13,14 +13,22 @@ from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pegboard.errors import PegboardError, ServerNotFoundError
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.eras import SUBSCRIPTION_ID
-from pegboard.gateway.passthrough.listing_cache import Kind, Offers
+from pegboard.gateway.passthrough.listing_cache import Kind, ListingCache
 from pegboard.gateway.passthrough.resources import Resources
 from pegboard.gateway.request import Client, Face, RpcError, object_in
-from pegboard.gateway.sessions import PROMPTS, RESOURCES, TOOLS, UPDATED, WANTED, Listener, Session
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.sessions import (
+    PROMPTS,
+    RESOURCES,
+    TOOLS,
+    UPDATED,
+    WANTED,
+    ClientSession,
+    Listener,
+)
+from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
 from pegboard.upstream import (
@@ -31,7 +39,7 @@ from pegboard.upstream import (
     ServerEvent,
 )
 
-__all__ = ["Changes", "Watches", "watched_in"]
+__all__ = ["ChangeNotifier", "ResourceWatches", "watched_in"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -43,7 +51,7 @@ _AT_ONCE = 16
 """So many a server is asked for at a time by one request."""
 
 
-class Watches:
+class ResourceWatches:
     """Subscribes to resources of one hub for its clients.
 
     Args:
@@ -75,15 +83,15 @@ class Watches:
             raise
 
     async def add_all(
-        self, listener: Listener, uris: Iterable[str], resources: Resources, visit: Visit
+        self, listener: Listener, uris: Iterable[str], resources: Resources, caller: CallerContext
     ) -> None:
         """Have a listener told of those that exist for it, and whose servers agree in time."""
-        tell = visit.exchange.on_watched or _tell_nobody
+        tell = caller.exchange.on_watched or _tell_nobody
         turns = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(_AT_ONCE))
 
         async def add(uri: str) -> None:
             try:
-                origin = await resources.usable(uri, visit)
+                origin = await resources.usable(uri, caller)
                 if origin is not None:
                     async with turns[origin[0]]:
                         await self.add(listener, uri, origin)
@@ -145,7 +153,7 @@ _SHARE = 4
 _LONGEST_ID = 1000
 
 
-class Changes:
+class ChangeNotifier:
     """Tells the clients of one tenant; each only of what exists for it.
 
     Args:
@@ -163,16 +171,16 @@ class Changes:
         group: TaskGroup,
         *,
         surfaces: Surfaces,
-        sight: Callable[[Client], Sight],
+        visibility: Callable[[Client], Visibility],
         most: int,
         seconds: float,
     ) -> None:
         self._hub = hub
         self._group = group
         self._surfaces = surfaces
-        self._sight = sight
+        self._sight = visibility
         self._most = most
-        self.watches: Watches = Watches(hub, seconds=seconds)
+        self.watches: ResourceWatches = ResourceWatches(hub, seconds=seconds)
         self._listeners: set[Listener] = set()
         self._requests: Counter[str] = Counter()
         self._pumping: set[Listener] = set()
@@ -181,7 +189,7 @@ class Changes:
         self._thread = threading.get_ident()
         self._stops = [hub.registry.subscribe(self._tools_changed)]
 
-    def follow(self, offers: Offers) -> None:
+    def follow(self, offers: ListingCache) -> None:
         """Hear what servers tell of themselves, and let the lists know it before the clients."""
 
         def take_in(event: ServerEvent) -> None:
@@ -215,7 +223,7 @@ class Changes:
         for listener in list(self._listeners):
             listener.end()
 
-    def open_session(self, session: Session) -> Listener:
+    def open_session(self, session: ClientSession) -> Listener:
         """Tell a client of the handshake era of changes, until its session is closed.
 
         Its tenant may have been closed, and opened again, since it was last here.
@@ -226,25 +234,25 @@ class Changes:
             self._listeners.add(session.listener)
         return session.listener
 
-    async def close_session(self, session: Session) -> None:
+    async def close_session(self, session: ClientSession) -> None:
         """Tell it nothing more."""
         if session.listener is not None:
             self._listeners.discard(session.listener)
             await self.watches.remove(session.listener, list(session.listener.uris))
 
-    async def listen(self, visit: Visit, resources: Resources) -> dict[str, Any]:
+    async def listen(self, caller: CallerContext, resources: Resources) -> dict[str, Any]:
         """Tell a modern client of changes for as long as its request lasts.
 
         Raises:
             RpcError: when too many listen already, or it is not said what for.
         """
-        exchange = visit.exchange
+        exchange = caller.exchange
         asked: object = exchange.params.get("notifications")
         if not isinstance(asked, Mapping):
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
         if isinstance(exchange.id, str) and len(exchange.id) > _LONGEST_ID:
             raise RpcError(INVALID_PARAMS, f"An id here has at most {_LONGEST_ID} characters.")
-        owner = visit.owner
+        owner = caller.owner
         if self._requests.total() >= self._most:
             raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
         if self._requests[owner] >= max(1, self._most // _SHARE):
@@ -258,7 +266,7 @@ class Changes:
         self._requests[owner] += 1
         try:
             uris = watched_in(exchange.params)
-            await self.watches.add_all(listener, uris, resources, visit)
+            await self.watches.add_all(listener, uris, resources, caller)
             await listener.acknowledge()
             while not listener.is_over:
                 await listener.news.wait()
@@ -285,7 +293,9 @@ class Changes:
             logger.debug("loop_is_gone")
 
     def _note_tools(self, tools: Sequence[Tool]) -> None:
-        self._note_all(TOOLS, lambda client, sight: self._surfaces.lists_any(tools, client, sight))
+        self._note_all(
+            TOOLS, lambda client, visibility: self._surfaces.lists_any(tools, client, visibility)
+        )
 
     def _server_told(self, event: ServerEvent) -> None:
         if isinstance(event, ResourcesChanged):
@@ -305,31 +315,31 @@ class Changes:
                     self._soon(listener.tell_of_page, event.id)
 
     def _note_of_server(self, method: str, server: str) -> None:
-        self._note_all(method, lambda _, sight: self._concerns(server, sight))
+        self._note_all(method, lambda _, visibility: self._concerns(server, visibility))
 
-    def _note_all(self, method: str, concerns: Callable[[Client, Sight], bool]) -> None:
+    def _note_all(self, method: str, concerns: Callable[[Client, Visibility], bool]) -> None:
         # Many sessions are of the same principal, at the same address.
         concerned: dict[tuple[Principal, Face], bool] = {}
         for listener in list(self._listeners):
             client = listener.client
             key = (client.principal, client.face)
             if key not in concerned:
-                sight = self._sight_of(client)
-                concerned[key] = sight is not None and concerns(client, sight)
+                visibility = self._sight_of(client)
+                concerned[key] = visibility is not None and concerns(client, visibility)
             if concerned[key]:
                 self._note(listener, method)
 
-    def _concerns(self, server: str, sight: Sight) -> bool:
+    def _concerns(self, server: str, visibility: Visibility) -> bool:
         tags = self._tags_of(server)
-        if not sight.sees_server(server, tags):
+        if not visibility.sees_server(server, tags):
             return False
-        if sight.knows_server(server, tags):
+        if visibility.knows_server(server, tags):
             return True
         # It is limited to some things, of any server: those that have such things it may know.
         registry = self._hub.registry
         tools = (it for it in registry.tools() if it.server == server and registry.runs(it.name))
-        return any(map(sight.sees, tools)) or any(
-            sight.sees_of(server, name, tags) for name in self._offered(server)
+        return any(map(visibility.sees, tools)) or any(
+            visibility.sees_of(server, name, tags) for name in self._offered(server)
         )
 
     def _note(self, listener: Listener, method: str, uri: str = "") -> None:
@@ -360,7 +370,7 @@ class Changes:
         except ServerNotFoundError:
             return ()
 
-    def _sight_of(self, client: Client) -> Sight | None:
+    def _sight_of(self, client: Client) -> Visibility | None:
         try:
             return self._sight(client)
         except RpcError:

@@ -36,14 +36,14 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     ttl_ms: int = 60_000
     """How long a client may keep a list without asking again; it is told of changes before."""
     max_result_chars: int = 5000
-    """Longer results of tools of this process are shelved; servers have a limit of their own."""
-    shelves_on_full: bool = False
-    """Shelve results that are too large on the full surface, too, instead of sending them whole."""
-    shelf_seconds: float = 900.0
+    """Longer results of tools of this process go to the result cache; servers have their own limit."""
+    result_cache_on_full: bool = False
+    """Cache results that are too large on the full surface, too, instead of sending them whole."""
+    result_cache_seconds: float = 900.0
     """How long a result that was too large is kept for its caller."""
-    shelved_results: int = 50
+    result_cache_results: int = 50
     """How many are kept for one caller; the oldest goes first."""
-    shelved_bytes: int = 64_000_000
+    result_cache_bytes: int = 64_000_000
     """How many bytes are kept for all callers of a tenant; no more than half of it for one."""
     parked_seconds: float = 600.0
     """How long a call waits for the answer to a question."""

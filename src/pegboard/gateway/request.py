@@ -1,4 +1,4 @@
-"""Exchange: one request of a client, and the ways back to it, whatever wire it came by."""
+"""ClientRequest: one request of a client, and the ways back to it, whatever wire it came by."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
@@ -13,7 +13,7 @@ from pegboard.upstream import Era
 __all__ = [
     "Channel",
     "Client",
-    "Exchange",
+    "ClientRequest",
     "Face",
     "OnWatched",
     "RpcError",
@@ -64,7 +64,7 @@ class Channel(Protocol):
         ...
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request of a client; the parameters as they were sent, ``_meta`` included."""
 
     method: str

@@ -1,4 +1,4 @@
-"""Uris: what the resources of many servers are called here, and whose they are.
+"""ResourceUris: what the resources of many servers are called here, and whose they are.
 
 A resource ``file:///notes`` of the server ``disk`` is ``disk+file:///notes`` here. Servers whose
 ``prefix`` is empty keep their own addresses.
@@ -11,7 +11,7 @@ from pegboard.errors import ServerNotFoundError
 from pegboard.gateway.request import object_in
 from pegboard.hub import Hub
 
-__all__ = ["Uris", "scheme_of", "server_of"]
+__all__ = ["ResourceUris", "scheme_of", "server_of"]
 
 _PLAIN = re.compile(r"[a-z0-9]")
 _WRITTEN = re.compile(r"-\.([0-9a-f]+)\.|\.")
@@ -19,7 +19,7 @@ _ODD_START = "x-.."
 """Before names that begin with no letter, as a scheme must."""
 
 
-class Uris:
+class ResourceUris:
     """The addresses of the resources of one hub."""
 
     def __init__(self, hub: Hub) -> None:

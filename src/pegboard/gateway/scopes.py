@@ -5,7 +5,7 @@ from mcp_types import INVALID_REQUEST
 from pegboard.errors import AccessDeniedError
 from pegboard.gateway.builtin_tool import OWN_NAMES, OWN_RESOURCES
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.request import Exchange, Face, RpcError
+from pegboard.gateway.request import ClientRequest, Face, RpcError
 from pegboard.model.principal import Scope
 from pegboard.policies.access import METHODS, holds
 
@@ -35,10 +35,10 @@ def own_names(face: Face, options: GatewayOptions) -> frozenset[str]:
     """
     if face.surface == "search":
         return OWN_NAMES
-    return _ON_FULL if options.shelves_on_full else _NONE
+    return _ON_FULL if options.result_cache_on_full else _NONE
 
 
-def own_tool_in(exchange: Exchange, options: GatewayOptions) -> str:
+def own_tool_in(exchange: ClientRequest, options: GatewayOptions) -> str:
     """Return the name of the tool of the gateway itself that a request calls, if it calls one."""
     if exchange.method != "tools/call":
         return ""
@@ -48,7 +48,7 @@ def own_tool_in(exchange: Exchange, options: GatewayOptions) -> str:
     return ""
 
 
-def missing_scope(exchange: Exchange, options: GatewayOptions) -> Scope | None:
+def missing_scope(exchange: ClientRequest, options: GatewayOptions) -> Scope | None:
     """Return the scope that a request needs and its caller does not have.
 
     What is asked for is not looked at, but for what the gateway itself has.

@@ -7,7 +7,16 @@ import anyio
 
 from pegboard.gateway.request import Channel, Client
 
-__all__ = ["PROMPTS", "RESOURCES", "TOOLS", "UPDATED", "WANTED", "Listener", "Session", "Sessions"]
+__all__ = [
+    "PROMPTS",
+    "RESOURCES",
+    "TOOLS",
+    "UPDATED",
+    "WANTED",
+    "ClientSession",
+    "Listener",
+    "Sessions",
+]
 
 TOOLS = "notifications/tools/list_changed"
 RESOURCES = "notifications/resources/list_changed"
@@ -84,7 +93,7 @@ class Listener:
         await self._channel.notify("notifications/subscriptions/acknowledged", params)
 
 
-class Session:
+class ClientSession:
     """One conversation, from its handshake to its end."""
 
     def __init__(self, client: Client, channel: Channel) -> None:
@@ -100,25 +109,25 @@ class Sessions:
     """The sessions that are up, by the id their wire gave them."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ClientSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, client: Client, channel: Channel) -> Session:
+    def open(self, client: Client, channel: Channel) -> ClientSession:
         """Note that a session is up."""
-        session = self._sessions[client.session] = Session(client, channel)
+        session = self._sessions[client.session] = ClientSession(client, channel)
         return session
 
-    def close(self, session: str) -> Session | None:
+    def close(self, session: str) -> ClientSession | None:
         """Forget a session, and return it if it was up."""
         return self._sessions.pop(session, None)
 
-    def of(self, tenant: str) -> list[Session]:
+    def of(self, tenant: str) -> list[ClientSession]:
         """Return the sessions of a tenant."""
         return [it for it in self._sessions.values() if it.client.principal.tenant == tenant]
 
-    def find(self, client: Client) -> Session | None:
+    def find(self, client: Client) -> ClientSession | None:
         """Return the session of a client, if it is up, and theirs."""
         found = self._sessions.get(client.session)
         if found is None:

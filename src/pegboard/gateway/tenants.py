@@ -10,30 +10,30 @@ from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 
 from pegboard.errors import PegboardError
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
-from pegboard.gateway.calls.result_cache import Shelf
-from pegboard.gateway.calls.run_call import Calls
+from pegboard.gateway.calls.result_cache import ResultCache
+from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.catalog.groups import Groups
-from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.catalog.tool_list import ToolList, raw_definition
-from pegboard.gateway.notifications import Changes
+from pegboard.gateway.notifications import ChangeNotifier
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.passthrough.completions import Completions
-from pegboard.gateway.passthrough.listing_cache import Offers
+from pegboard.gateway.passthrough.listing_cache import ListingCache
 from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.passthrough.prompts import Prompts
 from pegboard.gateway.passthrough.resources import Resources
-from pegboard.gateway.request import Client, Exchange, RpcError
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.request import Client, ClientRequest, RpcError
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.tools.call_tool import call_tool
 from pegboard.gateway.tools.get_tool_definition import get_tool_definition
 from pegboard.gateway.tools.list_tools_by_category import list_tools_by_category
 from pegboard.gateway.tools.read_result import read_result
 from pegboard.gateway.tools.register_tool import register_tool, unregister_tool
 from pegboard.gateway.tools.search_tools import search_tools
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model.principal import DEFAULT_TENANT
 
@@ -53,17 +53,17 @@ class Tenant:
         methods: Iterable[str],
     ) -> None:
         self.hub: Hub = hub
-        self.shelf: Shelf = Shelf(
-            seconds=options.shelf_seconds,
-            each=options.shelved_results,
-            most=options.shelved_bytes,
+        self.result_cache: ResultCache = ResultCache(
+            seconds=options.result_cache_seconds,
+            each=options.result_cache_results,
+            most=options.result_cache_bytes,
         )
         self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
-        self.arrivals: Arrivals = Arrivals(hub, self.tools)
-        self.uris: Uris = Uris(hub)
+        self.arrivals: StartupWait = StartupWait(hub, self.tools)
+        self.uris: ResourceUris = ResourceUris(hub)
         limit = options.max_result_chars
-        self.calls: Calls = Calls(
-            hub, self.arrivals, bridge, shelf=self.shelf, uris=self.uris, limit=limit
+        self.calls: CallRunner = CallRunner(
+            hub, self.arrivals, bridge, result_cache=self.result_cache, uris=self.uris, limit=limit
         )
         own = (
             search_tools(hub.registry, self.tools, self.arrivals, methods=methods),
@@ -72,18 +72,18 @@ class Tenant:
             register_tool(hub.registry),
             unregister_tool(hub.registry, self.tools),
             call_tool(self.calls),
-            read_result(self.shelf, page=limit),
+            read_result(self.result_cache, page=limit),
         )
         self.surfaces: Surfaces = Surfaces(self.tools, own, options)
-        self.changes: Changes = Changes(
+        self.changes: ChangeNotifier = ChangeNotifier(
             hub,
             group,
             surfaces=self.surfaces,
-            sight=self.sight,
+            visibility=self.visibility,
             most=options.listeners,
             seconds=options.list_seconds,
         )
-        offers = Offers(
+        offers = ListingCache(
             hub,
             group,
             seconds=options.list_seconds,
@@ -102,15 +102,15 @@ class Tenant:
         """How many requests are under way."""
         self._groups = Groups(hub, options)
 
-    def visit(self, exchange: Exchange) -> Visit:
+    def caller(self, exchange: ClientRequest) -> CallerContext:
         """Return a request together with what exists for whoever sent it.
 
         Raises:
             RpcError: when it came to the address of a group that there is not.
         """
-        return Visit(exchange, self.sight(exchange.client))
+        return CallerContext(exchange, self.visibility(exchange.client))
 
-    def sight(self, client: Client) -> Sight:
+    def visibility(self, client: Client) -> Visibility:
         """Return what exists for a client.
 
         Raises:
@@ -118,8 +118,8 @@ class Tenant:
         """
         group = client.face.group
         if group is None:
-            return Sight(client.principal)
-        return Sight(client.principal, self._groups.admits(group, client.principal))
+            return Visibility(client.principal)
+        return Visibility(client.principal, self._groups.admits(group, client.principal))
 
     def close(self) -> None:
         """Stop following the catalogue and the servers."""
@@ -251,7 +251,7 @@ class Tenants:
         if not idle:
             raise RpcError(INVALID_REQUEST, "Too many tenants are busy; try again later.")
         # Whoever was here last stays; results that somebody may still read go last of all.
-        await self._leave(min(idle, key=lambda name: len(self._others[name].shelf) > 0))
+        await self._leave(min(idle, key=lambda name: len(self._others[name].result_cache) > 0))
 
     async def _start(self, hub: Hub) -> Tenant:
         await hub.start(wait=False)

@@ -1,4 +1,4 @@
-"""Sight: what one client may see and call, by its credential and by the address it came to."""
+"""Visibility: what one client may see and call, by its credential and by the address it came to."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,13 @@ from pegboard.errors import AccessDeniedError
 from pegboard.model import Principal, Scope, Tool
 from pegboard.policies import holds, may, may_use_server, visible_to
 
-__all__ = ["Admits", "Sight"]
+__all__ = ["Admits", "Visibility"]
 
 Admits = Callable[[str | None, str | None, tuple[str, ...]], bool]
 """Tells by server, name (``None``: any) and tags whether something belongs to a group."""
 
 
-class Sight:
+class Visibility:
     """The part of a catalogue that exists for one client.
 
     Args:
@@ -31,9 +31,9 @@ class Sight:
         self.visible: Callable[[Tool], bool] | None = self._visible(action)
         """Tells which tools exist; ``None`` when all do."""
 
-    def to(self, action: Scope) -> "Sight":
+    def to(self, action: Scope) -> "Visibility":
         """Return what exists for this client when something else is to be done with it."""
-        return Sight(self.principal, self._admits, action=action)
+        return Visibility(self.principal, self._admits, action=action)
 
     @property
     def reads(self) -> bool:

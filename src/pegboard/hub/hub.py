@@ -20,25 +20,25 @@ from pegboard.hub.sync_hub import SyncHub
 from pegboard.model import ToolResult, truncate_text
 from pegboard.model.tool_names import NameTable, naming_of
 from pegboard.registry import Registry
-from pegboard.search import Answer, SearchOptions
+from pegboard.search import SearchOptions, SearchResponse
 from pegboard.storage import Store, open_store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
     ALL_KINDS,
     Board,
     CallContext,
-    CatalogMemory,
-    FileMemory,
+    CatalogCache,
+    FileCatalogCache,
     OnProgress,
     OnServerEvent,
     Questions,
     ServerStatus,
-    StoreMemory,
+    StoreCatalogCache,
     Supervisor,
     UpstreamServer,
     context_of_call,
 )
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = ["Hub"]
 
@@ -60,7 +60,7 @@ class Hub:
         self._source = config
         self._options = options
         # Not `or`: an empty registry counts as false, and may hold policies all the same.
-        registry, memory = options.get("registry"), options.get("memory")
+        registry, catalog_cache = options.get("registry"), options.get("catalog_cache")
         self.registry: Registry = Registry() if registry is None else registry
         """The board with all tools, to which local ones can be added."""
         self._is_up: object = None
@@ -80,7 +80,9 @@ class Hub:
                 names=names,
                 on_conflict=on_conflict,
                 policies={},
-                memory=self._default_memory() if memory is None else memory,
+                catalog_cache=self._default_catalog_cache()
+                if catalog_cache is None
+                else catalog_cache,
             ),
             max_starts=options.get("max_starts", 8),
             questions=Questions(
@@ -204,8 +206,12 @@ class Hub:
         await self._supervisor.close()
         await self._close_storage()
 
-    def _default_memory(self) -> CatalogMemory:
-        return FileMemory() if self._options.get("storage") is None else StoreMemory(self._store)
+    def _default_catalog_cache(self) -> CatalogCache:
+        return (
+            FileCatalogCache()
+            if self._options.get("storage") is None
+            else StoreCatalogCache(self._store)
+        )
 
     def _store(self) -> Store:
         store = self.registry.storage
@@ -334,7 +340,7 @@ class Hub:
         except ToolNotFoundError as error:
             raise self._why_missing(error, name) from None
 
-    async def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+    async def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
         """Return the tools that do what a text asks for, the best first, or none.
 
         It runs in a thread, so that the first search, which builds the index, holds up nobody.
@@ -346,7 +352,7 @@ class Hub:
 
     async def search_many(
         self, texts: Iterable[str], **options: Unpack[SearchOptions]
-    ) -> list[Answer]:
+    ) -> list[SearchResponse]:
         """Search for many texts at once.
 
         Raises:
@@ -381,7 +387,7 @@ class Hub:
         return Toolset(self.registry, why_missing=self._why_missing, **selection)
 
     @property
-    def _nursery(self) -> Nursery:
+    def _nursery(self) -> OwnerLoop:
         return self._supervisor.nursery
 
     def _closed(self) -> NotConnectedError:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from pegboard.errors import (
-    AuthenticationError,
     PegboardError,
+    ServerAuthenticationError,
     ServerUnavailableError,
     ToolNotFoundError,
 )
@@ -58,11 +58,11 @@ def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     reason = status.last_error or "nothing is known of its tools."
     how = "starting" if status.state == ServerState.READY else status.state.value
     words = f"Tool {name!r} is not there, because server {status.name!r} is {how}: "
-    if isinstance(server.connection.failure, AuthenticationError):
+    if isinstance(server.connection.failure, ServerAuthenticationError):
         # Nobody tries again by itself: only a person can help.
         again = f"Then call `await hub.server({status.name!r}).start()`."
         message = f"{words}{reason} {again}"
-        return AuthenticationError(message, server=status.name, tool=name)
+        return ServerAuthenticationError(message, server=status.name, tool=name)
     return ServerUnavailableError(words + reason, server=status.name, tool=name)
 
 

@@ -9,7 +9,7 @@ from pegboard.config import ServerConfig
 from pegboard.model.tool_names import NamingOption, OnConflict
 from pegboard.registry import Registry
 from pegboard.storage import Store
-from pegboard.upstream import CatalogMemory, Question
+from pegboard.upstream import CatalogCache, Question
 
 __all__ = ["HubOptions", "Source", "check_options"]
 
@@ -29,12 +29,13 @@ class HubOptions(TypedDict, total=False):
     ``"{server}-{tool}"``, or a function of server and tool."""
     on_conflict: OnConflict
     """When two tools want one name: ``"rename"``, ``"skip"``, ``"override"`` or ``"raise"``."""
-    memory: CatalogMemory
+    catalog_cache: CatalogCache
     """Where definitions are remembered between runs; a file in the user's cache directory."""
     storage: str | Path | Store | None
     """Where this hub keeps what it knows: definitions that are registered, how often tools are
     used, what servers offered. A URL or path as for `open_store`, opened and closed with the hub,
-    or a store that is open. Without it only what servers offered is remembered (see ``memory``)."""
+    or a store that is open. Without it only the catalogues of servers are kept; see
+    ``catalog_cache``."""
     tenant: str
     """Whose part of the ``storage`` this is; not for a store that is open, which has its tenant."""
     inputs: Mapping[str, str]

@@ -8,7 +8,7 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model import ToolResult
 from pegboard.registry import Registry
 from pegboard.registry.background_loop import run_in_background
-from pegboard.search import Answer, SearchOptions
+from pegboard.search import SearchOptions, SearchResponse
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import OnProgress, ServerStatus, UpstreamServer
 
@@ -200,7 +200,7 @@ class SyncHub:
         """
         return self.server(server).request(method, params)
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
         """Return the tools that do what a text asks for, the best first, or none.
 
         Raises:
@@ -208,7 +208,9 @@ class SyncHub:
         """
         return self.registry.search(text, **options)
 
-    def search_many(self, texts: Iterable[str], **options: Unpack[SearchOptions]) -> list[Answer]:
+    def search_many(
+        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+    ) -> list[SearchResponse]:
         """Search for many texts at once.
 
         Raises:

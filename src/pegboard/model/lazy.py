@@ -8,12 +8,12 @@ import msgspec
 from pegboard.model.json_values import freeze
 from pegboard.model.tool import Tool
 
-__all__ = ["LazyTool", "MadeOnce"]
+__all__ = ["LazyProperty", "LazyTool"]
 
 Value = TypeVar("Value")
 
 
-class MadeOnce(Generic[Value]):
+class LazyProperty(Generic[Value]):
     """Makes an attribute when it is first read, and leaves it with its owner.
 
     Up to Python 3.11 `functools.cached_property` has one lock for all owners, and a child that is

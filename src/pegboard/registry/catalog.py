@@ -13,10 +13,10 @@ from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.policies import Telemetry
 from pegboard.registry.entry import Entry, TroddenPath
 
-__all__ = ["Catalog", "Following", "Keeper", "Subscriber", "Taken", "without_one"]
+__all__ = ["Catalog", "ChangeBuffer", "Keeper", "Subscriber", "Taken", "without_one"]
 
 
-class Following:
+class ChangeBuffer:
     """Takes note of changes at next to no cost, for somebody who looks when it suits them.
 
     Everything that is visible at the beginning counts as new.
@@ -54,7 +54,7 @@ logger: logging.Logger = logging.getLogger("pegboard.catalog")
 
 
 class Keeper(Protocol):
-    """Stores the definitions of a catalogue; see `KeptTools`."""
+    """Stores the definitions of a catalogue; see `PersistentTools`."""
 
     def needs_store(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> bool:
         """Tell whether a change is one of the store, too."""
@@ -86,7 +86,7 @@ class Catalog:
         self.keeper: Keeper | None = None
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
-        self._following: WeakSet[Following] = WeakSet()
+        self._following: WeakSet[ChangeBuffer] = WeakSet()
         self._undelivered: deque[CatalogChange] = deque()
         self.after_fork()
         start_anew_in_children(self)
@@ -217,10 +217,10 @@ class Catalog:
 
         return unsubscribe
 
-    def follow(self) -> Following:
+    def follow(self) -> ChangeBuffer:
         """Return what takes note of all that is visible now and of every change; while it lives."""
         with self.lock:
-            following = Following(self.lock, self._revision, self.visible())
+            following = ChangeBuffer(self.lock, self._revision, self.visible())
             self._following.add(following)
         return following
 

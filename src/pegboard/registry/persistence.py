@@ -1,4 +1,4 @@
-"""KeptTools: the definitions on a board that a store keeps, and what others change in it."""
+"""PersistentTools: the definitions on a board that a store keeps, and what others change in it."""
 
 import threading
 import weakref
@@ -16,13 +16,13 @@ from pegboard.registry.usage_counter import UsageCounter
 from pegboard.storage import ANY, Store, StoreChange, StoredTool, open_store
 from pegboard.storage.encoding import encode_tool
 
-__all__ = ["Keeping", "KeptTools"]
+__all__ = ["Persistence", "PersistentTools"]
 
 PRELOADED = 100
 """So many hot tools are read before anybody asks for them."""
 
 
-class KeptTools:
+class PersistentTools:
     """Keeps a board and a store equal: what is written is stored first, and shown only then.
 
     Only definitions are stored. What runs in this process (functions, tools of servers) comes with
@@ -203,7 +203,7 @@ class KeptTools:
         self._catalog.deliver()
 
 
-class Keeping:
+class Persistence:
     """The tools that a store keeps, and the counting of their use."""
 
     def __init__(
@@ -216,7 +216,7 @@ class Keeping:
                 f"{type(storage).__name__!r}."
             )
         self.store: Store = open_store(storage) if owned else storage
-        self.tools: KeptTools = KeptTools(self.store, catalog, entry_of)
+        self.tools: PersistentTools = PersistentTools(self.store, catalog, entry_of)
         self.counter: UsageCounter = UsageCounter(self.store)
         # Also for registries that nobody closes: when they are forgotten, or the program ends.
         self._let_go = weakref.finalize(self, _let_go, self.counter, self.store if owned else None)

@@ -39,9 +39,9 @@ from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
 from pegboard.registry.entry import Entry, TroddenPath, printable_name, refusal
 from pegboard.registry.implementation import run_inline
-from pegboard.registry.persistence import Keeping
+from pegboard.registry.persistence import Persistence
 from pegboard.registry.searching import Searching
-from pegboard.search import Answer, SearchEngine, Searcher, SearchOptions
+from pegboard.search import SearchEngine, Searcher, SearchOptions, SearchResponse
 from pegboard.storage import Store
 
 __all__ = ["Registry"]
@@ -89,7 +89,7 @@ class Registry:
         self._searching = Searching(self._catalog)
         self._trodden: Mapping[str, TroddenPath] = {}
         self._observe_anew((*self._telemetry.observers, *added))
-        self._keeping: Keeping | None = None
+        self._keeping: Persistence | None = None
         if storage is not None:
             self.keep_in(storage)
 
@@ -113,7 +113,7 @@ class Registry:
         """
         if self._keeping is not None:
             raise RuntimeError("This registry has a storage already; `close` it first.")
-        self._keeping = Keeping(storage, self._catalog, self._stored_entry)
+        self._keeping = Persistence(storage, self._catalog, self._stored_entry)
         self._searching.keep_with(self._keeping)
         self._catalog.deliver()
         if self._policies.get("telemetry") is not None:
@@ -281,7 +281,7 @@ class Registry:
             for tool in self._catalog.visible()
         }
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> Answer:
+    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
         """Return the visible tools that do what a text asks for, the best first, or none.
 
         Raises:
@@ -289,7 +289,9 @@ class Registry:
         """
         return self._searching.search(text, options)
 
-    def search_many(self, texts: Iterable[str], **options: Unpack[SearchOptions]) -> list[Answer]:
+    def search_many(
+        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+    ) -> list[SearchResponse]:
         """Search for many texts at once, which is faster than one after the other.
 
         Raises:

@@ -10,12 +10,12 @@ from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
 from pegboard.model.tool_names import nearest_names
 from pegboard.registry.catalog import Catalog
-from pegboard.registry.persistence import Keeping
-from pegboard.registry.usage_boost import Heat
+from pegboard.registry.persistence import Persistence
+from pegboard.registry.usage_boost import UsageBoost
 from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
 from pegboard.search.facets import hint
 from pegboard.search.options import Boost, SearchOptions, Visible, names_of, queries_of
-from pegboard.search.searcher import Answer
+from pegboard.search.searcher import SearchResponse
 from pegboard.storage import DEFAULT_TENANT, Store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of
@@ -54,12 +54,12 @@ class Searching:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._heat: Heat | None = None
+        self._heat: UsageBoost | None = None
         self.engine: SearchEngine = SearchEngine(catalog.follow)
 
-    def keep_with(self, keeping: Keeping) -> None:
+    def keep_with(self, keeping: Persistence) -> None:
         """Prefer what is used, as a storage knows it, and keep the index beside the storage."""
-        self._heat = Heat(keeping.counter.usage)
+        self._heat = UsageBoost(keeping.counter.usage)
         self.engine.keep_index_at(index_place(keeping.store))
 
     def let_go(self) -> None:
@@ -68,12 +68,12 @@ class Searching:
         self.engine.save_index()
         self.engine.keep_index_at(None)
 
-    def search(self, text: str, options: SearchOptions) -> Answer:
+    def search(self, text: str, options: SearchOptions) -> SearchResponse:
         """Return what fits a text; see `Registry.search`."""
         [answer] = self.search_many([text], options)
         return answer
 
-    def search_many(self, texts: Iterable[str], options: SearchOptions) -> list[Answer]:
+    def search_many(self, texts: Iterable[str], options: SearchOptions) -> list[SearchResponse]:
         """Return what fits each of many texts; see `Registry.search_many`."""
         groups = names_of("groups", options.get("groups", ()))
         visible, boost = self._visible(groups), self._boost(options)
@@ -85,7 +85,7 @@ class Searching:
             # Nothing could be found, however long one looks.
             if method not in (known := self.engine.methods()):
                 raise SearcherNotFoundError(method, known=known)
-            return [Answer(hints=self._group_hints(groups))] * len(queries)
+            return [SearchResponse(hints=self._group_hints(groups))] * len(queries)
         return self.engine.search_many(queries, method=method, budget=options.get("budget"))
 
     def _visible(self, groups: frozenset[str]) -> Visible | None:

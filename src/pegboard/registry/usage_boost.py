@@ -1,4 +1,4 @@
-"""Heat: how much tools are used these days, known without asking the storage each time."""
+"""UsageBoost: how much tools are used these days, known without asking the storage each time."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from pegboard.errors import StorageError
 from pegboard.model import Usage
 from pegboard.model.fork_guard import start_anew_in_children
 
-__all__ = ["Heat", "heat_of"]
+__all__ = ["UsageBoost", "usage_boost_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
@@ -20,7 +20,7 @@ _PLENTY = 100
 _HALF_LIFE_DAYS = 30.0
 
 
-class Heat:
+class UsageBoost:
     """The use of every tool, 0 to 1. Read at the first question, then in the background."""
 
     def __init__(self, read: Callable[[], Mapping[str, Usage]]) -> None:
@@ -68,10 +68,10 @@ class Heat:
             logger.debug("usage_unknown", exc_info=True)
             usage = dict[str, Usage]()
         now = datetime.now(UTC)
-        self._heat = {name: heat_of(used, now) for name, used in usage.items()}
+        self._heat = {name: usage_boost_of(used, now) for name, used in usage.items()}
 
 
-def heat_of(usage: Usage, now: datetime) -> float:
+def usage_boost_of(usage: Usage, now: datetime) -> float:
     """Return 1 for a tool that is called all the time, and 0 for one that never is."""
     if usage.last_used is None:
         return 0.0

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from pegboard.search.methods.names import NameIndex
     from pegboard.search.options import SearchOptions
     from pegboard.search.ranking import best_of, filter_of
-    from pegboard.search.searcher import Answer, Hit, Match, Query, Searcher
+    from pegboard.search.searcher import Hit, Match, Query, Searcher, SearchResponse
 
 __all__ = [
-    "Answer",
     "Hit",
     "Match",
     "NameIndex",
     "Query",
     "SearchEngine",
     "SearchOptions",
+    "SearchResponse",
     "Searcher",
     "best_of",
     "brief",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "searcher",
+    "SearchResponse": "searcher",
     "Hit": "searcher",
     "Match": "searcher",
     "NameIndex": "methods.names",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pegboard.model import Tool
-from pegboard.search.searcher import Answer
+from pegboard.search.searcher import SearchResponse
 
 __all__ = ["brief", "tokens_of", "within_budget"]
 
@@ -36,7 +36,7 @@ def brief(tool: Tool) -> str:
     return f"{signature}: {sentence}" if sentence else signature
 
 
-def within_budget(answer: Answer, budget: int) -> Answer:
+def within_budget(answer: SearchResponse, budget: int) -> SearchResponse:
     """Return an answer with the first hits whose briefs, one a line, take no more tokens."""
     kept = spent = 0
     for hit in answer.hits:
@@ -46,7 +46,7 @@ def within_budget(answer: Answer, budget: int) -> Answer:
             break
         kept += 1
     if kept == 0 and answer.hits:
-        return Answer(hints=(f"budget: the first hit needs {spent} tokens",))
+        return SearchResponse(hints=(f"budget: the first hit needs {spent} tokens",))
     return msgspec.structs.replace(answer, hits=answer.hits[:kept])
 
 

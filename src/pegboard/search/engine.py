@@ -23,7 +23,7 @@ from pegboard.search.open_searcher import (
     open_searcher,
 )
 from pegboard.search.plugin_results import checked_answers
-from pegboard.search.searcher import Answer, Query, Searcher
+from pegboard.search.searcher import Query, Searcher, SearchResponse
 
 __all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
 
@@ -118,7 +118,7 @@ class SearchEngine:
 
     def search(
         self, query: Query, *, method: str = DEFAULT_METHOD, budget: int | None = None
-    ) -> Answer:
+    ) -> SearchResponse:
         """Return what a method finds, tools that are called by their name first.
 
         Args:
@@ -134,7 +134,7 @@ class SearchEngine:
 
     def search_many(
         self, queries: Sequence[Query], *, method: str = DEFAULT_METHOD, budget: int | None = None
-    ) -> list[Answer]:
+    ) -> list[SearchResponse]:
         """Return what a method finds for many queries, in their order.
 
         Raises:
@@ -154,7 +154,7 @@ class SearchEngine:
             for answer, query in zip(answers, asked, strict=True)
         ]
 
-    def _finished(self, answer: Answer, query: Query, budget: int | None) -> Answer:
+    def _finished(self, answer: SearchResponse, query: Query, budget: int | None) -> SearchResponse:
         named = self._names.find(query.text)
         if named:
             answer = with_named_first(answer, named, query=query)
@@ -163,7 +163,7 @@ class SearchEngine:
         if not (query.servers or query.categories or query.tags):
             return answer
         hints = self._facets_for(query).hints_for_unknown(query)
-        return answer if hints is None else Answer(hints=hints)
+        return answer if hints is None else SearchResponse(hints=hints)
 
     def _facets_for(self, query: Query) -> Facets:
         """Return what the caller may know of."""

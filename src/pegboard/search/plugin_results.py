@@ -9,7 +9,7 @@ import msgspec
 from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
 from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Answer, Hit, Query
+from pegboard.search.searcher import Hit, Query, SearchResponse
 
 __all__ = ["checked_answers"]
 
@@ -20,7 +20,7 @@ def checked_answers(
     *,
     method: str,
     known: Callable[[str], Tool | None],
-) -> list[Answer]:
+) -> list[SearchResponse]:
     """Return answers with only such hits as the queries admit.
 
     Args:
@@ -47,8 +47,8 @@ def checked_answers(
 
 def _checked(
     answer: object, query: Query, *, method: str, known: Callable[[str], Tool | None]
-) -> Answer:
-    if not isinstance(answer, Answer):
+) -> SearchResponse:
+    if not isinstance(answer, SearchResponse):
         raise _wrong(method, f"it answered with {_kind(answer)}, not an `Answer`")
     hits = _hits(answer.hits, method)
     admits = filter_of(query)
@@ -60,7 +60,7 @@ def _checked(
             kept[tool.name] = _bounded(hit, tool)
             if len(kept) >= query.limit:
                 break
-    return Answer(hits=tuple(kept.values()), hints=_hints(answer.hints, method))
+    return SearchResponse(hits=tuple(kept.values()), hints=_hints(answer.hints, method))
 
 
 def _hits(hits: object, method: str) -> Sequence[Hit]:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from pegboard.model import Tool
-from pegboard.search.searcher import Answer, Hit, Query
+from pegboard.search.searcher import Hit, Query, SearchResponse
 from pegboard.search.text.postings import Longs, Scores
 
 __all__ = ["best_in_each", "best_of", "best_positions", "filter_of", "floor_of_best", "nth_best"]
@@ -89,7 +89,7 @@ _NUDGE = 0.05
 """How much of the best score the use of a tool can make up for."""
 
 
-def best_of(hits: Iterable[Hit], query: Query) -> Answer:
+def best_of(hits: Iterable[Hit], query: Query) -> SearchResponse:
     """Return the best hits that the query admits; tools that are used win against their likes.
 
     For searchers that score all tools: give it every hit, in any order.
@@ -104,4 +104,4 @@ def best_of(hits: Iterable[Hit], query: Query) -> Answer:
             for hit in admitted
         ]
     best = nsmallest(query.limit, admitted, key=lambda hit: (-hit.score, hit.tool.name))
-    return Answer(hits=tuple(best))
+    return SearchResponse(hits=tuple(best))

@@ -7,7 +7,7 @@ import msgspec
 
 from pegboard.model import CatalogChange, Tool
 
-__all__ = ["Answer", "Hit", "Match", "Query", "Searcher"]
+__all__ = ["Hit", "Match", "Query", "SearchResponse", "Searcher"]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How each part of the ranking contributed, when the query asked for it."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SearchResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was found, best first; when that is nothing, where one might look instead."""
 
     hits: tuple[Hit, ...] = ()
@@ -69,10 +69,10 @@ class Searcher(Protocol):
         """Take in a change; what it adds is found from now on. Revisions only grow."""
         ...
 
-    def search(self, query: Query) -> Answer:
+    def search(self, query: Query) -> SearchResponse:
         """Return what fits, best first, at most as many as the query's limit."""
         ...
 
-    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+    def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         """Return the answers of many queries at once, in their order."""
         ...

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pegboard.errors import SearchDataError
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 
 __all__ = ["SHIPPED_TABLE", "WordTable", "main_directions", "open_table", "write_table"]
 
@@ -87,17 +87,17 @@ class WordTable:
                 "unset PEGBOARD_WORD_TABLE if it names another table."
             ) from error
 
-    @MadeOnce
+    @LazyProperty
     def directions(self) -> NDArray[np.float32]:
         """The directions that tell regions apart, as columns; older tables have none in them."""
         return main_directions(self.centroids) if self._directions is None else self._directions
 
-    @MadeOnce
+    @LazyProperty
     def words(self) -> list[str]:
         """The word of each row."""
         return self._words.decode().split("\n")
 
-    @MadeOnce
+    @LazyProperty
     def rows(self) -> dict[str, int]:
         """The row of each word."""
         return dict(zip(self.words, range(len(self.words)), strict=True))

@@ -10,23 +10,23 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
     from pegboard.server.http.app import App
-    from pegboard.server.http.authentication import Reception
-    from pegboard.server.http.host_check import Hosts
+    from pegboard.server.http.authentication import HttpAuthenticator
+    from pegboard.server.http.host_check import HostCheck
     from pegboard.server.http.request import Limits
     from pegboard.server.metrics import Metrics
     from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
     from pegboard.server.process.run import OnUp, run_http, run_stdio
-    from pegboard.server.request_pipeline import FrontDesk
+    from pegboard.server.request_pipeline import RequestPipeline
     from pegboard.server.stdio import StdioWire, claim_stdio, serve_stdio
 
 __all__ = [
     "App",
-    "FrontDesk",
-    "Hosts",
+    "HostCheck",
+    "HttpAuthenticator",
     "Limits",
     "Metrics",
     "OnUp",
-    "Reception",
+    "RequestPipeline",
     "ServeOptions",
     "Serving",
     "StdioWire",
@@ -39,12 +39,12 @@ __all__ = [
 
 _HOMES = {
     "App": "http.app",
-    "FrontDesk": "request_pipeline",
-    "Hosts": "http.host_check",
+    "RequestPipeline": "request_pipeline",
+    "HostCheck": "http.host_check",
     "Limits": "http.request",
     "Metrics": "metrics",
     "OnUp": "process.run",
-    "Reception": "http.authentication",
+    "HttpAuthenticator": "http.authentication",
     "ServeOptions": "process.assembly",
     "Serving": "process.assembly",
     "StdioWire": "stdio",

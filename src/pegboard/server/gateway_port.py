@@ -1,15 +1,15 @@
-"""Answering: what the wires need of a gateway."""
+"""GatewayPort: what the wires need of a gateway."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pegboard.gateway.request import Channel, Client, Exchange, Face
+from pegboard.gateway.request import Channel, Client, ClientRequest, Face
 from pegboard.model.principal import Scope
 
-__all__ = ["Answering"]
+__all__ = ["GatewayPort"]
 
 
-class Answering(Protocol):
+class GatewayPort(Protocol):
     """Answers requests of clients, whatever wire they come by; `Gateway` is the one there is."""
 
     @property
@@ -38,7 +38,7 @@ class Answering(Protocol):
         """
         ...
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request.
 
         Raises:
@@ -46,19 +46,19 @@ class Answering(Protocol):
         """
         ...
 
-    def own_tool(self, exchange: Exchange) -> str:
+    def own_tool(self, exchange: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, if it calls one."""
         ...
 
-    def missing_scope(self, exchange: Exchange) -> Scope | None:
+    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
         """Return the scope for lack of which a request is refused."""
         ...
 
-    def parked(self, exchange: Exchange) -> int:
+    def parked(self, exchange: ClientRequest) -> int:
         """Return how many calls of a caller wait for answers, besides the one it now answers."""
         ...
 
-    async def notified(self, exchange: Exchange) -> None:
+    async def notified(self, exchange: ClientRequest) -> None:
         """Take a notification of a client."""
         ...
 

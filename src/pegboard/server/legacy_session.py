@@ -1,4 +1,4 @@
-"""Conversation: one client of the handshake era, from ``initialize`` until it leaves."""
+"""LegacySession: one client of the handshake era, from ``initialize`` until it leaves."""
 
 import logging
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from msgspec.structs import replace
 
-from pegboard.gateway.request import Client, Exchange, Face, RpcError
+from pegboard.gateway.request import Client, ClientRequest, Face, RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import RequestId, encode, internal_error, is_request_id
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.tracing import with_trace
 
 __all__ = [
     "INLINE",
-    "Conversation",
+    "LegacySession",
+    "PendingRequests",
     "SessionChannel",
-    "Unanswered",
-    "check_introduction",
+    "check_client_info",
     "principal_in",
 ]
 
@@ -41,7 +41,7 @@ LONGEST = 16_384
 """How many bytes of JSON the capabilities of a client and its description may have together."""
 
 
-def check_introduction(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+def check_client_info(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
     """Refuse what is too long to be kept.
 
     Raises:
@@ -94,10 +94,12 @@ class SessionChannel:
         raise RpcError(REQUEST_TIMEOUT, words)
 
 
-class Conversation:
+class LegacySession:
     """A session: the handshake, then each request to the gateway with what the client said."""
 
-    def __init__(self, desk: FrontDesk, *, session: str, principal: Principal, face: Face) -> None:
+    def __init__(
+        self, desk: RequestPipeline, *, session: str, principal: Principal, face: Face
+    ) -> None:
         self._desk = desk
         self.client: Client = Client(
             principal=principal,
@@ -142,11 +144,11 @@ class Conversation:
         try:
             if method == "initialize":
                 return self._initialize(params or {})
-            return await self.answer(self._exchange(context, method, params))
+            return await self.respond(self._exchange(context, method, params))
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         """Return the result of a request other than the handshake.
 
         Raises:
@@ -155,7 +157,7 @@ class Conversation:
         if not self.is_open and exchange.method != "ping":
             raise RpcError(INVALID_PARAMS, "The first request of a session is `initialize`.")
         try:
-            return await self._desk.answer(exchange)
+            return await self._desk.respond(exchange)
         except RpcError:
             raise
         except Exception as error:
@@ -189,20 +191,20 @@ class Conversation:
             words = "`initialize` needs protocolVersion, capabilities and clientInfo."
             raise RpcError(INVALID_PARAMS, words)
         said, known = cast("dict[str, Any]", capabilities), cast("dict[str, Any]", info)
-        check_introduction(said, known)
+        check_client_info(said, known)
         version = wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
         self.client = replace(self.client, version=version, capabilities=said, info=known)
         self.is_open = True
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "protocolVersion": version,
             "capabilities": self._desk.gateway.capabilities(version),
             "serverInfo": dict(self._desk.gateway.info),
         }
         words = self._desk.gateway.instructions_for(self.client.face)
-        return {**answer, "instructions": words} if words else answer
+        return {**response, "instructions": words} if words else response
 
-    def _exchange(self, context: Context, method: str, params: Params) -> Exchange:
-        return Exchange(
+    def _exchange(self, context: Context, method: str, params: Params) -> ClientRequest:
+        return ClientRequest(
             id=context.request_id,
             method=method,
             params=with_trace(params or {}, _headers_in(context)),
@@ -230,7 +232,7 @@ def _request_of(context: Context) -> Any:
 _NEVER_ENDS = "subscriptions/listen"
 
 
-class Unanswered:
+class PendingRequests:
     """Follows the messages of a session in both directions."""
 
     def __init__(self) -> None:

@@ -13,15 +13,15 @@ from mcp_types import (
 )
 
 from pegboard.gateway.notifications import watched_in
-from pegboard.gateway.request import Client, Exchange, Face, RpcError, object_in
+from pegboard.gateway.request import Client, ClientRequest, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import internal_error
-from pegboard.server.legacy_session import check_introduction
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.legacy_session import check_client_info
+from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.tracing import trace_in
 
-__all__ = ["answer_modern", "client_of", "listening_params", "refusal_of"]
+__all__ = ["client_of", "listening_params", "refusal_of", "respond_modern"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
             value is not None or key == CLIENT_CAPABILITIES_META_KEY
         ):
             raise RpcError(INVALID_PARAMS, f"params._meta: {key!r} must be an object")
-    check_introduction(capabilities, info or {})
+    check_client_info(capabilities, info or {})
     return Client(
         principal=principal,
         era="modern",
@@ -54,14 +54,14 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
     )
 
 
-async def answer_modern(desk: FrontDesk, exchange: Exchange) -> dict[str, Any]:
+async def respond_modern(desk: RequestPipeline, exchange: ClientRequest) -> dict[str, Any]:
     """Return the result of a request, with what every result of this era carries.
 
     Raises:
         RpcError: what is answered instead; nothing else leaves this function.
     """
     try:
-        result = await desk.answer(exchange)
+        result = await desk.respond(exchange)
     except RpcError:
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Acts: what the audit keeps of requests, besides the calls of tools that a registry tells of."""
+"""RequestAudit: what the audit keeps of requests besides the tool calls of a registry."""
 
 import time
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Any
 import anyio
 
 from pegboard.errors import AccessDeniedError, PegboardError
-from pegboard.gateway.request import Exchange, RpcError
+from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.model.json_values import object_in
 from pegboard.observe import Audit, AuditRecord
 from pegboard.policies.access import may_use_server
-from pegboard.server.gateway_port import Answering
+from pegboard.server.gateway_port import GatewayPort
 
-__all__ = ["Acts", "code_of"]
+__all__ = ["RequestAudit", "code_of"]
 
 _REGISTERING = frozenset({"register_tool", "unregister_tool"})
 _KEPT = _REGISTERING | {
@@ -24,14 +24,14 @@ _KEPT = _REGISTERING | {
 }
 
 
-class Acts:
+class RequestAudit:
     """Notes who used or registered what, and all that was refused; not who listed or searched."""
 
-    def __init__(self, audit: Audit | None, gateway: Answering) -> None:
+    def __init__(self, audit: Audit | None, gateway: GatewayPort) -> None:
         self._audit = audit
         self._gateway = gateway
 
-    def refused(self, exchange: Exchange, reason: str = AccessDeniedError.code) -> None:
+    def refused(self, exchange: ClientRequest, reason: str = AccessDeniedError.code) -> None:
         """Note a request that was refused."""
         if self._audit is not None:
             action, target = self._act(exchange)
@@ -39,7 +39,12 @@ class Acts:
             self._audit.note(action, "refused", principal=principal, reason=reason, target=target)
 
     def answered(
-        self, exchange: Exchange, result: Mapping[str, Any], *, failure: str = "", seconds: float
+        self,
+        exchange: ClientRequest,
+        result: Mapping[str, Any],
+        *,
+        failure: str = "",
+        seconds: float,
     ) -> None:
         """Note a request that was answered, if nobody else does.
 
@@ -76,7 +81,7 @@ class Acts:
             )
             self._audit.add(record)
 
-    def _is_permitted(self, exchange: Exchange) -> bool:
+    def _is_permitted(self, exchange: ClientRequest) -> bool:
         if self._gateway.missing_scope(exchange) is not None:
             return False
         action, target = self._act(exchange)
@@ -85,7 +90,7 @@ class Acts:
         server = _text(_arguments(exchange).get("mcp_server")) or None
         return may_use_server(exchange.client.principal, "register", server, name=target)
 
-    def _act(self, exchange: Exchange) -> tuple[str, str]:
+    def _act(self, exchange: ClientRequest) -> tuple[str, str]:
         """Return what was asked for, and of what: the tool, the prompt, the resource."""
         method, params = exchange.method, exchange.params
         own = self._gateway.own_tool(exchange)
@@ -109,7 +114,7 @@ def code_of(error: BaseException) -> str:
     return "cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "error"
 
 
-def _arguments(exchange: Exchange) -> Mapping[str, Any]:
+def _arguments(exchange: ClientRequest) -> Mapping[str, Any]:
     """Return the arguments of a call; of one that registers a tool, the definition."""
     given = object_in(exchange.params.get("arguments"))
     return {**given, **object_in(given.get("tool_def"))}

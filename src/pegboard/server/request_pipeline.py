@@ -1,4 +1,4 @@
-"""FrontDesk: what happens around every request, whatever wire it came by."""
+"""RequestPipeline: what happens around every request, whatever wire it came by."""
 
 import math
 import time
@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
 from pegboard.gateway.notifications import watched_in
-from pegboard.gateway.request import Client, Exchange, RpcError
+from pegboard.gateway.request import Client, ClientRequest, RpcError
 from pegboard.observe import Audit
-from pegboard.server.gateway_port import Answering
+from pegboard.server.gateway_port import GatewayPort
 from pegboard.server.metrics import Metrics
-from pegboard.server.request_audit import Acts, code_of
-from pegboard.server.startup import Opening
+from pegboard.server.request_audit import RequestAudit, code_of
+from pegboard.server.startup import Startup
 from pegboard.server.tracing import continued, trace_in
 
-__all__ = ["RATE_LIMITED", "FrontDesk"]
+__all__ = ["RATE_LIMITED", "RequestPipeline"]
 
 RATE_LIMITED = -32011
 """The code of the error that says: later."""
@@ -33,16 +33,16 @@ _LIMITED = frozenset({"tools/call", "resources/read", _WATCH, "prompts/get", "co
 _FREE = nullcontext()
 
 
-class FrontDesk:
+class RequestPipeline:
     """Lets callers to the gateway who keep within their limits, and counts them."""
 
     def __init__(
         self,
-        gateway: Answering,
+        gateway: GatewayPort,
         *,
         limits: CallLimits | None = None,
         metrics: Metrics | None = None,
-        opening: Opening | None = None,
+        opening: Startup | None = None,
         audit: Audit | None = None,
     ) -> None:
         self.gateway = gateway
@@ -50,7 +50,7 @@ class FrontDesk:
         self._limits = CallLimits() if limits is None else limits
         self.metrics: Metrics = Metrics() if metrics is None else metrics
         self._opening = opening
-        self.acts: Acts = Acts(audit, gateway)
+        self.acts: RequestAudit = RequestAudit(audit, gateway)
         """Writes down what was asked for, besides calls of tools."""
         self.running: int = 0
         """How many requests are being answered."""
@@ -71,7 +71,7 @@ class FrontDesk:
             await self._opening.wait()
         await self.gateway.admit(client)
 
-    async def answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request.
 
         Raises:
@@ -101,7 +101,7 @@ class FrontDesk:
             if failure != RateLimitedError.code:
                 self.acts.answered(exchange, result, failure=failure, seconds=seconds)
 
-    async def _answer(self, exchange: Exchange) -> dict[str, Any]:
+    async def _answer(self, exchange: ClientRequest) -> dict[str, Any]:
         if self._opening is not None and exchange.method not in _AT_ONCE:
             await self._opening.wait()
         with self._admit(exchange):
@@ -110,7 +110,7 @@ class FrontDesk:
         # Whoever listens does so for hours, and has no call under way meanwhile.
         return await self._traced(exchange)
 
-    def _admit(self, exchange: Exchange) -> AbstractContextManager[object]:
+    def _admit(self, exchange: ClientRequest) -> AbstractContextManager[object]:
         uses = self._uses(exchange)
         if not uses:
             return _FREE
@@ -126,7 +126,7 @@ class FrontDesk:
             data = {"retryAfter": error.retry_after}
             raise RpcError(RATE_LIMITED, str(error), data) from error
 
-    def _uses(self, exchange: Exchange) -> Sequence[Exchange]:
+    def _uses(self, exchange: ClientRequest) -> Sequence[ClientRequest]:
         """Return what counts of a request, each as a request of its own; a refusal does not."""
         if exchange.method == _LISTEN:
             uses = [_watching(exchange, uri) for uri in watched_in(exchange.params)]
@@ -134,7 +134,7 @@ class FrontDesk:
             uses = [exchange] if exchange.method in _LIMITED else []
         return [use for use in uses if self.gateway.missing_scope(use) is None]
 
-    def _noting_watches(self, exchange: Exchange) -> Exchange:
+    def _noting_watches(self, exchange: ClientRequest) -> ClientRequest:
         """Return a request to listen so that what it watches is written down."""
         if exchange.method != _LISTEN:
             return exchange
@@ -147,14 +147,14 @@ class FrontDesk:
 
         return replace(exchange, on_watched=note)
 
-    async def _traced(self, exchange: Exchange) -> dict[str, Any]:
+    async def _traced(self, exchange: ClientRequest) -> dict[str, Any]:
         carrier = trace_in(exchange.params)
         if carrier is None:
-            return await self.gateway.answer(exchange)
+            return await self.gateway.respond(exchange)
         with continued(carrier, exchange.method):
-            return await self.gateway.answer(exchange)
+            return await self.gateway.respond(exchange)
 
 
-def _watching(exchange: Exchange, uri: str) -> Exchange:
+def _watching(exchange: ClientRequest, uri: str) -> ClientRequest:
     """Return a part of a request to listen as the handshake era would ask for it."""
     return replace(exchange, method=_WATCH, params={"uri": uri})

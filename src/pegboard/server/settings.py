@@ -11,14 +11,13 @@ import msgspec
 
 from pegboard.auth.key_record import check_tenant
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config import Document, Place, locate_config, read_jsonc
-from pegboard.config.files.file_schema import GATEWAY, SHIPPED, schema_text
+from pegboard.config import Document, Position, locate_config, read_jsonc
 from pegboard.config.problems import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
 from pegboard.model.principal import DEFAULT_TENANT
 from pegboard.model.tool_names import nearest_names
-from pegboard.server.http.routes import place_of
+from pegboard.server.http.routes import route_of
 
 __all__ = ["GatewaySettings", "load_gateway_settings", "section_schema", "section_text"]
 
@@ -112,7 +111,7 @@ def _unknown_setting(
     )
 
 
-def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> Place | None:
+def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> Position | None:
     section = None if document is None else document.root.find(within)
     if document is None or section is None:
         return None
@@ -121,7 +120,7 @@ def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> 
 
 def _check_profiles(settings: GatewaySettings, path: str | None) -> None:
     for name in settings.options.profiles:
-        place = place_of(f"/mcp-search/{name}", "search")
+        place = route_of(f"/mcp-search/{name}", "search")
         # Clients take a path with dots for another one.
         if place is None or place.face.group != name or name in (".", ".."):
             words = "it is reached at `/mcp/<profile>`: give it a short name without `/`."
@@ -186,8 +185,3 @@ def _explanations(kind: type) -> dict[str, str]:
             case _:
                 pass
     return found
-
-
-if __name__ == "__main__":
-    GATEWAY.write_text(section_text(), "utf-8")
-    SHIPPED.write_text(schema_text(), "utf-8")

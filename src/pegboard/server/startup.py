@@ -1,14 +1,14 @@
-"""Opening: the servers start while the first clients are already being answered."""
+"""Startup: the servers start while the first clients are already being answered."""
 
 import anyio
 
 from pegboard.gateway.catalog.startup_wait import PATIENCE
 from pegboard.hub import Hub
 
-__all__ = ["Opening"]
+__all__ = ["Startup"]
 
 
-class Opening:
+class Startup:
     """Opens a hub beside everything else, and tells when clients had better be sent here."""
 
     def __init__(self, hub: Hub) -> None:

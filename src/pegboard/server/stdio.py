@@ -20,7 +20,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import INVALID_REQUEST, PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard.gateway.request import Exchange, Face, RpcError
+from pegboard.gateway.request import ClientRequest, Face, RpcError
 from pegboard.model.principal import LOCAL
 from pegboard.server.jsonrpc import (
     BodyTooLargeError,
@@ -33,13 +33,13 @@ from pegboard.server.jsonrpc import (
 from pegboard.server.legacy_session import (
     INLINE,
     Context,
-    Conversation,
+    LegacySession,
     Params,
+    PendingRequests,
     SessionChannel,
-    Unanswered,
 )
-from pegboard.server.modern_era import answer_modern, client_of, refusal_of
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.modern_era import client_of, refusal_of, respond_modern
+from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio", "serve_stdio"]
 
@@ -150,7 +150,7 @@ _PROBE = "server/discover"
 
 
 async def serve_stdio(
-    desk: FrontDesk,
+    desk: RequestPipeline,
     wire: StdioWire,
     *,
     face: Face | None = None,
@@ -167,7 +167,7 @@ async def serve_stdio(
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
     client = _Client(desk, Face() if face is None else face)
-    unanswered = Unanswered()
+    unanswered = PendingRequests()
     async with anyio.create_task_group() as around:
         if drained is not None:
             around.start_soon(_leave, drained, unanswered, around.cancel_scope)
@@ -179,11 +179,11 @@ async def serve_stdio(
 
 
 class _Client:
-    def __init__(self, desk: FrontDesk, face: Face) -> None:
+    def __init__(self, desk: RequestPipeline, face: Face) -> None:
         self._desk = desk
         self._face = face
         self._is_modern: bool | None = None
-        self._conversation = Conversation(desk, session=_SESSION, principal=LOCAL, face=face)
+        self._conversation = LegacySession(desk, session=_SESSION, principal=LOCAL, face=face)
 
     async def run(
         self,
@@ -227,14 +227,14 @@ class _Client:
             route = classify_inbound_request({"method": method, "params": params})
             if isinstance(route, InboundLadderRejection):
                 raise refusal_of(route)
-            exchange = Exchange(
+            exchange = ClientRequest(
                 id=context.request_id,
                 method=method,
                 params=params or {},
                 client=client_of(route, principal=LOCAL, face=self._face),
                 channel=_NotifyingChannel(context),
             )
-            return await answer_modern(self._desk, exchange)
+            return await respond_modern(self._desk, exchange)
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
 
@@ -247,7 +247,7 @@ class _NotifyingChannel(SessionChannel):
 async def _read(
     wire: StdioWire,
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
-    unanswered: Unanswered,
+    unanswered: PendingRequests,
     scope: anyio.CancelScope,
 ) -> None:
     with to_us:
@@ -294,14 +294,16 @@ async def _end_once_left(wire: StdioWire, scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _leave(drained: anyio.Event, unanswered: Unanswered, scope: anyio.CancelScope) -> None:
+async def _leave(
+    drained: anyio.Event, unanswered: PendingRequests, scope: anyio.CancelScope
+) -> None:
     await drained.wait()
     await unanswered.wait(GRACE)
     scope.cancel()
 
 
 async def _write(
-    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: Unanswered
+    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: PendingRequests
 ) -> None:
     with from_us:
         async for it in from_us:

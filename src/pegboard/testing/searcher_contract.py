@@ -9,7 +9,7 @@ import pytest
 
 from pegboard.errors import InvalidQueryError
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Answer, Query, Searcher
+from pegboard.search import Query, Searcher, SearchResponse
 
 __all__ = ["SearcherContract"]
 
@@ -219,7 +219,7 @@ class SearcherContract:
             answer = searcher.search(Query(text=text))
         except InvalidQueryError:
             return
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, SearchResponse)
         assert len(answer.hits) <= 5
 
     def test_it_answers_while_it_is_told_of_changes(self, searcher: Searcher) -> None:
@@ -246,7 +246,7 @@ class SearcherContract:
         assert failures == []
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: SearchResponse) -> list[str]:
     """Return the names of the tools that were found, in their order."""
     return [hit.tool.name for hit in answer.hits]
 

@@ -11,7 +11,7 @@ import msgspec
 from pegboard.errors import PegboardError, ToolConflictError, ToolNotFoundError
 from pegboard.model import Tool
 from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 from pegboard.model.tool_names import NameTable, legal_name, nearest_names
 from pegboard.registry import Registry
 from pegboard.toolsets.anthropic import anthropic_definition
@@ -87,25 +87,25 @@ class ExposedTool:
                 return given
         return drop_forbidden_nulls(given, self._inlined, original=self.source.input_schema)
 
-    @MadeOnce
+    @LazyProperty
     def parameters(self) -> Schema:
         """The schema as one object, without references, under names OpenAI and Anthropic take."""
         return root_object(rename_properties(self._inlined, self._aliases))
 
-    @MadeOnce
+    @LazyProperty
     def root(self) -> Schema:
         """The schema as one object, without references, under the original names."""
         return root_object(self._inlined)
 
-    @MadeOnce
+    @LazyProperty
     def _inlined(self) -> Schema:
         return inline(self.source.input_schema)
 
-    @MadeOnce
+    @LazyProperty
     def _aliases(self) -> dict[str, str]:
         return aliases_of(self._inlined, ANY_LEGAL)
 
-    @MadeOnce
+    @LazyProperty
     def _gemini_aliases(self) -> dict[str, str]:
         return aliases_of(self._inlined, IDENTIFIERS)
 
@@ -113,7 +113,7 @@ class ExposedTool:
     def _gemini_parameters(self) -> Schema:
         return root_object(rename_properties(self._inlined, self._gemini_aliases))
 
-    @MadeOnce
+    @LazyProperty
     def _originals(self) -> dict[str, str]:
         aliases = {**self._aliases, **self._gemini_aliases}
         return {alias: name for name, alias in aliases.items()}

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 import msgspec
 
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 
 __all__ = [
@@ -55,7 +55,7 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
     """Which client it is for: whose connection is used where clients do not share one."""
 
-    def told_as_guest_of(self, nursery: Nursery) -> "CallContext":
+    def told_as_guest_of(self, nursery: OwnerLoop) -> "CallContext":
         """Return the same, with its functions run in tasks that nobody of the nursery awaits."""
         if self.on_progress is None and self.on_log is None and self.questions is None:
             return self
@@ -74,7 +74,7 @@ context_of_call: ContextVar[CallContext | None] = ContextVar("context_of_call", 
 
 @contextmanager
 def taken_context(
-    nursery: Nursery, *, on_progress: OnProgress | None = None
+    nursery: OwnerLoop, *, on_progress: OnProgress | None = None
 ) -> Generator[CallContext | None]:
     """Give what this call brings along; what is done meanwhile brings nothing along.
 
@@ -100,7 +100,7 @@ async def told(outcome: Awaitable[object] | object) -> None:
 
 
 def _as_guest(
-    tell: Callable[P, Awaitable[object] | object] | None, nursery: Nursery
+    tell: Callable[P, Awaitable[object] | object] | None, nursery: OwnerLoop
 ) -> Callable[P, Awaitable[object]] | None:
     if tell is None:
         return None

@@ -14,11 +14,11 @@ from pegboard.upstream.call_context import CallContext
 __all__ = [
     "Changed",
     "Connection",
+    "ConnectionCallbacks",
     "Era",
     "Greeting",
     "Negotiated",
     "OnChanged",
-    "Reports",
     "ServerBusyError",
     "ServerState",
     "Session",
@@ -165,7 +165,7 @@ class Session(Protocol):
         ...
 
 
-class Reports(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionCallbacks(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner of a connection is told, and is asked."""
 
     on_ready: Callable[[Session], Awaitable[None]] | None = None
@@ -245,7 +245,7 @@ class Connection(Protocol):
         """Send these besides the configured headers from now on, without connecting again."""
         ...
 
-    def recall(self, negotiated: Negotiated) -> None:
+    def read_cached_tools(self, negotiated: Negotiated) -> None:
         """Start from what an earlier run found out."""
         ...
 

@@ -1,4 +1,4 @@
-"""Errand: work that one event loop does for another, which may end or be blocked meanwhile."""
+"""CrossLoopCall: work that one event loop does for another, which may end or block meanwhile."""
 
 import asyncio  # noqa: TID251 - two event loops are the matter of this file
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from pegboard.errors import ConnectionLostError, NotConnectedError, ToolTimeoutError, UpstreamError
 
-__all__ = ["Errand"]
+__all__ = ["CrossLoopCall"]
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ ROUND = 1.0
 """How often whoever waits looks whether the other loop still runs."""
 
 
-class Errand(Generic[T]):
+class CrossLoopCall(Generic[T]):
     """One piece of work for another loop, on behalf of whoever awaits `run`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]) -> None:

@@ -1,4 +1,4 @@
-"""Nursery: a task group with a task of its own, so that any task may open and close it."""
+"""OwnerLoop: a task group with a task of its own, so that any task may open and close it."""
 
 import asyncio  # noqa: TID251 - a task that no caller's task group owns is the matter of this file
 import contextvars
@@ -13,12 +13,12 @@ import anyio
 from pegboard.errors import NotConnectedError, PegboardError, WouldDeadlockError
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.policies.concurrency import blocked_threads
-from pegboard.upstream.cross_loop_call import Errand
+from pegboard.upstream.cross_loop_call import CrossLoopCall
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["PATIENCE", "Nursery"]
+__all__ = ["PATIENCE", "OwnerLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -34,7 +34,7 @@ _visits: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar(
 """Which questions and progress notes the current code, and every task it started, belongs to."""
 
 
-class Nursery:
+class OwnerLoop:
     """Holds the tasks that own connections; knows the event loop they live on."""
 
     def __init__(self, name: str) -> None:
@@ -152,7 +152,7 @@ class Nursery:
         if loop is None:
             problem = "Nothing is connected yet. Connect first."
             raise NotConnectedError(problem, server=self._name, tool=tool)
-        errand = Errand(loop, work)
+        errand = CrossLoopCall(loop, work)
         if not loop.is_running():
             raise errand.ended(server=self._name, tool=tool)
         if self._thread in blocked_threads.get():

@@ -20,20 +20,20 @@ from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
-from pegboard.upstream.catalog.cache import CatalogMemory, Remembered, memory_key
+from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache, catalog_key
 from pegboard.upstream.catalog.feed import CatalogFeed
 from pegboard.upstream.catalog.listing import ToolListing
 from pegboard.upstream.connection import (
     Changed,
     Connection,
+    ConnectionCallbacks,
     Era,
-    Reports,
     ServerState,
     Session,
     WatchedResources,
 )
 from pegboard.upstream.connections.per_client import IDLE, ClientConnections
-from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings
+from pegboard.upstream.connections.stateful import ConnectionDeps, StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.events import (
     ElicitationCompleted,
@@ -81,7 +81,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     names: NameTable
     on_conflict: OnConflict
     policies: PolicyOptions
-    memory: CatalogMemory
+    catalog_cache: CatalogCache
 
 
 class UpstreamServer:
@@ -90,7 +90,7 @@ class UpstreamServer:
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: Surroundings,
+        surroundings: ConnectionDeps,
         board: Board,
         *,
         watched: WatchedResources,
@@ -101,7 +101,7 @@ class UpstreamServer:
         self._around = surroundings
         self._nursery = surroundings.nursery
         self._answering = surroundings.questions if surroundings.questions.are_answered else None
-        self._key = memory_key(config)
+        self._key = catalog_key(config)
         self._gone: str | None = None
         self._is_up = False
         self._repeatable = name_matcher("idempotent", config.idempotent)
@@ -123,7 +123,7 @@ class UpstreamServer:
         self._listing = ToolListing(
             config.name,
             self.feed,
-            keep=(board.memory, self._key),
+            keep=(board.catalog_cache, self._key),
             nursery=self._nursery,
             connection=lambda: self.connection,
         )
@@ -131,7 +131,7 @@ class UpstreamServer:
         self.connection: Connection = kind(
             config,
             surroundings,
-            Reports(
+            ConnectionCallbacks(
                 on_ready=self._greet,
                 on_changed=self._changed,
                 on_state=self._turned_to,
@@ -168,10 +168,10 @@ class UpstreamServer:
             instructions=(said.instructions or None) if said else None,
         )
 
-    def recall(self, remembered: Remembered) -> None:
+    def read_cached_tools(self, remembered: CachedCatalog) -> None:
         """Put the definitions of an earlier run on the board."""
-        self.connection.recall(remembered.negotiated)
-        self._listing.recall(remembered)
+        self.connection.read_cached_tools(remembered.negotiated)
+        self._listing.read_cached_tools(remembered)
 
     def take_place_of(self, other: "UpstreamServer") -> None:
         """Show the tools of another server until this one lists its own; calls of them wait for it.
@@ -217,7 +217,7 @@ class UpstreamServer:
     async def leave(self, reason: str) -> None:
         """Disconnect for good; whoever calls is told the reason. `feed` takes the tools away.
 
-        Not from code that a server's question or progress has called: see `Nursery.end_by`.
+        Not from code that a server's question or progress has called: see `OwnerLoop.end_by`.
         """
         self._gone = reason
         await self._disconnect()
@@ -436,10 +436,10 @@ class UpstreamServer:
             around = msgspec.structs.replace(around, questions=questions)
         kind = StatelessConnection if self.config.stateless else StatefulConnection
         own: Connection = kind(
-            msgspec.structs.replace(self.config, timeouts=timeouts), around, Reports()
+            msgspec.structs.replace(self.config, timeouts=timeouts), around, ConnectionCallbacks()
         )
         if self.connection.negotiated is not None:
-            own.recall(self.connection.negotiated)
+            own.read_cached_tools(self.connection.negotiated)
         if self._runtime_headers:
             own.set_headers(self._runtime_headers)
         return own

@@ -10,16 +10,16 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = [
     "ALL_KINDS",
-    "Answer",
     "Clock",
     "Question",
     "QuestionKind",
     "QuestionRefusedError",
     "Questions",
+    "RpcResponse",
     "ask",
 ]
 
@@ -46,10 +46,10 @@ class Clock:
             self._scope.deadline = anyio.current_time() + self._left
 
 
-Answer: TypeAlias = Mapping[str, Any] | None
+RpcResponse: TypeAlias = Mapping[str, Any] | None
 """The result as the protocol has it; ``None`` declines."""
 
-Question: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Answer] | Answer]
+Question: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[RpcResponse] | RpcResponse]
 """Answers what a server asks in mid-call: its name and the parameters in, the result out, both as
 the protocol has them. A plain function is called in a thread, so that it may wait for a person."""
 
@@ -91,11 +91,11 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
         """True when there is somebody here who answers any of them."""
         return any(self.of_kind(kind) is not None for kind in ALL_KINDS)
 
-    def asked_as_guests_of(self, nursery: Nursery) -> "Questions":
+    def asked_as_guests_of(self, nursery: OwnerLoop) -> "Questions":
         """Return the same, answered in tasks that neither wait for the nursery's, nor they for."""
 
         def as_guest(question: Question) -> Question:
-            async def asked(server: str, params: Mapping[str, Any]) -> Answer:
+            async def asked(server: str, params: Mapping[str, Any]) -> RpcResponse:
                 return await nursery.as_guest(lambda: ask(question, server, params))
 
             return asked
@@ -106,7 +106,7 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
         """Return the same, with a clock stopped while one is being answered."""
 
         def off_the_clock(question: Question) -> Question:
-            async def asked(server: str, params: Mapping[str, Any]) -> Answer:
+            async def asked(server: str, params: Mapping[str, Any]) -> RpcResponse:
                 clock.stop()
                 try:
                     return await ask(question, server, params)
@@ -126,7 +126,7 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def ask(question: Question, server: str, params: Mapping[str, Any]) -> Answer:
+async def ask(question: Question, server: str, params: Mapping[str, Any]) -> RpcResponse:
     """Return the answer to a question, whichever kind of function gives it."""
     if _is_asynchronous(question):
         answer = question(server, params)

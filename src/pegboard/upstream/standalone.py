@@ -11,9 +11,9 @@ from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
 from pegboard.upstream.call_context import CallContext, OnProgress
 from pegboard.upstream.connection import Connection, Negotiated, ServerState
-from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings
+from pegboard.upstream.connections.stateful import ConnectionDeps, StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Clock, Questions
 
 __all__ = ["StandaloneClient"]
@@ -29,7 +29,7 @@ class StandaloneClient:
     def __init__(self, config: ServerConfig, *, questions: Questions | None = None) -> None:
         # It connects when it is told to, and not by itself.
         self.config: ServerConfig = msgspec.structs.replace(config, lazy=True)
-        self._nursery = Nursery(config.name)
+        self._nursery = OwnerLoop(config.name)
         self._guests = (questions or Questions()).asked_as_guests_of(self._nursery)
         self._connection: Connection | None = None
         self._pool: Any = None
@@ -141,7 +141,7 @@ class StandaloneClient:
 
     async def _open(self) -> None:
         if self._connection is None:
-            around = Surroundings(
+            around = ConnectionDeps(
                 nursery=self._nursery,
                 starts=anyio.CapacityLimiter(1),
                 pool=self._http_pool,

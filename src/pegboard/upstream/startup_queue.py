@@ -1,4 +1,4 @@
-"""Arrivals: new servers are started side by side, and come on the board as soon as they may."""
+"""StartupQueue: new servers are started side by side, and come on the board as soon as they may."""
 
 import contextlib
 import logging
@@ -12,7 +12,7 @@ from pegboard.errors import PegboardError
 from pegboard.model.tool_names import NameTable
 from pegboard.upstream.server import UpstreamServer
 
-__all__ = ["Arrivals"]
+__all__ = ["StartupQueue"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -22,7 +22,7 @@ PATIENCE = 5.0
 _ANY = "tool"
 
 
-class Arrivals:
+class StartupQueue:
     """The servers that are being tried for the first time."""
 
     def __init__(self, names: NameTable) -> None:

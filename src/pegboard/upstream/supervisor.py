@@ -12,14 +12,14 @@ import anyio.to_thread
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
-from pegboard.upstream.catalog.cache import Remembered
+from pegboard.upstream.catalog.cache import CachedCatalog
 from pegboard.upstream.connection import ServerState, WatchedResources
-from pegboard.upstream.connections.stateful import Surroundings
+from pegboard.upstream.connections.stateful import ConnectionDeps
 from pegboard.upstream.events import OnServerEvent, ServerEvent
-from pegboard.upstream.owner_loop import PATIENCE, Nursery
+from pegboard.upstream.owner_loop import PATIENCE, OwnerLoop
 from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.server_requests import Questions
-from pegboard.upstream.startup_queue import Arrivals
+from pegboard.upstream.startup_queue import StartupQueue
 
 if TYPE_CHECKING:
     from pegboard.upstream.http.client import OnLogin
@@ -49,19 +49,19 @@ class Supervisor:
         self._tenant = tenant
         self._max_starts = max_starts
         self._questions = questions
-        self._nursery = Nursery("hub")
-        self._surroundings: Surroundings | None = None
+        self._nursery = OwnerLoop("hub")
+        self._surroundings: ConnectionDeps | None = None
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
         self._subscribers: tuple[tuple[OnServerEvent], ...] = ()
-        self._arrivals = Arrivals(board.names)
+        self._arrivals = StartupQueue(board.names)
         self._opened = 0.0
         self._leaving: set[UpstreamServer] = set()
         self._replacing = anyio.Lock()
         self._replacement: anyio.CancelScope | None = None
 
     @property
-    def nursery(self) -> Nursery:
+    def nursery(self) -> OwnerLoop:
         """Where the servers live."""
         return self._nursery
 
@@ -79,9 +79,9 @@ class Supervisor:
         self._pool = None
         await self._nursery.open()
         self._replacing = anyio.Lock()
-        self._arrivals = Arrivals(self._board.names)
+        self._arrivals = StartupQueue(self._board.names)
         self._opened = monotonic()
-        self._surroundings = Surroundings(
+        self._surroundings = ConnectionDeps(
             nursery=self._nursery,
             starts=anyio.CapacityLimiter(self._max_starts),
             pool=self._http_pool,
@@ -93,7 +93,7 @@ class Supervisor:
     async def close(self) -> None:
         """Stop all servers at once; from any task or loop, any number of times.
 
-        Not from code that a server's question or progress has called: see `Nursery.end_by`.
+        Not from code that a server's question or progress has called: see `OwnerLoop.end_by`.
         """
         if self._nursery.is_open:
             await self._nursery.at_home(self._stop_all)
@@ -230,7 +230,7 @@ class Supervisor:
 
         Otherwise what the one before it had stays there, until it is up or has failed.
         """
-        memories: Mapping[str, Remembered] = {}
+        memories: Mapping[str, CachedCatalog] = {}
         if server.config.enabled:
             memories = await anyio.to_thread.run_sync(self._recall, [server.key])
         if before is not None:
@@ -239,7 +239,7 @@ class Supervisor:
         if before is not None and (is_remembered or not server.config.enabled):
             before.feed.retire()
         if is_remembered:
-            server.recall(memories[server.key])
+            server.read_cached_tools(memories[server.key])
         if not server.config.enabled:
             return False
         if server.config.lazy and server.is_known and not server.watched.uris:
@@ -305,9 +305,9 @@ class Supervisor:
         watched = WatchedResources() if before is None else before.watched
         return UpstreamServer(config, self._surroundings, self._board, watched=watched)
 
-    def _recall(self, keys: list[str]) -> Mapping[str, Remembered]:
+    def _recall(self, keys: list[str]) -> Mapping[str, CachedCatalog]:
         try:
-            return self._board.memory.load(keys)
+            return self._board.catalog_cache.load(keys)
         except Exception:
             logger.exception("memory_failed: what is remembered of servers cannot be read")
             return {}

@@ -13,7 +13,7 @@ from pegboard.upstream.errors.redaction import hide_secrets_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
 from pegboard.upstream.http.fast_path import direct_to
 from pegboard.upstream.messages.responses import SingleExchanges
-from pegboard.upstream.stdio.fast_path import PipeExchanges
+from pegboard.upstream.stdio.fast_path import StdioFastPath
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.stdio.transport import stdio_transport
 
@@ -47,7 +47,7 @@ def open_transport(
         case "memory":
             return OpenTransport(config.server)
         case "stdio":
-            exchanges = PipeExchanges()
+            exchanges = StdioFastPath()
             streams = _stdio(config, on_lost, exchanges, grace=grace)
             return OpenTransport(streams, direct=exchanges)
         case "websocket":
@@ -75,12 +75,12 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
     key = (config.name, config.url, config.oauth)
     if key not in pool.logins:
         # Only few need it, and it brings cryptography along.
-        from pegboard.upstream.oauth.background_login import LoginApart  # noqa: PLC0415
+        from pegboard.upstream.oauth.background_login import BackgroundLogin  # noqa: PLC0415
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
         start = pool.start_soon
-        apart = None if start is None else LoginApart(start, pool.send)
+        apart = None if start is None else BackgroundLogin(start, pool.send)
         login = oauth_provider(config, on_login=show, tenant=pool.tenant, apart=apart)
         pool.logins[key] = login
     return pool.logins[key]
@@ -89,7 +89,7 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
 def _stdio(
     config: ServerConfig,
     on_lost: Callable[[str], None],
-    exchanges: PipeExchanges,
+    exchanges: StdioFastPath,
     *,
     grace: float,
 ) -> Any:

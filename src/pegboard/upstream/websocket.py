@@ -32,7 +32,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 _LARGEST_MESSAGE = 64 * 1024 * 1024
 _SECONDS_TO_CLOSE = 2.0
 
-Incoming = SessionMessage | Exception
+StdoutReader = SessionMessage | Exception
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def websocket_transport(
     """
     connection = await _open(config)
     try:
-        to_session, incoming = anyio.create_memory_object_stream[Incoming]()
+        to_session, incoming = anyio.create_memory_object_stream[StdoutReader]()
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
         async with (
             to_session,
@@ -119,7 +119,7 @@ def _library() -> tuple[Any, Any]:
 
 async def _read(
     connection: "ClientConnection",
-    to_session: MemoryObjectSendStream[Incoming],
+    to_session: MemoryObjectSendStream[StdoutReader],
     on_lost: Callable[[str], None],
 ) -> None:
     _, problems = _library()
@@ -149,7 +149,7 @@ async def _write(
             return
 
 
-def _message(text: str | bytes) -> Incoming:
+def _message(text: str | bytes) -> StdoutReader:
     message = read_message(text.encode() if isinstance(text, str) else text)
     return ValueError("not a message") if message is None else SessionMessage(message)
 

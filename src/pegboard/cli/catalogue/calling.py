@@ -26,7 +26,7 @@ from pegboard.model import Audio, Content, EmbeddedResource, Image, ToolResult
 from pegboard.model.tool_names import mcp
 from pegboard.observe import History
 from pegboard.registry import Registry
-from pegboard.upstream import NoMemory
+from pegboard.upstream import NoCatalogCache
 
 if TYPE_CHECKING:
     from pegboard.hub.options import HubOptions
@@ -62,7 +62,7 @@ async def call_tool(
     options: HubOptions = {
         "naming": lambda server, tool: name if tool == origin.name else mcp(server, tool),
         # What is known of its other tools stays as it is.
-        "memory": NoMemory(),
+        "catalog_cache": NoCatalogCache(),
         "storage": store,
         "elicitation": person.elicitation,
         "sampling": person.sampling,

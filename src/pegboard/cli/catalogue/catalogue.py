@@ -17,9 +17,9 @@ from pegboard.model import Tool
 from pegboard.model.tool import Definition, definition_of
 from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
-from pegboard.search.searcher import Answer
+from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
-from pegboard.upstream.catalog.cached_tools import Recalled, Recollection, recall
+from pegboard.upstream.catalog.cached_tools import CachedServer, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Catalogue(Protocol):
         """Return a tool as a client is shown it."""
         ...
 
-    def search(self, text: str, options: SearchOptions) -> Answer:
+    def search(self, text: str, options: SearchOptions) -> SearchResponse:
         """Return what fits.
 
         Raises:
@@ -160,7 +160,7 @@ class GatewayCatalogue:
         """Return a tool as a client is shown it."""
         return definition_of(tool, (self._shown or {}).get(tool.name))
 
-    def search(self, text: str, options: SearchOptions) -> Answer:
+    def search(self, text: str, options: SearchOptions) -> SearchResponse:
         """Return what the gateway finds."""
         return self._gateway.search(text, options)
 
@@ -185,10 +185,10 @@ class RememberedCatalogue:
     """The tools that a store remembers, and the definitions that are registered there."""
 
     def __init__(
-        self, loaded: LoadedConfig, found: Recollection, store: Store, *, failed: Mapping[str, str]
+        self, loaded: LoadedConfig, found: CachedTools, store: Store, *, failed: Mapping[str, str]
     ) -> None:
         self._servers = {config.name: config for config in loaded.servers}
-        self._recalled: Mapping[str, Recalled] = found.tools
+        self._recalled: Mapping[str, CachedServer] = found.tools
         self._store = store
         self._failed = failed
         # What a server offers hides a definition of the same name, as in a gateway.
@@ -209,16 +209,16 @@ class RememberedCatalogue:
         recalled = self._recalled.get(tool.name)
         return definition_of(tool, None if recalled is None else recalled.raw)
 
-    def search(self, text: str, options: SearchOptions) -> Answer:
+    def search(self, text: str, options: SearchOptions) -> SearchResponse:
         """Return what fits, with the index that is kept beside the store."""
         # For one question, starting more threads takes longer than they save.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
-        from pegboard.registry.usage_boost import Heat  # noqa: PLC0415 - only to search
+        from pegboard.registry.usage_boost import UsageBoost  # noqa: PLC0415 - only to search
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
         from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - the same
 
-        used = Heat(self._store.usage).current()
+        used = UsageBoost(self._store.usage).current()
         query = query_of(text, options, boost=lambda name: used.get(name, 0.0))
         definitions = Definitions(self._tools.values())
         index = index_place(self._store)
@@ -263,10 +263,10 @@ def _explain_nothing(loaded: LoadedConfig) -> None:
 
 def _remembered(
     loaded: LoadedConfig, store: Store, places: Places
-) -> tuple[Recollection, Mapping[str, str]]:
+) -> tuple[CachedTools, Mapping[str, str]]:
     """Return what is known of the servers, and why some of them could not be started."""
     enabled = tuple(config for config in loaded.servers if config.enabled)
-    found = recall(enabled, store)
+    found = read_cached_tools(enabled, store)
     cold = enabled if places.refresh else found.unknown
     if not cold:
         return found, {}
@@ -284,7 +284,7 @@ def _remembered(
             # Who has more time may see it start.
             failures.note(cold, now)
         failed |= now
-        found = recall(enabled, store)
+        found = read_cached_tools(enabled, store)
     return found, failed
 
 

@@ -12,8 +12,12 @@ from pegboard.cli.terminal.output import warn
 from pegboard.config import ServerConfig, Timeouts, locate_config
 from pegboard.errors import InvalidQueryError, ServerUnavailableError
 from pegboard.model import Tool
-from pegboard.search.searcher import Answer
-from pegboard.server.process.instance_discovery import Announcement, announcements, place_of_store
+from pegboard.search.searcher import SearchResponse
+from pegboard.server.process.instance_discovery import (
+    RunningInstance,
+    announcements,
+    place_of_store,
+)
 
 __all__ = ["RunningGateway", "ShownTool", "find_gateway"]
 
@@ -60,7 +64,7 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
 class RunningGateway:
     """Asks a gateway on this machine, in the name of its owner."""
 
-    def __init__(self, announced: Announcement) -> None:
+    def __init__(self, announced: RunningInstance) -> None:
         self._announced = announced
 
     @property
@@ -114,7 +118,7 @@ class RunningGateway:
         """
         return self._ask("GET", "/owner/tools", kind=list[ShownTool])
 
-    def search(self, text: str, options: Mapping[str, Any]) -> Answer:
+    def search(self, text: str, options: Mapping[str, Any]) -> SearchResponse:
         """Return what it finds.
 
         Raises:
@@ -122,7 +126,7 @@ class RunningGateway:
             ServerUnavailableError: when it does not answer.
         """
         wanted = msgspec.json.encode({"text": text, "options": dict(options)})
-        return self._ask("POST", "/owner/search", wanted, kind=Answer)
+        return self._ask("POST", "/owner/search", wanted, kind=SearchResponse)
 
     def _ask(self, method: str, path: str, body: bytes | None = None, *, kind: type[T]) -> T:
         try:

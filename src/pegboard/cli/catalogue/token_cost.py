@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
-from pegboard.gateway import Client, Exchange, Face, Gateway, GatewayOptions
+from pegboard.gateway import Client, ClientRequest, Face, Gateway, GatewayOptions
 from pegboard.hub import Hub
 from pegboard.model.principal import LOCAL
 from pegboard.search.budget import tokens_of
@@ -44,9 +44,9 @@ async def _listed(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
     client = Client(
         principal=LOCAL, era="modern", version="2026-07-28", face=Face(surface="search")
     )
-    asked = Exchange(method="tools/list", params={}, client=client, channel=_NobodyListens())
+    asked = ClientRequest(method="tools/list", params={}, client=client, channel=_NobodyListens())
     async with Hub([]) as hub, Gateway(hub, options) as gateway:
-        return (await gateway.answer(asked))["tools"]
+        return (await gateway.respond(asked))["tools"]
 
 
 _ENCODING = "o200k_base"

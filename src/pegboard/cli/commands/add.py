@@ -22,7 +22,7 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
-from pegboard.config.files.interpret import RawEntry, Surroundings, interpret
+from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.secrets.plain_secrets import move_secrets
@@ -195,7 +195,7 @@ def _variables(given: Iterable[str]) -> dict[str, str]:
 def _check(name: str, entry: dict[str, Any], file: ServersFile) -> None:
     """Refuse what could not be read from the file again."""
     variables = Variables(environ={}, undefined="keep", reads_secrets=False)
-    reading = interpret(RawEntry(name, entry), Surroundings(variables, file.path.parent))
+    reading = interpret(RawEntry(name, entry), EntryContext(variables, file.path.parent))
     for problem in reading.problems:
         if problem.severity == "error":
             raise ConfigError(problem.message)

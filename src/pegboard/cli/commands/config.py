@@ -12,7 +12,7 @@ from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import counted, placed
 from pegboard.config import Problem, load_servers, locate_config, user_config_file
 from pegboard.config.files.file_schema import schema_text
-from pegboard.config.files.locate import Candidate, candidates
+from pegboard.config.files.locate import ConfigCandidate, candidates
 from pegboard.errors import ConfigError
 
 __all__ = ["add_to"]
@@ -83,7 +83,7 @@ _WHY = {
 }
 
 
-def places_as_json(found: list[Candidate]) -> list[dict[str, Any]]:
+def places_as_json(found: list[ConfigCandidate]) -> list[dict[str, Any]]:
     """Return the places as ``--json`` has them: an array, in the order they are looked at.
 
     ``path``, ``origin`` (``explicit``, ``PEGBOARD_CONFIG``, ``project`` or ``user``),

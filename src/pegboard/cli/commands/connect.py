@@ -23,7 +23,7 @@ from pegboard.cli.terminal.spinner import waiting
 from pegboard.clients import (
     CLIENTS,
     OUR_NAME,
-    Client,
+    ClientApp,
     Machine,
     client_named,
     connect,
@@ -108,7 +108,7 @@ def connect_clients(
         raise typer.Exit(FAILED)
 
 
-def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[Client]:
+def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[ClientApp]:
     """Return the clients that are meant.
 
     Raises:
@@ -125,7 +125,7 @@ def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[Cl
 
 
 def _one(
-    client: Client,
+    client: ClientApp,
     machine: Machine,
     entry: dict[str, Any],
     servers: tuple[ServerConfig, ...],
@@ -166,7 +166,7 @@ def _one(
     warn(f"Start {client.title} again; `pegboard disconnect {client.name}` undoes this.")
 
 
-def _agree_to_replace(client: Client, machine: Machine) -> None:
+def _agree_to_replace(client: ClientApp, machine: Machine) -> None:
     """Raise an error unless a person agrees that another server gives way to Pegboard."""
     found = f"{client.file(machine)} has a server {OUR_NAME!r} that is not Pegboard"
     if not sys.stdin.isatty():
@@ -251,7 +251,7 @@ def _is_same_address(one: str, other: str) -> bool:
     return is_here and places[0] == places[1]
 
 
-def _program(client: Client, source: Path | None) -> dict[str, Any]:
+def _program(client: ClientApp, source: Path | None) -> dict[str, Any]:
     command, *args = _own_command()
     args += ["serve", "--stdio"]
     if source is not None:

@@ -61,7 +61,7 @@ def doctor(
     report = diagnosed(
         names or [], config=config, store=store, timeout=timeout, login=login, gateway=gateway
     )
-    if gateway is not None and any(it.stage in ("well", "ill") for it in report.servers):
+    if gateway is not None and any(it.stage in ("ok", "failed") for it in report.servers):
         warn(f"The gateway at {gateway} runs: its servers were started a second time.")
     # Whoever asks for one server does not ask for those.
     exposed = [] if names else list(dict.fromkeys(exposed_files(files_of_clients(Machine.here()))))
@@ -72,22 +72,22 @@ def doctor(
     warn_of_exposed(exposed)
     if any(it.code == "no_configuration" for it in report.findings):
         raise typer.Exit(NOT_FOUND)
-    if not report.is_well:
+    if not report.is_ok:
         raise typer.Exit(FAILED)
 
 
 def report_as_json(report: "Report") -> dict[str, Any]:
     """Return a report as ``--json`` has it: one object.
 
-    ``well`` (nothing but advice was found), ``config`` (the file that was read, or null),
-    ``servers`` (``server``, ``stage`` well, ill, disabled or unusable, ``transport``, ``target``,
+    ``ok`` (nothing but advice was found), ``config`` (the file that was read, or null),
+    ``servers`` (``server``, ``stage`` ok, failed, disabled or unusable, ``transport``, ``target``,
     ``era``, ``protocol_version``, ``server_version``, ``tools``, ``tokens`` (estimated) and
     ``startup_seconds``, null where it was not reached) and ``findings`` (``code``, ``severity``
     error, warning or advice, ``what``, ``remedy``, ``server``, ``tool`` and ``place``, null where
     it is about none).
     """
     return {
-        "well": report.is_well,
+        "ok": report.is_ok,
         "config": report.config,
         "servers": report.servers,
         "findings": report.findings,
@@ -151,8 +151,8 @@ def _summary(report: "Report", exposed: "Sequence[Path]") -> str:
     number = sum(it.stage != "disabled" for it in report.servers)
     looked = f"{counted(number, 'server')} looked at" if number else "No server was looked at"
     besides = f" Besides, others may read {counted(len(exposed), 'file')} of your clients."
-    if report.is_well:
-        told = f"All is well: {looked}." if number else f"{looked}; nothing else is wrong."
+    if report.is_ok:
+        told = f"All ok: {looked}." if number else f"{looked}; nothing else is wrong."
     else:
         told = f"{looked}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
     return told + besides * bool(exposed)

@@ -62,7 +62,7 @@ def search(
     methods = method or METHODS
     found: list[Evaluation] = []
     with progress() as bar:
-        task = bar.add_task("Asking", total=len(sets) * len(methods))
+        task = bar.add_task("RequestRouting", total=len(sets) * len(methods))
         for asked in sets:
             for name in methods:
                 bar.update(task, description=f"Asking {asked.name} by {name}")

@@ -28,7 +28,7 @@ from pegboard.cli.terminal.plain_text import counted, printable
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.clients import (
     CLIENTS,
-    Client,
+    ClientApp,
     ClientFile,
     FoundServer,
     Machine,
@@ -167,7 +167,7 @@ def _files(sources: list[str]) -> list[ClientFile]:
     return found
 
 
-def _client(name: str) -> Client:
+def _client(name: str) -> ClientApp:
     try:
         return client_named(name)
     except ConfigError as error:

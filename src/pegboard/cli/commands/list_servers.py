@@ -9,7 +9,7 @@ import typer
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.files.user_file import ConfigOption, JsonOption, open_file
 from pegboard.cli.terminal.output import show_table, warn, write_json
-from pegboard.config.files.interpret import Reading
+from pegboard.config.files.interpret import Interpretation
 from pegboard.config.problems import Problem
 
 __all__ = ["add_to", "server_as_json"]
@@ -48,7 +48,9 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
         raise typer.Exit(NOT_FOUND)
 
 
-def server_as_json(name: str, reading: Reading, unset: Sequence[Problem] = ()) -> dict[str, Any]:
+def server_as_json(
+    name: str, reading: Interpretation, unset: Sequence[Problem] = ()
+) -> dict[str, Any]:
     """Return one element of the JSON of `list`, which is an array in the order of the file.
 
     Fields: ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has a fault);
@@ -70,6 +72,6 @@ def server_as_json(name: str, reading: Reading, unset: Sequence[Problem] = ()) -
     }
 
 
-def _unset(written: Reading, expanded: Reading) -> list[Problem]:
+def _unset(written: Interpretation, expanded: Interpretation) -> list[Problem]:
     """Return what is wrong only since variables are looked up."""
     return [it for it in expanded.problems if it.kind == "variable" and it not in written.problems]

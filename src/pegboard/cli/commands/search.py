@@ -16,7 +16,7 @@ from pegboard.gateway.tool_lines import first_sentence, signature
 from pegboard.model import Tool
 from pegboard.model.tool import category_of
 from pegboard.search.options import SearchOptions, query_of
-from pegboard.search.searcher import Answer, Hit
+from pegboard.search.searcher import Hit, SearchResponse
 
 __all__ = ["add_to"]
 
@@ -100,7 +100,7 @@ def hit_as_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _finish(answer: Answer, *, json: bool) -> None:
+def _finish(answer: SearchResponse, *, json: bool) -> None:
     if json:
         write_json([hit_as_json(hit) for hit in answer.hits])
     else:
@@ -143,7 +143,7 @@ def _details(hit: Hit) -> Iterator[str]:
         yield f"score {hit.score:.3f} = {', '.join(parts)}"
 
 
-def _search_files(files: Sequence[str], text: str, options: SearchOptions) -> Answer:
+def _search_files(files: Sequence[str], text: str, options: SearchOptions) -> SearchResponse:
     from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
     from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - only for files
 

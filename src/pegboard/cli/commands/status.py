@@ -17,7 +17,7 @@ from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.doctor.status import Standing, remembered_standing, unusable_standing
+from pegboard.doctor.status import KnownStatus, remembered_standing, unusable_standing
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store
@@ -66,7 +66,7 @@ def status(
     warn(f"({source})")
 
 
-def standing_as_json(it: Standing) -> dict[str, Any]:
+def standing_as_json(it: KnownStatus) -> dict[str, Any]:
     """Return a server as ``--json`` has it: the listing is an array of these.
 
     ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
@@ -79,14 +79,14 @@ def standing_as_json(it: Standing) -> dict[str, Any]:
     return msgspec.to_builtins(it)
 
 
-def _in_gateway(gateway: RunningGateway, config: str | None) -> list[Standing]:
+def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus]:
     tokens: Counter[str] = Counter()
     for shown in gateway.tools():
         # What somebody registered in the name of a server is none of its own tools.
         if shown.raw is not None:
             tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
     found = [
-        Standing(
+        KnownStatus(
             server=it["name"],
             state=it["state"],
             transport=it["transport"],
@@ -106,7 +106,7 @@ def _in_gateway(gateway: RunningGateway, config: str | None) -> list[Standing]:
     return [*found, *(it for it in _left_out(config) if it.server not in known)]
 
 
-def _left_out(config: str | None) -> list[Standing]:
+def _left_out(config: str | None) -> list[KnownStatus]:
     """Return how all entries of the file are, if a gateway that reads it does not have them."""
     try:
         loaded = load_servers(config)
@@ -117,7 +117,7 @@ def _left_out(config: str | None) -> list[Standing]:
     return [
         *unusable_standing(loaded),
         *(
-            Standing(
+            KnownStatus(
                 server=it.name,
                 state="unusable",
                 transport=it.transport,
@@ -130,14 +130,14 @@ def _left_out(config: str | None) -> list[Standing]:
     ]
 
 
-def _remembered(config: str | None, store: str | None) -> list[Standing]:
+def _remembered(config: str | None, store: str | None) -> list[KnownStatus]:
     loaded = load_servers(config)
     for problem in loaded.problems:
         warn(placed(problem, loaded.path))
     return [*_remembered_of(loaded, store), *unusable_standing(loaded)]
 
 
-def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[Standing]:
+def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[KnownStatus]:
     url = store or default_url()
     with values_checked():
         if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
@@ -147,17 +147,17 @@ def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[Standing]:
         return remembered_standing(loaded.servers, opened)
 
 
-def _started(config: str | None, store: str | None) -> list[Standing]:
+def _started(config: str | None, store: str | None) -> list[KnownStatus]:
     from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
 
     return _of_report(diagnosed(config=config, store=store))
 
 
-def _of_report(report: "Report") -> list[Standing]:
+def _of_report(report: "Report") -> list[KnownStatus]:
     errors = {it.server: it.what for it in reversed(report.findings) if it.severity == "error"}
-    states = {"well": "ready", "ill": "down"}
+    states = {"ok": "ready", "failed": "down"}
     return [
-        Standing(
+        KnownStatus(
             server=it.server,
             state=states.get(it.stage, it.stage),
             transport=it.transport,
@@ -175,7 +175,7 @@ def _of_report(report: "Report") -> list[Standing]:
     ]
 
 
-def _show(found: Sequence[Standing]) -> None:
+def _show(found: Sequence[KnownStatus]) -> None:
     columns = ["SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START", "LAST ERROR"]
     rows = [
         [

@@ -94,11 +94,11 @@ def _audit(url: str) -> list[AuditRecord]:
 
 
 def _never_used(store: Store, config: str | None) -> list[str]:
-    from pegboard.upstream.catalog.cached_tools import recall  # noqa: PLC0415 - only where there is a store
+    from pegboard.upstream.catalog.cached_tools import read_cached_tools  # noqa: PLC0415 - only where there is a store
 
     known = {it.tool.name for it in store.load_all()}
     try:
-        known.update(recall(load_servers(config).servers, store).tools)
+        known.update(read_cached_tools(load_servers(config).servers, store).tools)
     except ConfigError as error:
         warn(f"Tools of servers are left out: {error}")
     ever = {name for name, it in store.usage().items() if it.use_frequency}

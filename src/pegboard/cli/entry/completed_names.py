@@ -55,14 +55,14 @@ def _servers(context: Any) -> Iterable[str]:
 
 def _tools(context: Any) -> Iterable[str]:
     from pegboard.config import load_servers  # noqa: PLC0415 - only for tools
-    from pegboard.upstream.catalog.cached_tools import recall  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.cached_tools import read_cached_tools  # noqa: PLC0415 - the same
 
     store = _store(context, DEFAULT_TENANT)
     if store is None:
         return []
     with store:
         loaded = load_servers(context.params.get("config"), reads_secrets=False)
-        found = recall(loaded.servers, store)
+        found = read_cached_tools(loaded.servers, store)
         return [*found.tools, *(it.tool.name for it in store.load_all())]
 
 

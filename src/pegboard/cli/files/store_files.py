@@ -84,12 +84,12 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
     from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
-    from pegboard.upstream.catalog.cache import SERVERS, Remembered  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.cache import SERVERS, CachedCatalog  # noqa: PLC0415 - the same
 
     return {
         KEYS: stored_key,
         AUDIT: lambda _, value: msgspec.convert(value, AuditRecord),
         CALLS: lambda _, value: msgspec.convert(value, CallRecord),
         DAILY_USAGE: check_day,
-        SERVERS: lambda _, value: msgspec.convert(value, Remembered),
+        SERVERS: lambda _, value: msgspec.convert(value, CachedCatalog),
     }

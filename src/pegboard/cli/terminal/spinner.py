@@ -10,7 +10,7 @@ from itertools import cycle
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import one_line
 
-__all__ = ["ProgressLine", "Waiting", "is_live", "waiting"]
+__all__ = ["ProgressLine", "Spinner", "is_live", "waiting"]
 
 _PATIENCE = 0.5
 """Seconds: what is done sooner needs no words."""
@@ -32,14 +32,14 @@ def waiting(words: str) -> Generator[Tell]:
 
     Nothing else may be printed meanwhile. With what is given, a bar says how far it is.
     """
-    line = Waiting(words)
+    line = Spinner(words)
     try:
         yield line.tell
     finally:
         line.stop()
 
 
-class Waiting:
+class Spinner:
     """A line that moves until it is stopped."""
 
     def __init__(self, words: str) -> None:
@@ -81,7 +81,7 @@ class ProgressLine:
         self._is_seen = is_live()
         self._is_shown = False
         # Until the server says something: most of them never do.
-        self._waiting = Waiting(words)
+        self._waiting = Spinner(words)
 
     def tell(self, progress: float, total: float | None, message: str | None) -> None:
         """Show how far a call is."""

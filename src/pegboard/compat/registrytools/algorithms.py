@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from pegboard.compat.registrytools.metadata import ToolMetadata, tool_of
 from pegboard.model import CatalogChange, Tool
-from pegboard.search import Answer, Query, Searcher, open_searcher
+from pegboard.search import Query, Searcher, SearchResponse, open_searcher
 
 __all__ = [
     "KEYWORDS",
@@ -154,7 +154,7 @@ class HybridSearch(_Searching):
     method: ClassVar[SearchMethod | str | None] = SearchMethod.HYBRID
 
 
-def results_of(answer: Answer) -> list[ToolSearchResult]:
+def results_of(answer: SearchResponse) -> list[ToolSearchResult]:
     """Return an answer as the document has it: by descending score."""
     results: list[ToolSearchResult] = []
     score = 1.0

@@ -15,7 +15,7 @@ from pegboard.compat.registrytools.metadata import ToolMetadata, tool_of
 from pegboard.compat.registrytools.storage import ToolStorage
 from pegboard.model import Temperature, Tool
 from pegboard.registry import Registry
-from pegboard.registry.usage_boost import heat_of
+from pegboard.registry.usage_boost import usage_boost_of
 from pegboard.search.options import SearchOptions, query_of
 
 __all__ = ["ToolRegistry"]
@@ -208,4 +208,4 @@ class ToolRegistry:
 
     def _heat(self, name: str) -> float:
         tool = self._tools.get(name)
-        return 0.0 if tool is None else heat_of(tool.usage, datetime.now(UTC))
+        return 0.0 if tool is None else usage_boost_of(tool.usage, datetime.now(UTC))

@@ -73,7 +73,3 @@ SHIPPED = Path(__file__).with_name("mcp.schema.json")
 def schema_text() -> str:
     """Return the schema as the shipped file has it."""
     return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    SHIPPED.write_text(schema_text(), "utf-8")

@@ -26,7 +26,7 @@ from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 
-__all__ = ["RawEntry", "Reading", "Surroundings", "interpret"]
+__all__ = ["EntryContext", "Interpretation", "RawEntry", "interpret"]
 
 _TYPES = {
     kind: {field.name: field.type for field in msgspec.structs.fields(kind)} for kind in SPELLINGS
@@ -54,7 +54,7 @@ class RawEntry(NamedTuple):
     node: Node | None = None
 
 
-class Surroundings(NamedTuple):
+class EntryContext(NamedTuple):
     """What an entry is read with."""
 
     variables: Variables
@@ -63,22 +63,22 @@ class Surroundings(NamedTuple):
     document: Document | None = None
 
 
-class Reading(NamedTuple):
+class Interpretation(NamedTuple):
     """What became of an entry; without ``config`` it could not be used."""
 
     config: ServerConfig | None
     problems: tuple[Problem, ...]
 
 
-def interpret(entry: RawEntry, surroundings: Surroundings) -> Reading:
+def interpret(entry: RawEntry, surroundings: EntryContext) -> Interpretation:
     """Read one entry; whatever is wrong with it is in the problems."""
     reader = _Reader(entry, surroundings)
     config = reader.read()
-    return Reading(config, tuple(reader.problems))
+    return Interpretation(config, tuple(reader.problems))
 
 
 class _Reader:
-    def __init__(self, entry: RawEntry, surroundings: Surroundings) -> None:
+    def __init__(self, entry: RawEntry, surroundings: EntryContext) -> None:
         self.entry = entry
         self.surroundings = surroundings
         self.variables = surroundings.variables

@@ -11,9 +11,9 @@ import msgspec
 
 from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 
-__all__ = ["Document", "Member", "Node", "Place", "parse_jsonc", "read_jsonc"]
+__all__ = ["Document", "Member", "Node", "Position", "parse_jsonc", "read_jsonc"]
 
 MAX_BYTES = 10_000_000
 MAX_DEPTH = 100
@@ -26,7 +26,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 _decode_string = json.JSONDecoder().raw_decode
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where something stands in a text; both numbers begin with 1, columns count characters."""
 
     line: int
@@ -56,7 +56,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
                 node = node._by_key.get(step)
         return node
 
-    @MadeOnce
+    @LazyProperty
     def _by_key(self) -> "Mapping[str, Node]":
         return {member.key: member.node for member in self.members}
 
@@ -86,7 +86,7 @@ class Document(msgspec.Struct, frozen=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("characters", len(self.text))]
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> Position:
         """Return the line and column of an offset."""
         return _place(self.newlines, offset)
 
@@ -127,9 +127,9 @@ def _decode(content: str | bytes, path: str | None) -> str:
     raise ConfigError(message, path=path, line=line, column=column)
 
 
-def _place(newlines: Sequence[int], offset: int) -> Place:
+def _place(newlines: Sequence[int], offset: int) -> Position:
     line = bisect_right(newlines, offset - 1)
-    return Place(line + 1, offset - (newlines[line - 1] if line else -1))
+    return Position(line + 1, offset - (newlines[line - 1] if line else -1))
 
 
 class _Parser:

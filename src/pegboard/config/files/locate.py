@@ -12,7 +12,7 @@ from platformdirs import user_config_path
 from pegboard.errors import ConfigError
 
 __all__ = [
-    "Candidate",
+    "ConfigCandidate",
     "Location",
     "Origin",
     "candidates",
@@ -45,7 +45,7 @@ class Location(msgspec.Struct, frozen=True):
         return f"{told}; not read: {', '.join(map(str, self.others))}" if self.others else told
 
 
-class Candidate(NamedTuple):
+class ConfigCandidate(NamedTuple):
     """A place where a file is looked for."""
 
     path: Path
@@ -92,10 +92,10 @@ def candidates(
     *,
     environ: Mapping[str, str] | None = None,
     directory: str | os.PathLike[str] = ".",
-) -> list[Candidate]:
+) -> list[ConfigCandidate]:
     """Return every place where a file is looked for, in that order, whether or not one is there."""
     places = _candidates(source, os.environ if environ is None else environ, Path(directory))
-    return [Candidate(*_look(given), origin) for given, origin in places]
+    return [ConfigCandidate(*_look(given), origin) for given, origin in places]
 
 
 def user_config_file() -> Path:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pegboard.config.files.dialects import find_entries
-from pegboard.config.files.interpret import Surroundings, interpret
+from pegboard.config.files.interpret import EntryContext, interpret
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.config.files.locate import Origin, locate_config
 from pegboard.config.problems import Problem
@@ -64,7 +64,7 @@ def load_servers(
     """
     environ = os.environ if environ is None else environ
     file = _open(source, environ)
-    surroundings = Surroundings(
+    surroundings = EntryContext(
         Variables(
             environ=environ,
             inputs=inputs or FrozenDict(),
@@ -120,7 +120,7 @@ def _workspace(folder: Path) -> Path:
     return folder.parent if folder.name.startswith(".") else folder
 
 
-def _load(file: _File, surroundings: Surroundings) -> LoadedConfig:
+def _load(file: _File, surroundings: EntryContext) -> LoadedConfig:
     entries, around, has_section = find_entries(file.content, file.document)
     readings = [interpret(entry, surroundings) for entry in entries]
     problems = [*around, *(problem for reading in readings for problem in reading.problems)]

@@ -11,7 +11,7 @@ from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.files.dialects import find_entries, sections_of
 from pegboard.config.files.edit_jsonc import remove_member, set_member, set_members
 from pegboard.config.files.entry import SPELLINGS, ServerEntry
-from pegboard.config.files.interpret import RawEntry, Reading, Surroundings, interpret
+from pegboard.config.files.interpret import EntryContext, Interpretation, RawEntry, interpret
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
 from pegboard.config.secrets.variables import Variables, input_defaults
@@ -70,7 +70,7 @@ class ServersFile:
         document = self._document()
         return {it.name: it for it in find_entries(document.root.value, document).entries}
 
-    def readings(self, environ: Mapping[str, str] | None = None) -> dict[str, Reading]:
+    def readings(self, environ: Mapping[str, str] | None = None) -> dict[str, Interpretation]:
         """Return what each entry says, by name; no secret is read for it.
 
         Args:
@@ -85,7 +85,7 @@ class ServersFile:
             reads_secrets=False,
             home="~",
         )
-        surroundings = Surroundings(variables, self.path.parent, document)
+        surroundings = EntryContext(variables, self.path.parent, document)
         return {name: interpret(it, surroundings) for name, it in self.entries.items()}
 
     def put(self, name: str, entry: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import jsonschema_rs
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
@@ -39,7 +39,7 @@ class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-def look_at_definitions(visit: Visit) -> tuple[list[KnownTool], list[Finding]]:
+def look_at_definitions(visit: Probe) -> tuple[list[KnownTool], list[Finding]]:
     """Return the tools of a server that can be used, and what is wrong with its definitions."""
     known: list[KnownTool] = []
     wrong: list[Finding] = []
@@ -123,7 +123,7 @@ def _name_of(raw: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _none(visit: Visit) -> Finding:
+def _none(visit: Probe) -> Finding:
     name = visit.config.name
     if visit.listed:
         return found(

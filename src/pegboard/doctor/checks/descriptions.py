@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from pegboard.doctor.checks.definitions import KnownTool
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 
 __all__ = ["hidden_in", "look_at_descriptions", "look_at_instructions", "orders_in"]
@@ -97,7 +97,7 @@ def look_at_descriptions(tool: KnownTool) -> Iterator[Finding]:
     yield from _findings(text, f"The definition of {whose}", tool.config.name, tool.original)
 
 
-def look_at_instructions(visit: Visit) -> Iterator[Finding]:
+def look_at_instructions(visit: Probe) -> Iterator[Finding]:
     """Give the same of what a server says about itself."""
     text = "" if visit.negotiated is None else visit.negotiated.instructions
     name = visit.config.name

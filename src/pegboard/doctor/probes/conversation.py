@@ -1,6 +1,6 @@
 """Conversations that failed: servers that are there, and do not say what they should."""
 
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import (
     ConfigError,
@@ -12,7 +12,7 @@ from pegboard.errors import (
 __all__ = ["why_conversation_failed"]
 
 
-def why_conversation_failed(visit: Visit) -> Finding | None:
+def why_conversation_failed(visit: Probe) -> Finding | None:
     """Return why a server that was reached did not list its tools; ``None`` when it did."""
     name = visit.config.name
     if visit.wants_login:
@@ -27,7 +27,7 @@ def why_conversation_failed(visit: Visit) -> Finding | None:
     return _start_failed(visit) if visit.phase == "starting" else _list_failed(visit)
 
 
-def _start_failed(visit: Visit) -> Finding:
+def _start_failed(visit: Probe) -> Finding:
     name, target, words = visit.config.name, visit.config.target, shown(_words(visit))
     if visit.limit is not None:
         longer = round(4 * visit.limit)
@@ -63,7 +63,7 @@ def _start_failed(visit: Visit) -> Finding:
     return found(code, words, remedy, server=name)
 
 
-def _list_failed(visit: Visit) -> Finding:
+def _list_failed(visit: Probe) -> Finding:
     name = visit.config.name
     if visit.limit is not None:
         return found(
@@ -90,7 +90,7 @@ def _list_failed(visit: Visit) -> Finding:
     )
 
 
-def _words(visit: Visit) -> str:
+def _words(visit: Probe) -> str:
     error = visit.error
     said = getattr(error, "rpc_message", None)
     text = said if isinstance(said, str) and said else str(error)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from pegboard.config import ServerConfig, Transport
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.upstream.errors.failures import Failure
 
@@ -29,7 +29,7 @@ _OTHERS: dict[str, tuple[Transport, str, str]] = {
 _PATHS: tuple[tuple[str, Transport], ...] = (("/mcp", "streamable_http"), ("/sse", "sse"))
 
 
-async def why_wrong_place(visit: Visit, failure: Failure | None, try_out: TryOut) -> Finding | None:
+async def why_wrong_place(visit: Probe, failure: Failure | None, try_out: TryOut) -> Finding | None:
     """Return what is at an address that does not answer as a server would; ``None`` if unknown."""
     status = (failure.status if failure is not None else None) or 0
     told = _said_itself(visit, failure, status)
@@ -40,7 +40,7 @@ async def why_wrong_place(visit: Visit, failure: Failure | None, try_out: TryOut
     return told or _no_server(visit, failure, status)
 
 
-def _said_itself(visit: Visit, failure: Failure | None, status: int) -> Finding | None:
+def _said_itself(visit: Probe, failure: Failure | None, status: int) -> Finding | None:
     name, url, message = visit.config.name, visit.config.target, str(visit.error)
     if status >= 500:
         return found(
@@ -65,7 +65,7 @@ def _said_itself(visit: Visit, failure: Failure | None, status: int) -> Finding 
     return found("redirected", what, remedy, server=name)
 
 
-def _no_server(visit: Visit, failure: Failure | None, status: int) -> Finding | None:
+def _no_server(visit: Probe, failure: Failure | None, status: int) -> Finding | None:
     name, url, message = visit.config.name, visit.config.target, str(visit.error)
     if 400 <= status < 500:
         return found(

@@ -1,4 +1,4 @@
-"""Visit: one server, started once, asked for its tools, and stopped again."""
+"""Probe: one server, started once, asked for its tools, and stopped again."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,12 +10,12 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.probes.stderr import Overheard
+from pegboard.doctor.probes.stderr import CapturedStderr
 from pegboard.errors import PegboardError
 from pegboard.upstream import Negotiated, Questions
 from pegboard.upstream.connections.stateful import session_opener
 
-__all__ = ["Limits", "OnLogin", "OnPhase", "Phase", "Visit", "Visitor"]
+__all__ = ["OnLogin", "OnPhase", "Phase", "Probe", "ProbeLimits", "Prober"]
 
 Phase = Literal["starting", "listing", "done"]
 """How far a visit came."""
@@ -31,7 +31,7 @@ _LONGEST_LINE = 500
 _SHORT = 5.0
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a server may take, in seconds."""
 
     each: float | None = None
@@ -42,7 +42,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How many servers are looked at at the same time."""
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """What a server did when it was started."""
 
     config: ServerConfig
@@ -68,7 +68,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(line[:_LONGEST_LINE] for line in (*self.printed, *self.said))
 
 
-class Visitor:
+class Prober:
     """Visits servers over connections that they share.
 
     Args:
@@ -77,7 +77,9 @@ class Visitor:
         on_login: shows a person the login page of a server; without it nobody is asked to log in.
     """
 
-    def __init__(self, ears: Overheard, limits: Limits, *, on_login: OnLogin | None = None) -> None:
+    def __init__(
+        self, ears: CapturedStderr, limits: ProbeLimits, *, on_login: OnLogin | None = None
+    ) -> None:
         self._ears = ears
         self._limits = limits
         self._on_login = on_login
@@ -98,7 +100,7 @@ class Visitor:
         if self._pool is not None:
             await self._pool.close()
 
-    async def visit(self, config: ServerConfig, on_phase: OnPhase) -> Visit:
+    async def visit(self, config: ServerConfig, on_phase: OnPhase) -> Probe:
         """Start a server, list its tools, and stop it; whatever goes wrong is in the visit."""
         seen = _Seen(self._start_limit(config))
         with anyio.move_on_after(seen.limit) as scope:
@@ -109,7 +111,7 @@ class Visitor:
                 seen.error = error
         wants_login = config.name in self._wants_login
         is_late = scope.cancelled_caught and seen.phase != "done" and not wants_login
-        return Visit(
+        return Probe(
             config=config,
             phase=seen.phase,
             error=seen.error,
@@ -125,7 +127,7 @@ class Visitor:
 
     async def would_start(self, config: ServerConfig) -> bool:
         """Tell whether a server can be reached as it is configured here; for a short time."""
-        other = Visitor(self._ears, Limits(each=_SHORT))
+        other = Prober(self._ears, ProbeLimits(each=_SHORT))
         await other.open()
         try:
             seen = await other.visit(config, _ignore)

@@ -5,7 +5,7 @@ import shlex
 
 from pegboard.config import ServerConfig
 from pegboard.doctor.probes.command import instead_of, why_not_started
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.probes.stderr import meaning_of
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import ServerUnavailableError
@@ -21,7 +21,7 @@ _SERVES = re.compile(
 _DOWNLOADS = frozenset({"npx", "uvx", "bunx", "uv", "pipx", "docker"})
 
 
-def why_process_failed(visit: Visit) -> Finding | None:
+def why_process_failed(visit: Probe) -> Finding | None:
     """Return why a process did not become a server; ``None`` when it is not the process. Blocking.
 
     That it answered, but with an error, is not its end.
@@ -42,7 +42,7 @@ def why_process_failed(visit: Visit) -> Finding | None:
     return told or _exited(visit)
 
 
-def noise_of(visit: Visit) -> Finding | None:
+def noise_of(visit: Probe) -> Finding | None:
     """Return that a server which works prints what is no message, if it does."""
     if not visit.printed or visit.phase == "starting":
         return None
@@ -57,7 +57,7 @@ def noise_of(visit: Visit) -> Finding | None:
     )
 
 
-def _cannot_start(visit: Visit) -> Finding | None:
+def _cannot_start(visit: Probe) -> Finding | None:
     if not isinstance(visit.error, ServerUnavailableError):
         return None
     what, _, remedy = str(visit.error).partition(". ")
@@ -69,7 +69,7 @@ def _cannot_start(visit: Visit) -> Finding | None:
     )
 
 
-def _why_silent(visit: Visit) -> Finding:
+def _why_silent(visit: Probe) -> Finding:
     config, name = visit.config, visit.config.name
     serves = _serves_http(visit)
     if serves is not None:
@@ -95,7 +95,7 @@ def _why_silent(visit: Visit) -> Finding:
     return found("no_answer", what, remedy, server=name)
 
 
-def _serves_http(visit: Visit) -> Finding | None:
+def _serves_http(visit: Probe) -> Finding | None:
     told = _SERVES.search(visit.words)
     if told is None:
         return None
@@ -110,7 +110,7 @@ def _serves_http(visit: Visit) -> Finding | None:
     )
 
 
-def _not_mcp(visit: Visit) -> Finding:
+def _not_mcp(visit: Probe) -> Finding:
     name = visit.config.name
     printed = shown(visit.printed[0]) if visit.printed else "nothing"
     return found(
@@ -122,7 +122,7 @@ def _not_mcp(visit: Visit) -> Finding:
     )
 
 
-def _took_tilde(visit: Visit) -> Finding | None:
+def _took_tilde(visit: Probe) -> Finding | None:
     """Return that a program complains of a path that begins with `~`, which only shells know."""
     config = visit.config
     for argument in config.args:
@@ -137,7 +137,7 @@ def _took_tilde(visit: Visit) -> Finding | None:
     return None
 
 
-def _exited(visit: Visit) -> Finding:
+def _exited(visit: Probe) -> Finding:
     name = visit.config.name
     how = (visit.lost_because or "").partition(";")[0].partition(",")[0]
     last = without_chatter(visit.words.splitlines())[-1:]

@@ -13,7 +13,7 @@ from pegboard.config import ServerConfig
 from pegboard.doctor.probes.self_reference import instead_of_itself
 from pegboard.doctor.report import Finding, found, shown
 
-__all__ = ["Overheard", "meaning_of", "overhearing"]
+__all__ = ["CapturedStderr", "meaning_of", "overhearing"]
 
 _LACK = (
     r"(?i:required|missing|not set|must be set|must be provided|undefined|not defined|not provided"
@@ -232,7 +232,7 @@ _RULES: tuple[_Rule, ...] = (
 _LINES = 100
 
 
-class Overheard(logging.Filter):
+class CapturedStderr(logging.Filter):
     """Keeps what is logged about servers' output, and passes everything else on."""
 
     def __init__(self, level: int) -> None:
@@ -261,11 +261,11 @@ class Overheard(logging.Filter):
 
 
 @contextmanager
-def overhearing() -> Generator[Overheard]:
+def overhearing() -> Generator[CapturedStderr]:
     """Listen to the loggers of servers meanwhile; nobody else hears more than before."""
     loggers = [logging.getLogger(name) for name in ("pegboard.upstream", "pegboard.server")]
     before = [logger.level for logger in loggers]
-    ears = Overheard(min(logger.getEffectiveLevel() for logger in loggers))
+    ears = CapturedStderr(min(logger.getEffectiveLevel() for logger in loggers))
     try:
         for logger in loggers:
             logger.addFilter(ears)

@@ -18,19 +18,19 @@ from pegboard.doctor.probes.http import (
     why_wrong_place,
     with_scheme,
 )
-from pegboard.doctor.probes.probe import Visit
+from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors.extras import install_extra
 from pegboard.upstream.errors.failures import failure_behind
 
-__all__ = ["Knock", "knock", "why_address_failed"]
+__all__ = ["TcpProbe", "probe_tcp", "why_address_failed"]
 
 _PATIENCE = 3.0
 _HANDSHAKE = 1.0
 _PORTS = {"https": 443, "wss": 443}
 
 
-class Knock(msgspec.Struct, frozen=True, kw_only=True):
+class TcpProbe(msgspec.Struct, frozen=True, kw_only=True):
     """What became of it; without a code nothing is wrong, or nobody can tell."""
 
     code: str = ""
@@ -39,24 +39,24 @@ class Knock(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
 
-def knock(config: ServerConfig) -> Knock:
+def probe_tcp(config: ServerConfig) -> TcpProbe:
     """Open a connection to the address of a server, and close it. Blocking, but not for long."""
     parts = urlsplit(config.url or "")
     host, scheme = parts.hostname or "", parts.scheme
     port = parts.port or _PORTS.get(scheme, 80)
     if _goes_by_proxy(scheme, host):
-        return Knock(host=host, port=port)
+        return TcpProbe(host=host, port=port)
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with socket.create_connection((host, port), timeout=_PATIENCE) as connection:
             is_plain = scheme not in _PORTS
-            found = Knock(code="tls_expected" if is_plain and _speaks_tls(connection) else "")
+            found = TcpProbe(code="tls_expected" if is_plain and _speaks_tls(connection) else "")
     except (socket.gaierror, UnicodeError):
-        found = Knock(code="host_unknown")
+        found = TcpProbe(code="host_unknown")
     except ConnectionRefusedError:
-        found = Knock(code="connection_refused")
+        found = TcpProbe(code="connection_refused")
     except OSError as error:
-        found = Knock(code="unreachable", reason=error.strerror or str(error))
+        found = TcpProbe(code="unreachable", reason=error.strerror or str(error))
     return msgspec.structs.replace(found, host=host, port=port)
 
 
@@ -99,7 +99,7 @@ _TLS = {
 }
 
 
-async def why_address_failed(visit: Visit, try_out: TryOut) -> Finding | None:
+async def why_address_failed(visit: Probe, try_out: TryOut) -> Finding | None:
     """Return why a server behind an address was not reached; ``None`` when it is not that."""
     if visit.error is None or visit.phase != "starting":
         return None
@@ -116,7 +116,7 @@ async def why_address_failed(visit: Visit, try_out: TryOut) -> Finding | None:
     if isinstance(visit.error, ConnectionError) and "sent no events" not in str(visit.error):
         nearer = _encryption(visit.config, str(visit.error))
         if nearer is None:
-            seen = await anyio.to_thread.run_sync(knock, visit.config, abandon_on_cancel=True)
+            seen = await anyio.to_thread.run_sync(probe_tcp, visit.config, abandon_on_cancel=True)
             nearer = _unreached(visit.config, seen)
         if nearer is not None:
             return nearer
@@ -157,7 +157,7 @@ def _encryption(config: ServerConfig, message: str) -> Finding | None:
     return found(code, words, remedy, server=name)
 
 
-def _unreached(config: ServerConfig, seen: Knock) -> Finding | None:
+def _unreached(config: ServerConfig, seen: TcpProbe) -> Finding | None:
     name, url = config.name, config.target
     match seen.code:
         case "host_unknown":

@@ -1,18 +1,18 @@
-"""Line: how a call reaches its client while it runs."""
+"""CallNotifier: how a call reaches its client while it runs."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from pegboard.gateway.eras import LOG_LEVEL, RESERVED
-from pegboard.gateway.request import Exchange, object_in
+from pegboard.gateway.request import ClientRequest, object_in
 
-__all__ = ["LEVELS", "Line", "meta_of", "own_meta_of"]
+__all__ = ["LEVELS", "CallNotifier", "meta_of", "own_meta_of"]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """How grave a log message can be, the least grave first."""
 
 
-class Line:
+class CallNotifier:
     """Leads to the exchange that waits for the call; to nobody while the call is parked.
 
     Args:
@@ -20,8 +20,8 @@ class Line:
         level: how grave a log message must be, if a client of the handshake era has said so.
     """
 
-    def __init__(self, exchange: Exchange, *, level: str | None = None) -> None:
-        self.exchange: Exchange | None = exchange
+    def __init__(self, exchange: ClientRequest, *, level: str | None = None) -> None:
+        self.exchange: ClientRequest | None = exchange
         self._level = level
         self._lost: Mapping[str, Any] | None = None
 
@@ -74,12 +74,12 @@ class Line:
             await self.log(self._lost)
 
 
-def meta_of(exchange: Exchange) -> Mapping[str, Any]:
+def meta_of(exchange: ClientRequest) -> Mapping[str, Any]:
     """Return the ``_meta`` that a client sent."""
     return object_in(exchange.params.get("_meta"))
 
 
-def own_meta_of(exchange: Exchange) -> dict[str, Any]:
+def own_meta_of(exchange: ClientRequest) -> dict[str, Any]:
     """Return what a client sent there for the server, without what is the protocol's own."""
     return {
         key: value
@@ -88,6 +88,6 @@ def own_meta_of(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _token(exchange: Exchange) -> int | str | None:
+def _token(exchange: ClientRequest) -> int | str | None:
     token: object = meta_of(exchange).get("progressToken")
     return token if isinstance(token, int | str) else None

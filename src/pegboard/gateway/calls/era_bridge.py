@@ -13,9 +13,9 @@ from typing import Any, cast
 from mcp_types import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
 from pegboard.errors import ProtocolError
-from pegboard.gateway.calls.call_notifier import Line, own_meta_of
-from pegboard.gateway.calls.suspended_calls import Parked, Parking
-from pegboard.gateway.request import Client, Exchange, RpcError, object_in
+from pegboard.gateway.calls.call_notifier import CallNotifier, own_meta_of
+from pegboard.gateway.calls.suspended_calls import SuspendedCall, SuspendedCalls
+from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
 from pegboard.gateway.sessions import Sessions
 from pegboard.hub import Hub
 from pegboard.upstream import (
@@ -42,12 +42,12 @@ _KINDS = {
 class Bridge:
     """Runs calls to the servers of one hub for clients of either era."""
 
-    def __init__(self, hub: Hub, parking: Parking, sessions: Sessions) -> None:
+    def __init__(self, hub: Hub, parking: SuspendedCalls, sessions: Sessions) -> None:
         self._hub = hub
         self._parking = parking
         self._sessions = sessions
 
-    async def run(self, exchange: Exchange, server: str | None, work: Work) -> dict[str, Any]:
+    async def run(self, exchange: ClientRequest, server: str | None, work: Work) -> dict[str, Any]:
         """Run work that calls a server, and give its raw result, or a question as the result.
 
         Raises:
@@ -59,24 +59,24 @@ class Bridge:
         if client.era == "legacy":
             return await self._pushed(exchange, server, work)
         if self._era_of(server) == "modern":
-            return await _passed(exchange, Line(exchange), _NEVER_ASKED, work)
+            return await _passed(exchange, CallNotifier(exchange), _NEVER_ASKED, work)
         can = client.capabilities
         if not self._parking.resumes(exchange) and not any(kind in can for kind in _KINDS):
-            return await _passed(exchange, Line(exchange), _NOBODY, work)
+            return await _passed(exchange, CallNotifier(exchange), _NOBODY, work)
 
-        async def parked(call: Parked) -> dict[str, Any]:
+        async def parked(call: SuspendedCall) -> dict[str, Any]:
             return await _passed(exchange, call.line, _questions(call.ask, can), work)
 
         return await self._parking.run(exchange, parked)
 
-    async def _pushed(self, exchange: Exchange, server: str, work: Work) -> dict[str, Any]:
+    async def _pushed(self, exchange: ClientRequest, server: str, work: Work) -> dict[str, Any]:
         session = self._sessions.find(exchange.client)
 
         def note_page(question: object) -> None:
             if session is not None and session.listener is not None:
                 session.listener.sent_to_page(server, question)
 
-        line = Line(exchange, level=None if session is None else session.level)
+        line = CallNotifier(exchange, level=None if session is None else session.level)
         try:
             return await _with(_pushing(exchange, line, note_page), line, work)
         except ProtocolError as error:
@@ -97,7 +97,7 @@ def client_key(client: Client) -> str:
     return "\0".join((principal.tenant, principal.subject, client.session))
 
 
-async def _with(context: CallContext, line: Line, work: Work) -> dict[str, Any]:
+async def _with(context: CallContext, line: CallNotifier, work: Work) -> dict[str, Any]:
     token = context_of_call.set(context)
     try:
         result = await work()
@@ -108,12 +108,14 @@ async def _with(context: CallContext, line: Line, work: Work) -> dict[str, Any]:
 
 
 async def _passed(
-    exchange: Exchange, line: Line, questions: Questions, work: Work
+    exchange: ClientRequest, line: CallNotifier, questions: Questions, work: Work
 ) -> dict[str, Any]:
     return await _with(_passing(exchange, line, questions), line, work)
 
 
-def _pushing(exchange: Exchange, line: Line, note_page: Callable[[object], None]) -> CallContext:
+def _pushing(
+    exchange: ClientRequest, line: CallNotifier, note_page: Callable[[object], None]
+) -> CallContext:
     async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
         note_page(params.get("elicitationId"))
         try:
@@ -133,7 +135,7 @@ def _pushing(exchange: Exchange, line: Line, note_page: Callable[[object], None]
     )
 
 
-def _passing(exchange: Exchange, line: Line, questions: Questions) -> CallContext:
+def _passing(exchange: ClientRequest, line: CallNotifier, questions: Questions) -> CallContext:
     params, level = exchange.params, line.log_level
     return CallContext(
         on_progress=line.progress if line.wants_progress else None,

@@ -1,4 +1,4 @@
-"""Shelf: results that are too large for a model, kept whole for whoever made the call."""
+"""ResultCache: results that are too large for a model, kept whole for whoever made the call."""
 
 import json
 import secrets
@@ -14,13 +14,13 @@ from pegboard.errors import HandleNotFoundError
 from pegboard.gateway.request import object_in
 from pegboard.model import Tool
 
-__all__ = ["Repetition", "Shelf", "Shelved", "json_of", "repetition_in"]
+__all__ = ["CachedResult", "DuplicateContent", "ResultCache", "json_of", "repetition_in"]
 
 _KEY = "result"
 """Under which the SDKs wrap what is no object."""
 
 
-class Repetition(Enum):
+class DuplicateContent(Enum):
     """How structured content repeats the texts."""
 
     JSON = "the text is its JSON"
@@ -31,29 +31,31 @@ class Repetition(Enum):
     def restored(self, text: bytes) -> bytes:
         """Return the JSON that structured content says, out of the single text that it repeats."""
         # A text that is wrapped stays one: it may be JSON itself, and nobody means the wrapping.
-        return b'{"%s":%s}' % (_KEY.encode(), text) if self is Repetition.WRAPPED_JSON else text
+        return (
+            b'{"%s":%s}' % (_KEY.encode(), text) if self is DuplicateContent.WRAPPED_JSON else text
+        )
 
 
-def repetition_in(texts: Sequence[str], structured: object) -> Repetition | None:
+def repetition_in(texts: Sequence[str], structured: object) -> DuplicateContent | None:
     """Return how structured content repeats the texts of its result; ``None`` if it says more."""
     text = "\n".join(texts)
     if _is_json_of(text, structured):
-        return Repetition.JSON
+        return DuplicateContent.JSON
     members = object_in(structured)
     if list(members) != [_KEY]:
         return None
     wrapped: object = members[_KEY]
     if wrapped == text:
-        return Repetition.WRAPPED_TEXT
+        return DuplicateContent.WRAPPED_TEXT
     if _is_json_of(text, wrapped):
-        return Repetition.WRAPPED_JSON
+        return DuplicateContent.WRAPPED_JSON
     if not isinstance(wrapped, list):
         return None
     items = cast("list[object]", wrapped)
     is_each_said = len(items) == len(texts) and all(
         item == it or _is_json_of(it, item) for item, it in zip(items, texts, strict=True)
     )
-    return Repetition.WRAPPED_LIST if is_each_said else None
+    return DuplicateContent.WRAPPED_LIST if is_each_said else None
 
 
 def json_of(structured: Any) -> str:
@@ -75,7 +77,7 @@ def _is_json_of(text: str, value: object) -> bool:
 _MINUTES_FROM = 120
 
 
-class Shelved(msgspec.Struct, frozen=True, kw_only=True):
+class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
     """One result that is kept, as bytes: objects would take many times as much."""
 
     owner: str
@@ -86,7 +88,7 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     """Its structured content as JSON; empty when it has none, or the text restores it."""
     says_more: bool
     """Whether that says something which is not in the texts."""
-    repeats: Repetition | None
+    repeats: DuplicateContent | None
     """How the text restores it."""
     heading: int
     """How many bytes at the beginning of the texts only say what they are."""
@@ -118,7 +120,7 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.json)
 
 
-class Shelf:
+class ResultCache:
     """Keeps results for a while: so many for each caller, so many bytes for all.
 
     Nobody may have more than half of the bytes. When there is no room, whoever has most of them
@@ -143,7 +145,7 @@ class Shelf:
         self._each = each
         self._most = most
         self._now = now
-        self._kept: OrderedDict[str, Shelved] = OrderedDict()
+        self._kept: OrderedDict[str, CachedResult] = OrderedDict()
         self._bytes: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -177,10 +179,10 @@ class Shelf:
             if it is not None
         ]
         is_said = structured is None or repeats is not None
-        is_restored = len(parts) == 1 and repeats not in (None, Repetition.WRAPPED_LIST)
+        is_restored = len(parts) == 1 and repeats not in (None, DuplicateContent.WRAPPED_LIST)
         text = "\n".join(heading + it for heading, it in parts)
         shown = text or written
-        new = Shelved(
+        new = CachedResult(
             owner=owner,
             tool=tool,
             written=_bytes(text),
@@ -196,11 +198,11 @@ class Shelf:
         others = [block for block, it in zip(blocks, texts, strict=True) if it is None]
         preview = shown[:limit]
         unseen = len(written) if text and not is_said else 0
-        note = _note(handle, shown=len(preview), total=len(shown), unseen=unseen, shelf=self)
+        note = _note(handle, shown=len(preview), total=len(shown), unseen=unseen, result_cache=self)
         words = [{"type": "text", "text": it} for it in (preview, note) if it]
         return {**kept, "content": [*words, *others]}
 
-    def find(self, handle: object, *, owner: str) -> Shelved:
+    def find(self, handle: object, *, owner: str) -> CachedResult:
         """Return what is kept for this caller under a handle.
 
         Raises:
@@ -212,7 +214,7 @@ class Shelf:
             raise HandleNotFoundError(handle)
         return found
 
-    def _keep(self, new: Shelved) -> str | None:
+    def _keep(self, new: CachedResult) -> str | None:
         self._expire()
         owner, share = new.owner, self._most // 2
         if new.size > share:
@@ -267,7 +269,9 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: Shelf) -> str:
+def _note(
+    handle: str | None, *, shown: int, total: int, unseen: int, result_cache: ResultCache
+) -> str:
     parts: list[str] = []
     is_cut = total > shown
     if is_cut:
@@ -280,7 +284,7 @@ def _note(handle: str | None, *, shown: int, total: int, unseen: int, shelf: She
     else:
         way = f"offset={shown}) goes on" if is_cut else 'path="$") shows it'
         parts.append(
-            f"Everything is kept for {_duration(shelf.seconds)}: "
+            f"Everything is kept for {_duration(result_cache.seconds)}: "
             f'read_result(handle="{handle}", {way}, '
             "path picks a part of JSON (items[0].name), grep finds lines."
         )

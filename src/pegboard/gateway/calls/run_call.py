@@ -1,4 +1,4 @@
-"""Calls: run a tool of the catalogue for a client, through all policies of the registry."""
+"""CallRunner: run a tool of the catalogue for a client, through all policies of the registry."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -10,47 +10,54 @@ from pegboard.errors import (
     ProtocolError,
     ServerNotFoundError,
 )
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
-from pegboard.gateway.calls.result_cache import Shelf
-from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.calls.result_cache import ResultCache
+from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.errors import failure_of, rpc_error_of
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.hub import Hub
 from pegboard.model import FrozenDict, Tool, ToolResult
 
-__all__ = ["Calls"]
+__all__ = ["CallRunner"]
 
 
-class Calls:
+class CallRunner:
     """Calls tools of one hub.
 
     Args:
         hub: whose tools are called.
         arrivals: finds the same tools, as clients see them.
         bridge: how a call reaches its client.
-        shelf: where results go that are too large.
+        result_cache: where results go that are too large.
         uris: what resources of servers are called here.
         limit: how many characters a result of a tool of this process may have.
     """
 
     def __init__(
-        self, hub: Hub, arrivals: Arrivals, bridge: Bridge, *, shelf: Shelf, uris: Uris, limit: int
+        self,
+        hub: Hub,
+        arrivals: StartupWait,
+        bridge: Bridge,
+        *,
+        result_cache: ResultCache,
+        uris: ResourceUris,
+        limit: int,
     ) -> None:
         self._hub = hub
         self._arrivals = arrivals
         self._bridge = bridge
-        self._shelf = shelf
+        self._result_cache = result_cache
         self._uris = uris
         self._limit = limit
 
     async def call(
-        self, visit: Visit, name: object, arguments: Any, *, relays: bool = False
+        self, caller: CallerContext, name: object, arguments: Any, *, relays: bool = False
     ) -> dict[str, Any]:
         """Return the raw result of a tool; what goes wrong is in it, in words for a model.
 
         Args:
-            visit: for whom.
+            caller: for whom.
             name: of the tool, as it is called here.
             arguments: as the client gave them.
             relays: give the result whole, and a server's JSON-RPC errors as they are.
@@ -59,11 +66,11 @@ class Calls:
             ToolNotFoundError: when there is no such tool for this client.
             RpcError: when the client has to do something about what went wrong.
         """
-        principal = visit.client.principal
-        tool = await self._arrivals.find(name, visit.sight)
+        principal = caller.client.principal
+        tool = await self._arrivals.find(name, caller.visibility)
         try:
-            visit.sight.check_call(tool)
-            result = await self._run_by_whoever_has_it(visit, tool, arguments)
+            caller.visibility.check_call(tool)
+            result = await self._call_with_failover(caller, tool, arguments)
         except ProtocolError as error:
             if relays and error.rpc_code is not None:
                 raise rpc_error_of(error, principal) from None
@@ -73,30 +80,30 @@ class Calls:
         if relays or result.get("resultType", "complete") != "complete":
             return result
         limit = self._limit_of(tool)
-        return self._shelf.shortened(result, owner=visit.owner, tool=tool, limit=limit)
+        return self._result_cache.shortened(result, owner=caller.owner, tool=tool, limit=limit)
 
-    async def _run_by_whoever_has_it(
-        self, visit: Visit, tool: Tool, arguments: Any
+    async def _call_with_failover(
+        self, caller: CallerContext, tool: Tool, arguments: Any
     ) -> dict[str, Any]:
         """Run a tool; if its server is replaced before it could be asked, by the new one."""
         try:
-            return await self._run(visit, tool, arguments)
+            return await self._run(caller, tool, arguments)
         except NotConnectedError as error:
-            heir = None if error.sent else await self._heir_of(tool, visit)
+            heir = None if error.sent else await self._replacement(tool, caller)
             if heir is None:
                 raise
-        visit.sight.check_call(heir)
-        return await self._run(visit, heir, arguments)
+        caller.visibility.check_call(heir)
+        return await self._run(caller, heir, arguments)
 
-    async def _heir_of(self, tool: Tool, visit: Visit) -> Tool | None:
+    async def _replacement(self, tool: Tool, caller: CallerContext) -> Tool | None:
         try:
-            found = await self._arrivals.find(tool.name, visit.sight)
+            found = await self._arrivals.find(tool.name, caller.visibility)
         except PegboardError:
             return None
         return None if found is tool or found.server != tool.server else found
 
-    async def _run(self, visit: Visit, tool: Tool, arguments: Any) -> dict[str, Any]:
-        principal = visit.client.principal
+    async def _run(self, caller: CallerContext, tool: Tool, arguments: Any) -> dict[str, Any]:
+        principal = caller.client.principal
         meta = _who(principal.tenant, principal.subject)
 
         async def work() -> dict[str, Any]:
@@ -104,7 +111,7 @@ class Calls:
             return _raw(ToolResult.of(value))
 
         server = self._server_of(tool)
-        result = await self._bridge.run(visit.exchange, server, work)
+        result = await self._bridge.run(caller.exchange, server, work)
         return result if server is None else self._uris.in_content(result, server)
 
     def _server_of(self, tool: Tool) -> str | None:

@@ -16,24 +16,24 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from pegboard.gateway.calls.call_notifier import Line
-from pegboard.gateway.request import Exchange, RpcError
+from pegboard.gateway.calls.call_notifier import CallNotifier
+from pegboard.gateway.request import ClientRequest, RpcError
 
-__all__ = ["Parked", "Parking"]
+__all__ = ["SuspendedCall", "SuspendedCalls"]
 
 _MARK = "pb1."
-Work = Callable[["Parked"], Awaitable[dict[str, Any]]]
+Work = Callable[["SuspendedCall"], Awaitable[dict[str, Any]]]
 """Runs the call; whoever it asks is the parked call it is given."""
 
 
-class Parked:
+class SuspendedCall:
     """One call that runs on its own, and what it waits for."""
 
-    def __init__(self, exchange: Exchange, binding: bytes, *, patience: float) -> None:
+    def __init__(self, exchange: ClientRequest, binding: bytes, *, patience: float) -> None:
         self.id: str = secrets.token_urlsafe(16)
         self.binding: bytes = binding
         self.owner: tuple[str, str] = _owner(exchange)
-        self.line: Line = Line(exchange)
+        self.line: CallNotifier = CallNotifier(exchange)
         self.round: int = 0
         self.waiting_until: float | None = None
         """Until when its client may answer; ``None`` while somebody waits for it."""
@@ -87,7 +87,7 @@ class Parked:
             self.news.set()
 
 
-class Parking:
+class SuspendedCalls:
     """All parked calls of a gateway.
 
     Args:
@@ -103,12 +103,12 @@ class Parking:
         self._most = most
         self._each = each
         self._key = secrets.token_bytes(32)
-        self._calls: dict[str, Parked] = {}
+        self._calls: dict[str, SuspendedCall] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    async def run(self, exchange: Exchange, work: Work) -> dict[str, Any]:
+    async def run(self, exchange: ClientRequest, work: Work) -> dict[str, Any]:
         """Run a call until it ends or asks; what it asks is the result, and how to go on.
 
         Raises:
@@ -129,7 +129,7 @@ class Parking:
             raise RpcError(INTERNAL_ERROR, "The call was given up before it ended.")
         return call.result
 
-    def count(self, exchange: Exchange) -> int:
+    def count(self, exchange: ClientRequest) -> int:
         """Return how many calls of a caller are parked, besides the one that it goes on with."""
         if not self._calls:
             return 0
@@ -143,19 +143,19 @@ class Parking:
         self._sweep()
         return any(call.owner[0] == tenant for call in self._calls.values())
 
-    def resumes(self, exchange: Exchange) -> bool:
+    def resumes(self, exchange: ClientRequest) -> bool:
         """Tell whether a request is to go on with a call; if not with one of ours, it is refused.
 
         To begin anew what somebody believes to be half done might do it twice.
         """
         return exchange.params.get("requestState") is not None
 
-    def _started(self, exchange: Exchange, work: Work) -> Parked:
-        call = Parked(exchange, _binding(exchange), patience=self._seconds)
+    def _started(self, exchange: ClientRequest, work: Work) -> SuspendedCall:
+        call = SuspendedCall(exchange, _binding(exchange), patience=self._seconds)
         self._group.start_soon(call.run, work)
         return call
 
-    def _resumed(self, exchange: Exchange) -> Parked | None:
+    def _resumed(self, exchange: ClientRequest) -> SuspendedCall | None:
         if not self.resumes(exchange):
             return None
         call = self._found(exchange)
@@ -174,7 +174,7 @@ class Parking:
             call.take(cast("Mapping[str, Any]", responses))
         return call
 
-    def _found(self, exchange: Exchange) -> Parked | None:
+    def _found(self, exchange: ClientRequest) -> SuspendedCall | None:
         """Return the call that a request may go on with: the caller's own, with its last state."""
         state: object = exchange.params.get("requestState")
         if not isinstance(state, str):
@@ -185,7 +185,7 @@ class Parking:
         is_last = hmac.compare_digest(_bytes(state), _bytes(self._state(call)))
         return call if is_last else None
 
-    def _park(self, call: Parked) -> dict[str, Any]:
+    def _park(self, call: SuspendedCall) -> dict[str, Any]:
         theirs = sum(1 for other in self._calls.values() if other.owner == call.owner)
         if len(self._calls) >= self._most or theirs >= self._each:
             call.scope.cancel()
@@ -201,7 +201,7 @@ class Parking:
             "requestState": self._state(call),
         }
 
-    def _state(self, call: Parked) -> str:
+    def _state(self, call: SuspendedCall) -> str:
         signed = f"{_MARK}{call.id}.{call.round}"
         message = signed.encode() + call.binding
         return f"{signed}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
@@ -219,12 +219,12 @@ def _bytes(state: str) -> bytes:
     return state.encode("utf-8", "surrogatepass")
 
 
-def _owner(exchange: Exchange) -> tuple[str, str]:
+def _owner(exchange: ClientRequest) -> tuple[str, str]:
     principal = exchange.client.principal
     return principal.tenant, principal.subject
 
 
-def _binding(exchange: Exchange) -> bytes:
+def _binding(exchange: ClientRequest) -> bytes:
     """Return what a state is good for: this caller, this method, this name, these arguments."""
     params = exchange.params
     target = [exchange.method, params.get("name"), params.get("uri"), params.get("arguments")]

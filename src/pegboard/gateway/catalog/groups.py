@@ -5,7 +5,7 @@ from mcp_types import INVALID_PARAMS
 from pegboard.errors import ServerNotFoundError
 from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.gateway.request import RpcError
-from pegboard.gateway.visibility import Admits, Sight
+from pegboard.gateway.visibility import Admits, Visibility
 from pegboard.hub import Hub
 from pegboard.model import Principal
 from pegboard.model.tool_names import name_matcher
@@ -48,7 +48,7 @@ class Groups:
             # What is a group once stays one; what it holds is looked at each time.
             return known
         admits = self._named(group)
-        if admits is None or not self._shows_something(Sight(principal, admits)):
+        if admits is None or not self._shows_something(Visibility(principal, admits)):
             raise NoGroupError(group)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
@@ -72,14 +72,14 @@ class Groups:
             return True
         return any(group in tool.tags for tool in hub.registry.tools())
 
-    def _shows_something(self, sight: Sight) -> bool:
-        hub, principal = self._hub, sight.principal
+    def _shows_something(self, visibility: Visibility) -> bool:
+        hub, principal = self._hub, visibility.principal
         if None in (visible_to(principal, "read"), visible_to(principal, "register")):
             return True
-        if any(sight.knows_server(name, hub.server(name).config.tags) for name in hub.servers):
+        if any(visibility.knows_server(name, hub.server(name).config.tags) for name in hub.servers):
             return True
-        others = sight.to("register")
-        return any(sight.sees(tool) or others.sees(tool) for tool in hub.registry.tools())
+        others = visibility.to("register")
+        return any(visibility.sees(tool) or others.sees(tool) for tool in hub.registry.tools())
 
 
 def _of_profile(profile: Profile) -> Admits:

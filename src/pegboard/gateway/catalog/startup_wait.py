@@ -1,16 +1,16 @@
-"""Arrivals: what a client is told of servers that are still starting, and for which it waits."""
+"""StartupWait: what a client is told of servers that are still starting, and for which it waits."""
 
 from collections.abc import Awaitable, Callable
 
 from pegboard.errors import ToolNotFoundError
 from pegboard.gateway.catalog.tool_list import ToolList
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Tool
-from pegboard.search import Answer
+from pegboard.search import SearchResponse
 from pegboard.upstream import ServerState
 
-__all__ = ["PATIENCE", "Arrivals"]
+__all__ = ["PATIENCE", "StartupWait"]
 
 PATIENCE = 5.0
 """Seconds after the start in which lists wait for servers that nobody knows yet, and searches that
@@ -19,56 +19,58 @@ find nothing."""
 _SHOWN = 5
 
 
-class Arrivals:
+class StartupWait:
     """The servers of one hub that are still starting, as far as they exist for a client."""
 
     def __init__(self, hub: Hub, tools: ToolList) -> None:
         self._hub = hub
         self._tools = tools
 
-    async def wait(self, sight: Sight) -> bool:
+    async def wait(self, visibility: Visibility) -> bool:
         """Return once every server has been tried, or when that takes too long to wait for.
 
         A client that asks right after the start, and perhaps never again, is better off with the
         whole list; one server that hangs must not cost more than that. False if nobody was waited
         for.
         """
-        awaited = self._seen(self._hub.starting, sight)
+        awaited = self._seen(self._hub.starting, visibility)
         if awaited:
             await self._hub.started(awaited, until=PATIENCE)
         return bool(awaited)
 
-    async def search(self, search: Callable[[], Awaitable[Answer]], sight: Sight) -> Answer:
+    async def search(
+        self, search: Callable[[], Awaitable[SearchResponse]], visibility: Visibility
+    ) -> SearchResponse:
         """Return what a search finds; one that finds nothing is repeated after such a wait."""
         found = await search()
-        return await search() if not found.hits and await self.wait(sight) else found
+        return await search() if not found.hits and await self.wait(visibility) else found
 
-    async def find(self, name: object, sight: Sight) -> Tool:
+    async def find(self, name: object, visibility: Visibility) -> Tool:
         """Return a tool that exists for a client, waiting for the server that may bring it.
 
         Raises:
             ToolNotFoundError: when there is none; it says whether one may still come.
         """
         try:
-            return self._tools.find(name, sight)
+            return self._tools.find(name, visibility)
         except ToolNotFoundError:
             if not isinstance(name, str) or not self._hub.starting:
                 raise
         awaited = [
             it
             for it in self._hub.starting_for(name)
-            if sight.sees_of(it, name, self._hub.server(it).config.tags)
+            if visibility.sees_of(it, name, self._hub.server(it).config.tags)
         ]
         await self._hub.started(awaited)
         try:
-            return self._tools.find(name, sight)
+            return self._tools.find(name, visibility)
         except ToolNotFoundError as error:
-            error.args = (f"{error}{self._failed(awaited, sight)}{self.words(sight)}",)
+            error.args = (f"{error}{self._failed(awaited, visibility)}{self.words(visibility)}",)
             raise
 
-    def words(self, sight: Sight) -> str:
+    def words(self, visibility: Visibility) -> str:
         """Return what to add to an answer that found nothing: that more may come, or nothing."""
-        names = self._known(self._hub.starting, sight)
+        names = self._known(self._hub.starting, visibility)
         if not names:
             return ""
         count = "1 server is" if len(names) == 1 else f"{len(names)} servers are"
@@ -76,14 +78,14 @@ class Arrivals:
         shown = ", ".join(names[:_SHOWN])
         return f" {count} still starting: {shown}{more}; try again in a moment."
 
-    def _failed(self, awaited: list[str], sight: Sight) -> str:
+    def _failed(self, awaited: list[str], visibility: Visibility) -> str:
         servers = self._hub.servers
         there = [it for it in awaited if it in servers and servers[it].state != ServerState.READY]
-        failed = self._known(there, sight)
+        failed = self._known(there, visibility)
         return f" Server {failed[0]!r} could not be started." if failed else ""
 
-    def _known(self, names: list[str], sight: Sight) -> list[str]:
-        return [it for it in names if sight.knows_server(it, self._hub.server(it).config.tags)]
+    def _known(self, names: list[str], visibility: Visibility) -> list[str]:
+        return [it for it in names if visibility.knows_server(it, self._hub.server(it).config.tags)]
 
-    def _seen(self, names: list[str], sight: Sight) -> list[str]:
-        return [it for it in names if sight.sees_server(it, self._hub.server(it).config.tags)]
+    def _seen(self, names: list[str], visibility: Visibility) -> list[str]:
+        return [it for it in names if visibility.sees_server(it, self._hub.server(it).config.tags)]

@@ -5,12 +5,12 @@ from typing import Any
 
 from mcp_types import INVALID_PARAMS
 
-from pegboard.gateway.builtin_tool import OwnTool, Visit
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, Definition, ToolList, definition_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, RpcError
 from pegboard.gateway.scopes import own_names
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.model import Tool
 from pegboard.model.tool_names import name_matcher
 from pegboard.policies import holds
@@ -28,20 +28,22 @@ class Surfaces:
         options: what is pinned, and how long pages are.
     """
 
-    def __init__(self, tools: ToolList, own: Iterable[OwnTool], options: GatewayOptions) -> None:
+    def __init__(
+        self, tools: ToolList, own: Iterable[BuiltinTool], options: GatewayOptions
+    ) -> None:
         self._tools = tools
-        self._own: Mapping[str, OwnTool] = {it.definition.name: it for it in own}
+        self._own: Mapping[str, BuiltinTool] = {it.definition.name: it for it in own}
         self._definitions = {name: definition_of(it.definition) for name, it in self._own.items()}
         self._options = options
         self._is_pinned = name_matcher("pinned", options.pinned) if options.pinned else None
 
-    def page(self, visit: Visit, cursor: object) -> dict[str, Any]:
+    def page(self, caller: CallerContext, cursor: object) -> dict[str, Any]:
         """Return one page of `tools/list`.
 
         Raises:
             RpcError: when the cursor is none of ours.
         """
-        client = visit.client
+        client = caller.client
         taken = own_names(client.face, self._options)
         own = [
             self._definitions[name]
@@ -52,10 +54,10 @@ class Surfaces:
             if cursor not in (None, ""):
                 # All of it is on one page, so no cursor was given to anybody.
                 raise RpcError(INVALID_PARAMS, NO_CURSOR)
-            page, more = self._pinned(visit), None
+            page, more = self._pinned(caller), None
         else:
             size = self._options.page_size
-            page, more = self._tools.page(visit.sight, cursor, size, hidden=taken)
+            page, more = self._tools.page(caller.visibility, cursor, size, hidden=taken)
         if not self.relays(client):
             page = [_without_output(it) for it in page]
         listed: dict[str, Any] = {"tools": [*own, *page] if cursor in (None, "") else page}
@@ -67,34 +69,36 @@ class Surfaces:
         """Tell whether a client is shown the same list whatever tools there are."""
         return client.face.surface == "search" and self._is_pinned is None
 
-    def own(self, name: object, client: Client) -> OwnTool | None:
+    def own(self, name: object, client: Client) -> BuiltinTool | None:
         """Return the tool of the gateway itself that a name means on the face of a client."""
         if isinstance(name, str) and name in own_names(client.face, self._options):
             return self._own[name]
         return None
 
-    def lists_any(self, tools: Iterable[Tool], client: Client, sight: Sight) -> bool:
+    def lists_any(self, tools: Iterable[Tool], client: Client, visibility: Visibility) -> bool:
         """Tell whether one of these tools is listed on the face of a client."""
         if self.is_fixed(client):
             return False
         pinned = self._is_pinned if client.face.surface == "search" else None
         taken = own_names(client.face, self._options)
         return any(
-            tool.name not in taken and (pinned is None or pinned(tool.name)) and sight.sees(tool)
+            tool.name not in taken
+            and (pinned is None or pinned(tool.name))
+            and visibility.sees(tool)
             for tool in tools
         )
 
     def relays(self, client: Client) -> bool:
         """Tell whether results are sent whole on the face of a client, however large."""
-        return client.face.surface == "full" and not self._options.shelves_on_full
+        return client.face.surface == "full" and not self._options.result_cache_on_full
 
-    def _pinned(self, visit: Visit) -> list[dict[str, Any]]:
+    def _pinned(self, caller: CallerContext) -> list[dict[str, Any]]:
         pinned = self._is_pinned
         if pinned is None:
             return []
         return [
             self._tools.definition(tool)
-            for tool in self._tools.seen(visit.sight)
+            for tool in self._tools.seen(caller.visibility)
             if pinned(tool.name) and tool.name not in self._own
         ]
 

@@ -10,7 +10,7 @@ from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import ServerNotFoundError, ToolNotFoundError
 from pegboard.gateway.request import RpcError
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.tool import Definition, definition_of
@@ -53,16 +53,16 @@ class ToolList:
     def __len__(self) -> int:
         return len(self._tools)
 
-    def find(self, name: object, sight: Sight) -> Tool:
+    def find(self, name: object, visibility: Visibility) -> Tool:
         """Return a tool that exists for a client.
 
         Raises:
             ToolNotFoundError: when there is none, with names like it that the client may read.
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
-        if tool is None or not sight.sees(tool):
-            readable = sight.to("read")
-            others = (it.name for it in self.seen(sight) if readable.sees(it))
+        if tool is None or not visibility.sees(tool):
+            readable = visibility.to("read")
+            others = (it.name for it in self.seen(visibility) if readable.sees(it))
             raise ToolNotFoundError(name, nearest=nearest_names(name, others))
         return tool
 
@@ -78,14 +78,14 @@ class ToolList:
         """Return what a line about a tool ends with, so that nobody calls a mere definition."""
         return "" if self._registry.runs(tool.name) else " [definition only]"
 
-    def seen(self, sight: Sight) -> Iterable[Tool]:
+    def seen(self, visibility: Visibility) -> Iterable[Tool]:
         """Return the tools that exist for a client, in the order of their names."""
         tools = self._tools
         every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
-        return every if sight.visible is None else filter(sight.visible, every)
+        return every if visibility.visible is None else filter(visibility.visible, every)
 
     def page(
-        self, sight: Sight, cursor: object, size: int, *, hidden: Container[str] = ()
+        self, visibility: Visibility, cursor: object, size: int, *, hidden: Container[str] = ()
     ) -> tuple[list[Definition], str | None]:
         """Return the definitions of one page, without the hidden ones, and the cursor of the next.
 
@@ -98,7 +98,7 @@ class ToolList:
         last = ""
         for index in range(bisect_right(names, after) if after else 0, len(names)):
             tool = tools.get(names[index])
-            if tool is None or tool.name in hidden or not sight.sees(tool):
+            if tool is None or tool.name in hidden or not visibility.sees(tool):
                 continue
             if len(page) == size:
                 return page, cursor_after(last)

@@ -5,14 +5,14 @@ from typing import Any
 from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import ProtocolError
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
-from pegboard.gateway.passthrough.listing_cache import Offers
+from pegboard.gateway.passthrough.listing_cache import ListingCache
 from pegboard.gateway.passthrough.prompts import Prompts
 from pegboard.gateway.passthrough.resources import Resources
 from pegboard.gateway.request import RpcError, object_in
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.hub import Hub
 
 __all__ = ["Completions"]
@@ -26,8 +26,8 @@ class Completions:
     def __init__(
         self,
         hub: Hub,
-        offers: Offers,
-        uris: Uris,
+        offers: ListingCache,
+        uris: ResourceUris,
         bridge: Bridge,
         *,
         resources: Resources,
@@ -40,7 +40,7 @@ class Completions:
         self._resources = resources
         self._prompts = prompts
 
-    async def complete(self, visit: Visit) -> dict[str, Any]:
+    async def complete(self, caller: CallerContext) -> dict[str, Any]:
         """Return what an argument may be.
 
         Raises:
@@ -48,10 +48,10 @@ class Completions:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        given = visit.exchange.params
+        given = caller.exchange.params
         reference = object_in(given.get("ref"))
-        server_name, named, shown = await self._origin(reference, visit)
-        visit.sight.check_use(server_name, shown)
+        server_name, named, shown = await self._origin(reference, caller)
+        caller.visibility.check_use(server_name, shown)
         if not self._offers.can(server_name, "completions"):
             return _NOTHING
         server = self._hub.server(server_name)
@@ -62,19 +62,21 @@ class Completions:
             return await server.request("completion/complete", params)
 
         try:
-            return await self._bridge.run(visit.exchange, server_name, work)
+            return await self._bridge.run(caller.exchange, server_name, work)
         except ProtocolError as error:
-            raise rpc_error_of(error, visit.client.principal) from error
+            raise rpc_error_of(error, caller.client.principal) from error
 
-    async def _origin(self, reference: Any, visit: Visit) -> tuple[str, dict[str, str], str]:
+    async def _origin(
+        self, reference: Any, caller: CallerContext
+    ) -> tuple[str, dict[str, str], str]:
         match reference.get("type"):
             case "ref/prompt":
                 name: object = reference.get("name")
-                server, original = await self._prompts.origin(name, visit)
+                server, original = await self._prompts.origin(name, caller)
                 return server, {"name": original}, str(name)
             case "ref/resource" if isinstance(reference.get("uri"), str):
                 uri = reference["uri"]
-                found = await self._resources.template_origin(uri, visit)
+                found = await self._resources.template_origin(uri, caller)
                 if found is not None:
                     server, original = found
                     return server, {"uri": original}, self._uris.exposed(server, original)

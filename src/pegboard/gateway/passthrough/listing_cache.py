@@ -1,4 +1,4 @@
-"""Offers: the resources and prompts of all servers, remembered while one is slow or down."""
+"""ListingCache: the resources and prompts of all servers, remembered while one is slow or down."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 from pegboard.errors import PegboardError, ProtocolError, ServerNotFoundError
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, cursor_after, position_of
 from pegboard.gateway.request import RpcError
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.hub import Hub
 from pegboard.upstream import (
     PromptsChanged,
@@ -24,7 +24,7 @@ from pegboard.upstream import (
     UpstreamServer,
 )
 
-__all__ = ["Items", "Kind", "Offers", "page_of"]
+__all__ = ["Items", "Kind", "ListingCache", "page_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -52,7 +52,7 @@ class _List:
         self.arriving: anyio.Event | None = None
 
 
-class Offers:
+class ListingCache:
     """The lists of all servers of a hub. A server that does not answer is not waited for twice.
 
     Args:
@@ -96,7 +96,7 @@ class Offers:
 
     def names_of(self, server: str) -> Iterator[str]:
         """Give the names and addresses that what a server listed last has here."""
-        exposed = Uris(self._hub).exposed
+        exposed = ResourceUris(self._hub).exposed
         for kind, key in _NAMED.items():
             shown = self._hub.exposed_name if key == "name" else exposed
             for _, items in self.known(kind, [server]):

@@ -7,7 +7,7 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.errors import StorageError
-from pegboard.gateway.builtin_tool import CATEGORIES, OWN_RESOURCES, STATS, Visit
+from pegboard.gateway.builtin_tool import CATEGORIES, OWN_RESOURCES, STATS, CallerContext
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.model.tool import categories_of
 from pegboard.registry import Registry
@@ -45,11 +45,11 @@ class OwnResources:
         """Tell whether an address is one of them."""
         return uri in OWN_RESOURCES
 
-    async def read(self, uri: str, visit: Visit) -> dict[str, Any] | None:
+    async def read(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
         """Return what one of them holds; ``None`` when it is none of them."""
         if not self.has(uri):
             return None
-        tools = {tool.name: tool for tool in self._tools.seen(visit.sight)}
+        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
         categories = categories_of(tools.values())
         if uri == CATEGORIES:
             held: dict[str, Any] = {"categories": categories}

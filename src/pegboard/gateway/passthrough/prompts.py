@@ -6,12 +6,12 @@ from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import ProtocolError, ServerNotFoundError
 from pegboard.errors.root import shorten
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
-from pegboard.gateway.passthrough.listing_cache import Offers, page_of
+from pegboard.gateway.passthrough.listing_cache import ListingCache, page_of
 from pegboard.gateway.request import RpcError, object_in, parts_in
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.hub import Hub
 from pegboard.model.tool_names import NameTable, nearest_names
 
@@ -28,22 +28,22 @@ class Prompts:
         bridge: how a request reaches its client.
     """
 
-    def __init__(self, hub: Hub, offers: Offers, uris: Uris, bridge: Bridge) -> None:
+    def __init__(self, hub: Hub, offers: ListingCache, uris: ResourceUris, bridge: Bridge) -> None:
         self._hub = hub
         self._offers = offers
         self._uris = uris
         self._bridge = bridge
 
-    async def page(self, visit: Visit, *, size: int) -> dict[str, Any]:
+    async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `prompts/list`.
 
         Raises:
             RpcError: when the cursor is none of ours.
         """
-        items = [{**item, "name": name} for name, (_, item) in (await self._seen(visit)).items()]
-        return page_of(items, visit.exchange.params.get("cursor"), key="prompts", size=size)
+        items = [{**item, "name": name} for name, (_, item) in (await self._seen(caller)).items()]
+        return page_of(items, caller.exchange.params.get("cursor"), key="prompts", size=size)
 
-    async def get(self, visit: Visit) -> dict[str, Any]:
+    async def get(self, caller: CallerContext) -> dict[str, Any]:
         """Return a prompt, filled in.
 
         Raises:
@@ -51,12 +51,12 @@ class Prompts:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        name: object = visit.exchange.params.get("name")
-        server_name, original = await self.origin(name, visit)
-        visit.sight.check_use(server_name, str(name))
+        name: object = caller.exchange.params.get("name")
+        server_name, original = await self.origin(name, caller)
+        caller.visibility.check_use(server_name, str(name))
         server = self._hub.server(server_name)
         params: dict[str, Any] = {"name": original}
-        arguments: object = visit.exchange.params.get("arguments")
+        arguments: object = caller.exchange.params.get("arguments")
         if arguments is not None:
             params["arguments"] = arguments
 
@@ -64,21 +64,21 @@ class Prompts:
             return await server.request("prompts/get", params)
 
         try:
-            result = await self._bridge.run(visit.exchange, server_name, work)
+            result = await self._bridge.run(caller.exchange, server_name, work)
         except ProtocolError as error:
-            raise rpc_error_of(error, visit.client.principal) from error
+            raise rpc_error_of(error, caller.client.principal) from error
         messages = parts_in(result.get("messages"))
         if messages is None:
             return result
         return {**result, "messages": [self._shown(it, server_name) for it in messages]}
 
-    async def origin(self, name: object, visit: Visit) -> tuple[str, str]:
+    async def origin(self, name: object, caller: CallerContext) -> tuple[str, str]:
         """Return the server of a prompt, and the name it has there.
 
         Raises:
             RpcError: when there is none of that name, as far as this client may know.
         """
-        seen = await self._seen(visit)
+        seen = await self._seen(caller)
         found = seen.get(name) if isinstance(name, str) else None
         if found is None:
             near = nearest_names(name, seen)
@@ -86,7 +86,7 @@ class Prompts:
             raise RpcError(INVALID_PARAMS, f"Unknown prompt: {shorten(name)}.{hint}")
         return found[0], found[1]["name"]
 
-    async def _seen(self, visit: Visit) -> dict[str, tuple[str, dict[str, Any]]]:
+    async def _seen(self, caller: CallerContext) -> dict[str, tuple[str, dict[str, Any]]]:
         """Return server and definition of each prompt that exists for a client, by name."""
         names = NameTable(self._hub.exposed_name)
         seen: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -96,13 +96,13 @@ class Prompts:
                 if not isinstance(original, str):
                     continue
                 name = names.assign(server, original)
-                if name is not None and self._sees(visit, server, name):
+                if name is not None and self._sees(caller, server, name):
                     seen[name] = (server, item)
         return seen
 
-    def _sees(self, visit: Visit, server: str, name: str) -> bool:
+    def _sees(self, caller: CallerContext, server: str, name: str) -> bool:
         try:
-            return visit.sight.sees_of(server, name, self._hub.server(server).config.tags)
+            return caller.visibility.sees_of(server, name, self._hub.server(server).config.tags)
         except ServerNotFoundError:
             return False
 

@@ -8,15 +8,15 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import ProtocolError, ServerNotFoundError
-from pegboard.gateway.builtin_tool import Visit
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
-from pegboard.gateway.passthrough.listing_cache import Items, Kind, Offers, page_of
+from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache, page_of
 from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.request import RpcError, parts_in
-from pegboard.gateway.resource_uris import Uris
+from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.policies.access import METHODS, holds
 
@@ -38,7 +38,13 @@ class Resources:
     """
 
     def __init__(
-        self, hub: Hub, offers: Offers, uris: Uris, bridge: Bridge, *, own: OwnResources
+        self,
+        hub: Hub,
+        offers: ListingCache,
+        uris: ResourceUris,
+        bridge: Bridge,
+        *,
+        own: OwnResources,
     ) -> None:
         self._hub = hub
         self._offers = offers
@@ -48,27 +54,27 @@ class Resources:
         self._templates: dict[str, tuple[Items, list[UriTemplate]]] = {}
         """The templates of each server, parsed once for each of its lists."""
 
-    async def page(self, visit: Visit, *, size: int) -> dict[str, Any]:
+    async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/list`.
 
         Raises:
             RpcError: when the cursor is none of ours.
         """
-        found = await self._seen("resources/list", "uri", visit.sight)
-        items = [*self._own.items, *found] if visit.sight.reads else []
-        return page_of(items, visit.exchange.params.get("cursor"), key="resources", size=size)
+        found = await self._seen("resources/list", "uri", caller.visibility)
+        items = [*self._own.items, *found] if caller.visibility.reads else []
+        return page_of(items, caller.exchange.params.get("cursor"), key="resources", size=size)
 
-    async def page_of_templates(self, visit: Visit, *, size: int) -> dict[str, Any]:
+    async def page_of_templates(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/templates/list`.
 
         Raises:
             RpcError: when the cursor is none of ours.
         """
-        items = await self._seen("resources/templates/list", "uriTemplate", visit.sight)
-        cursor = visit.exchange.params.get("cursor")
+        items = await self._seen("resources/templates/list", "uriTemplate", caller.visibility)
+        cursor = caller.exchange.params.get("cursor")
         return page_of(items, cursor, key="resourceTemplates", size=size)
 
-    async def read(self, visit: Visit) -> dict[str, Any]:
+    async def read(self, caller: CallerContext) -> dict[str, Any]:
         """Return what a resource holds.
 
         Raises:
@@ -76,45 +82,45 @@ class Resources:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        uri: object = visit.exchange.params.get("uri")
+        uri: object = caller.exchange.params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`resources/read` takes a `uri`, a string.")
-        own = await self._own.read(uri, visit) if visit.sight.reads else None
+        own = await self._own.read(uri, caller) if caller.visibility.reads else None
         if own is not None:
             return own
-        name, original = await self._used(uri, visit)
+        name, original = await self._used(uri, caller)
         server = self._hub.server(name)
 
         async def work() -> dict[str, Any]:
             return await server.request("resources/read", {"uri": original})
 
         try:
-            result = await self._bridge.run(visit.exchange, name, work)
+            result = await self._bridge.run(caller.exchange, name, work)
         except ProtocolError as error:
             if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
-                raise _unknown(visit, uri, error.rpc_message) from error
-            raise rpc_error_of(error, visit.client.principal) from error
+                raise _unknown(caller, uri, error.rpc_message) from error
+            raise rpc_error_of(error, caller.client.principal) from error
         contents = parts_in(result.get("contents"))
         if contents is None:
             return result
         return {**result, "contents": [self._uris.in_item(it, name) for it in contents]}
 
-    async def usable(self, uri: str, visit: Visit) -> tuple[str, str] | None:
+    async def usable(self, uri: str, caller: CallerContext) -> tuple[str, str] | None:
         """Return where a resource is that may be watched; ``None`` for one of the gateway itself.
 
         Raises:
             RpcError: when this client may watch nothing, or it is nobody's, as far as it may know.
             AccessDeniedError: when it may only be looked at.
         """
-        if visit.sight.reads and self._own.has(uri):
+        if caller.visibility.reads and self._own.has(uri):
             return None
         scope = METHODS["resources/subscribe"]
-        if not holds(visit.client.principal, scope):
+        if not holds(caller.client.principal, scope):
             # Before it is looked for: who may watch nothing is not told what there is.
             raise MissingScopeError(scope)
-        return await self._used(uri, visit)
+        return await self._used(uri, caller)
 
-    async def origin(self, uri: str, visit: Visit) -> tuple[str, str]:
+    async def origin(self, uri: str, caller: CallerContext) -> tuple[str, str]:
         """Return the server of a resource, and the address it has there.
 
         An address that only one server offers is understood without the server's name.
@@ -122,9 +128,9 @@ class Resources:
         Raises:
             RpcError: when it is nobody's, as far as this client may know.
         """
-        sight = visit.sight
+        visibility = caller.visibility
         ours = self._uris.origin(uri)
-        if ours is not None and self._sees(sight, ours[0], uri):
+        if ours is not None and self._sees(visibility, ours[0], uri):
             return ours
         for servers in (
             {name for name, items in await self._listed("resources/list") if _lists(items, uri)},
@@ -136,13 +142,15 @@ class Resources:
             {name for name in self._hub.servers if self._is_open_to(name)},
         ):
             seen = [
-                name for name in servers if self._sees(sight, name, self._uris.exposed(name, uri))
+                name
+                for name in servers
+                if self._sees(visibility, name, self._uris.exposed(name, uri))
             ]
             if len(seen) == 1:
                 return seen[0], uri
-        raise _unknown(visit, uri)
+        raise _unknown(caller, uri)
 
-    async def template_origin(self, template: str, visit: Visit) -> tuple[str, str] | None:
+    async def template_origin(self, template: str, caller: CallerContext) -> tuple[str, str] | None:
         """Return the server of a template, or of a resource, and what it is called there."""
         for name, items in await self._listed("resources/templates/list"):
             for item in items:
@@ -152,26 +160,26 @@ class Resources:
                     original,
                 ):
                     shown = self._uris.exposed(name, original)
-                    if self._sees(visit.sight, name, shown):
+                    if self._sees(caller.visibility, name, shown):
                         return name, original
         try:
-            return await self.origin(template, visit)
+            return await self.origin(template, caller)
         except RpcError:
             return None
 
-    async def _used(self, uri: str, visit: Visit) -> tuple[str, str]:
-        server, original = await self.origin(uri, visit)
-        visit.sight.check_use(server, self._uris.exposed(server, original))
+    async def _used(self, uri: str, caller: CallerContext) -> tuple[str, str]:
+        server, original = await self.origin(uri, caller)
+        caller.visibility.check_use(server, self._uris.exposed(server, original))
         return server, original
 
-    async def _seen(self, kind: Kind, key: str, sight: Sight) -> Items:
+    async def _seen(self, kind: Kind, key: str, visibility: Visibility) -> Items:
         seen: Items = []
         for name, items in await self._listed(kind):
             for item in items:
                 original: object = item.get(key)
                 if isinstance(original, str):
                     shown = self._uris.exposed(name, original)
-                    if self._sees(sight, name, shown):
+                    if self._sees(visibility, name, shown):
                         seen.append({**item, key: shown})
         return seen
 
@@ -184,9 +192,9 @@ class Resources:
             known = self._templates[server] = items, list(_parsed(items))
         return known[1]
 
-    def _sees(self, sight: Sight, server: str, shown: str) -> bool:
+    def _sees(self, visibility: Visibility, server: str, shown: str) -> bool:
         try:
-            return sight.sees_of(server, shown, self._hub.server(server).config.tags)
+            return visibility.sees_of(server, shown, self._hub.server(server).config.tags)
         except ServerNotFoundError:
             return False
 
@@ -197,8 +205,8 @@ class Resources:
         )
 
 
-def _unknown(visit: Visit, uri: str, words: str | None = None) -> RpcError:
-    code = INVALID_PARAMS if visit.client.era == "modern" else _NOT_FOUND
+def _unknown(caller: CallerContext, uri: str, words: str | None = None) -> RpcError:
+    code = INVALID_PARAMS if caller.client.era == "modern" else _NOT_FOUND
     return RpcError(code, words or "Resource not found", {"uri": uri})
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pegboard.gateway.builtin_tool import OwnTool, Visit
-from pegboard.gateway.calls.run_call import Calls
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext
+from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.model import Tool
 
 __all__ = ["call_tool"]
@@ -24,10 +24,10 @@ DEFINITION = Tool(
 )
 
 
-def call_tool(calls: Calls) -> OwnTool:
+def call_tool(calls: CallRunner) -> BuiltinTool:
     """Return the tool that calls others."""
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await calls.call(visit, arguments["name"], arguments["arguments"] or {})
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        return await calls.call(caller, arguments["name"], arguments["arguments"] or {})
 
-    return OwnTool(DEFINITION, run)
+    return BuiltinTool(DEFINITION, run)

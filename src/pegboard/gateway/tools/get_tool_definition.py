@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
-from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
+from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.model import Annotations, Tool
 
@@ -27,11 +27,11 @@ DEFINITION = Tool(
 )
 
 
-def get_tool_definition(tools: ToolList, arrivals: Arrivals) -> OwnTool:
+def get_tool_definition(tools: ToolList, arrivals: StartupWait) -> BuiltinTool:
     """Return the tool that describes another one."""
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        tool = await arrivals.find(arguments["tool_name"], visit.sight)
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = await arrivals.find(arguments["tool_name"], caller.visibility)
         whole = {
             **tools.definition(tool),
             "server": tool.server,
@@ -39,6 +39,6 @@ def get_tool_definition(tools: ToolList, arrivals: Arrivals) -> OwnTool:
             "tags": list(tool.tags),
         }
         shown = {key: value for key, value in whole.items() if value not in (None, [])}
-        return answer(msgspec.json.encode(shown).decode())
+        return respond(msgspec.json.encode(shown).decode())
 
-    return OwnTool(DEFINITION, run)
+    return BuiltinTool(DEFINITION, run)

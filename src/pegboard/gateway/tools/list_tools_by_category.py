@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
-from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
+from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.errors import error_result
 from pegboard.gateway.tool_lines import one_line
@@ -33,35 +33,35 @@ DEFINITION = Tool(
 )
 
 
-def list_tools_by_category(tools: ToolList, arrivals: Arrivals) -> OwnTool:
+def list_tools_by_category(tools: ToolList, arrivals: StartupWait) -> BuiltinTool:
     """Return the tool that lists others."""
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        await arrivals.wait(visit.sight)
-        category, seen = arguments["category"], list(tools.seen(visit.sight))
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        await arrivals.wait(caller.visibility)
+        category, seen = arguments["category"], list(tools.seen(caller.visibility))
         if category == EVERYTHING:
-            return _categories(categories_of(seen), arrivals.words(visit.sight))
+            return _categories(categories_of(seen), arrivals.words(caller.visibility))
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            return _unknown(category, categories_of(seen), arrivals.words(visit.sight))
+            return _unknown(category, categories_of(seen), arrivals.words(caller.visibility))
         shown = found[: arguments["limit"]]
         lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):
             lines.append(f"… and {len(found) - len(shown)} more; raise limit, or search_tools.")
         names = [tool.name for tool in shown]
-        return answer("\n".join(lines), {"tools": names, "total": len(found)})
+        return respond("\n".join(lines), {"tools": names, "total": len(found)})
 
-    return OwnTool(DEFINITION, run)
+    return BuiltinTool(DEFINITION, run)
 
 
 def _categories(counts: dict[str, int], starting: str) -> dict[str, Any]:
     if not counts:
-        return answer(f"There are no tools here.{starting}", {"categories": {}})
+        return respond(f"There are no tools here.{starting}", {"categories": {}})
     shown = list(counts.items())[:_SHOWN]
     lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
     if len(counts) > len(shown):
         lines.append(f"… and {len(counts) - len(shown)} more categories.")
-    return answer("\n".join(lines), {"categories": dict(shown)})
+    return respond("\n".join(lines), {"categories": dict(shown)})
 
 
 def _unknown(category: str, counts: dict[str, int], starting: str) -> dict[str, Any]:

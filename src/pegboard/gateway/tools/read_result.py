@@ -10,9 +10,9 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, Violation
-from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
 from pegboard.gateway.calls.json_path import has_more_values, select
-from pegboard.gateway.calls.result_cache import Shelf, Shelved
+from pegboard.gateway.calls.result_cache import CachedResult, ResultCache
 from pegboard.model import Annotations, Tool
 from pegboard.search.methods.regex_patterns import Pattern, compile_pattern
 
@@ -48,15 +48,15 @@ DEFINITION = Tool(
 )
 
 
-def read_result(shelf: Shelf, *, page: int) -> OwnTool:
-    """Return the tool that pages through what is on a shelf, so many characters at once."""
+def read_result(result_cache: ResultCache, *, page: int) -> BuiltinTool:
+    """Return the tool that pages through a cached result, so many characters at once."""
     readers = anyio.CapacityLimiter(_THREADS)
     decoders = anyio.CapacityLimiter(1)
     searches = anyio.CapacityLimiter(_THREADS)
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
-        kept = shelf.find(arguments["handle"], owner=visit.owner)
-        visit.sight.check_call(kept.tool)
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        kept = result_cache.find(arguments["handle"], owner=caller.owner)
+        caller.visibility.check_call(kept.tool)
         path, grep, start = arguments.get("path"), arguments.get("grep"), arguments["offset"]
         if path is not None:
             text = await run_sync(_part, kept, path, limiter=decoders)
@@ -68,7 +68,7 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
             shown, total = text[start : start + page], len(text)
         else:
             shown, total = await _found(_Search(text, grep, start, page), searches)
-        result = answer(shown)
+        result = respond(shown)
         words = _place(start, start + len(shown), total)
         if grep is not None and total == 0:
             where = "what is at this path" if path is not None else "the result"
@@ -76,16 +76,16 @@ def read_result(shelf: Shelf, *, page: int) -> OwnTool:
         note = {"type": "text", "text": words}
         return {"content": [*result["content"], note]}
 
-    return OwnTool(DEFINITION, run)
+    return BuiltinTool(DEFINITION, run)
 
 
-def _everything(kept: Shelved) -> str:
+def _everything(kept: CachedResult) -> str:
     """Return the texts and the structured content: what is found in neither is not there."""
     structured = _part(kept, "$")
     return f"{kept.text()}\n{structured}" if kept.written else structured
 
 
-def _part(kept: Shelved, path: str) -> str:
+def _part(kept: CachedResult, path: str) -> str:
     with _decoding:
         if not has_more_values(kept.json, _MOST_VALUES):
             return _selected(kept, path)
@@ -96,7 +96,7 @@ def _part(kept: Shelved, path: str) -> str:
     raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)])
 
 
-def _selected(kept: Shelved, path: str) -> str:
+def _selected(kept: CachedResult, path: str) -> str:
     try:
         part = select(kept.data(), path)
     except (ValueError, RecursionError) as error:

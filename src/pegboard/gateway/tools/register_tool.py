@@ -15,10 +15,10 @@ from pegboard.errors import (
     ToolNotFoundError,
     Violation,
 )
-from pegboard.gateway.builtin_tool import OWN_NAMES, OwnTool, Visit, answer
+from pegboard.gateway.builtin_tool import OWN_NAMES, BuiltinTool, CallerContext, respond
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.request import object_in
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.model import Annotations, Tool
 from pegboard.model.tool_names import MAX_LENGTH, legal_name
 from pegboard.policies import may
@@ -82,54 +82,56 @@ UNREGISTER = Tool(
 )
 
 
-def register_tool(registry: Registry) -> OwnTool:
+def register_tool(registry: Registry) -> BuiltinTool:
     """Return the tool that registers others."""
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         tool = _tool_of(arguments)
         if tool.name in OWN_NAMES:
             words = f"{tool.name!r} is a tool of the gateway itself"
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
-        if not may(visit.client.principal, "register", tool):
+        if not may(caller.client.principal, "register", tool):
             raise _denied(tool.name)
         # In a thread: it is kept when this returns.
-        await anyio.to_thread.run_sync(_register, registry, tool, visit.sight)
+        await anyio.to_thread.run_sync(_register, registry, tool, caller.visibility)
         words = (
             f"Registered {tool.name!r}; it is found from now on. Should a server offer a tool of "
             "this name, that one is found and called instead for as long as it is there."
         )
-        return answer(words, {"name": tool.name})
+        return respond(words, {"name": tool.name})
 
-    return OwnTool(REGISTER, run)
+    return BuiltinTool(REGISTER, run)
 
 
-def unregister_tool(registry: Registry, tools: ToolList) -> OwnTool:
+def unregister_tool(registry: Registry, tools: ToolList) -> BuiltinTool:
     """Return the tool that takes definitions back."""
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         name = arguments["tool_name"]
         try:
-            tool = tools.find(name, visit.sight.to("register"))
+            tool = tools.find(name, caller.visibility.to("register"))
         except ToolNotFoundError:
-            if await anyio.to_thread.run_sync(_unregister_behind, registry, name, visit.sight):
-                return answer(f"Unregistered {name!r}.", {"name": name})
+            if await anyio.to_thread.run_sync(
+                _unregister_behind, registry, name, caller.visibility
+            ):
+                return respond(f"Unregistered {name!r}.", {"name": name})
             raise
         if not tools.is_definition(tool):
             words = f"{tool.name!r} was not registered with register_tool, so it stays"
             raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
         await anyio.to_thread.run_sync(partial(registry.unregister, tool.name))
-        return answer(f"Unregistered {tool.name!r}.", {"name": tool.name})
+        return respond(f"Unregistered {tool.name!r}.", {"name": tool.name})
 
-    return OwnTool(UNREGISTER, run)
+    return BuiltinTool(UNREGISTER, run)
 
 
-def _register(registry: Registry, tool: Tool, sight: Sight) -> None:
+def _register(registry: Registry, tool: Tool, visibility: Visibility) -> None:
     name = tool.name
     try:
         registry.register(tool)
     except ToolConflictError:
-        if not _may_know(registry, name, sight):
-            _register_behind(registry, tool, sight)
+        if not _may_know(registry, name, visibility):
+            _register_behind(registry, tool, visibility)
             return
         words = f"a tool named {name!r} is there already; unregister it first"
         if registry.runs(name):
@@ -137,12 +139,12 @@ def _register(registry: Registry, tool: Tool, sight: Sight) -> None:
         raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
 
 
-def _may_know(registry: Registry, name: str, sight: Sight) -> bool:
+def _may_know(registry: Registry, name: str, visibility: Visibility) -> bool:
     there = registry.get_many([name]).get(name)
-    return there is None or sight.sees(there) or sight.to("register").sees(there)
+    return there is None or visibility.sees(there) or visibility.to("register").sees(there)
 
 
-def _register_behind(registry: Registry, tool: Tool, sight: Sight) -> None:
+def _register_behind(registry: Registry, tool: Tool, visibility: Visibility) -> None:
     """Keep a definition behind a tool that does not exist for its owner, who is told nothing."""
     storage = registry.storage
     if storage is None or not registry.runs(tool.name):
@@ -151,17 +153,17 @@ def _register_behind(registry: Registry, tool: Tool, sight: Sight) -> None:
         storage.save_many([tool], expected=None)
     except RevisionConflictError:
         kept = storage.load([tool.name]).get(tool.name)
-        if kept is not None and not sight.to("register").sees(kept.tool):
+        if kept is not None and not visibility.to("register").sees(kept.tool):
             raise _denied(tool.name) from None
         words = f"a tool named {tool.name!r} is there already; unregister it first"
         raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
 
 
-def _unregister_behind(registry: Registry, name: str, sight: Sight) -> bool:
+def _unregister_behind(registry: Registry, name: str, visibility: Visibility) -> bool:
     """Take back a definition that waits behind a tool that does not exist for its owner."""
     storage = registry.storage
     kept = None if storage is None or not registry.runs(name) else storage.load([name]).get(name)
-    if storage is None or kept is None or not sight.to("register").sees(kept.tool):
+    if storage is None or kept is None or not visibility.to("register").sees(kept.tool):
         return False
     storage.delete(name, expected=kept.revision)
     return True

@@ -8,17 +8,17 @@ import anyio
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
-from pegboard.gateway.builtin_tool import OwnTool, Visit, answer
-from pegboard.gateway.catalog.search_hints import Landmarks
-from pegboard.gateway.catalog.startup_wait import Arrivals
+from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
+from pegboard.gateway.catalog.search_hints import SearchHints
+from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.request import object_in
 from pegboard.gateway.tool_lines import ToolLines
-from pegboard.gateway.visibility import Sight
+from pegboard.gateway.visibility import Visibility
 from pegboard.model import Annotations, Tool
 from pegboard.registry import Registry
-from pegboard.registry.usage_boost import Heat
-from pegboard.search import Answer
+from pegboard.registry.usage_boost import UsageBoost
+from pegboard.search import SearchResponse
 from pegboard.search.methods.regex_patterns import compile_pattern
 from pegboard.search.options import query_of
 
@@ -75,25 +75,25 @@ DEFINITION = definition_with()
 
 
 def search_tools(
-    registry: Registry, tools: ToolList, arrivals: Arrivals, *, methods: Iterable[str]
-) -> OwnTool:
+    registry: Registry, tools: ToolList, arrivals: StartupWait, *, methods: Iterable[str]
+) -> BuiltinTool:
     """Return the tool that searches a registry by the methods that there are."""
-    searches, lines, landmarks = _Searches(registry, tools), ToolLines(), Landmarks(tools)
+    searches, lines, landmarks = _Searches(registry, tools), ToolLines(), SearchHints(tools)
 
-    async def run(visit: Visit, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         text, limit = arguments["query"], arguments["limit"]
-        found_by = partial(searches.find, text, limit=limit, sight=visit.sight)
-        method = _method_of(visit, arguments)
+        found_by = partial(searches.find, text, limit=limit, visibility=caller.visibility)
+        method = _method_of(caller, arguments)
         is_plain = method == _PATTERNS and not _is_pattern(text)
-        found = await arrivals.search(partial(found_by, method), visit.sight)
-        falls_back = not found.hits and not _named_methods(visit)
+        found = await arrivals.search(partial(found_by, method), caller.visibility)
+        falls_back = not found.hits and not _named_methods(caller)
         if falls_back:
             method = _FALLBACK
             found = await found_by(method)
         if not found.hits:
-            words, hints = _nothing(found.hints, *await landmarks.around(visit))
-            words += arrivals.words(visit.sight) + (f"\n{_AS_TEXT}" if is_plain else "")
-            return answer(words, {"tools": [], "hints": hints, "method": method})
+            words, hints = _nothing(found.hints, *await landmarks.around(caller))
+            words += arrivals.words(caller.visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
+            return respond(words, {"tools": [], "hints": hints, "method": method})
         shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
         said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
         if falls_back:
@@ -101,9 +101,9 @@ def search_tools(
         if is_plain:
             said.append(_AS_TEXT)
         data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
-        return answer("\n".join(said), {"tools": data, "method": method})
+        return respond("\n".join(said), {"tools": data, "method": method})
 
-    return OwnTool(definition_with(methods), run)
+    return BuiltinTool(definition_with(methods), run)
 
 
 class _Searches:
@@ -112,22 +112,26 @@ class _Searches:
     def __init__(self, registry: Registry, tools: ToolList) -> None:
         self._registry = registry
         self._tools = tools
-        self._used = Heat(registry.usage)
+        self._used = UsageBoost(registry.usage)
         self._threads = anyio.CapacityLimiter(_THREADS)
 
-    async def find(self, text: str, method: str, *, limit: int, sight: Sight) -> Answer:
-        search = partial(self._search, text, method, limit=limit, sight=sight)
+    async def find(
+        self, text: str, method: str, *, limit: int, visibility: Visibility
+    ) -> SearchResponse:
+        search = partial(self._search, text, method, limit=limit, visibility=visibility)
         if self._is_quick(text, method):
             return search()
         return await run_sync(search, limiter=self._threads)
 
-    def _search(self, text: str, method: str, *, limit: int, sight: Sight) -> Answer:
+    def _search(
+        self, text: str, method: str, *, limit: int, visibility: Visibility
+    ) -> SearchResponse:
         counts = self._registry.storage is not None
         heat: Mapping[str, float] = self._used.current() if counts else {}
         query = query_of(
             text,
             {"limit": limit, "matches": False},
-            visible=sight.visible,
+            visible=visibility.visible,
             boost=(lambda name: heat.get(name, 0.0)) if heat else None,
         )
         return self._registry.search_engine.search(query, method=method)
@@ -140,13 +144,13 @@ class _Searches:
         return is_ready and self._registry.search_engine.is_warm(method)
 
 
-def _named_methods(visit: Visit) -> dict[str, Any]:
-    said = object_in(visit.exchange.params.get("arguments"))
+def _named_methods(caller: CallerContext) -> dict[str, Any]:
+    said = object_in(caller.exchange.params.get("arguments"))
     return {name: said[name] for name in ("method", "search_method") if name in said}
 
 
-def _method_of(visit: Visit, arguments: Mapping[str, Any]) -> str:
-    named = _named_methods(visit)
+def _method_of(caller: CallerContext, arguments: Mapping[str, Any]) -> str:
+    named = _named_methods(caller)
     if len(set(named.values())) > 1:
         words = f"is {named['method']!r}, but `search_method` {named['search_method']!r}; give one"
         raise InvalidArgumentsError(DEFINITION.name, [Violation("method", words)])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pegboard.model import Tool
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 from pegboard.search.text.postings import (
     Bools,
     Floats,
@@ -32,17 +32,17 @@ class Labels:
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
 
-    @MadeOnce
+    @LazyProperty
     def servers(self) -> dict[str | None, Ints]:
         """The rows that have a server."""
         return _grouped((tool.server,) for tool in self._tools)
 
-    @MadeOnce
+    @LazyProperty
     def categories(self) -> dict[str | None, Ints]:
         """The rows that have a category."""
         return _grouped((tool.category,) for tool in self._tools)
 
-    @MadeOnce
+    @LazyProperty
     def tags(self) -> dict[str | None, Ints]:
         """The rows that have a tag."""
         return _grouped(tool.tags for tool in self._tools)

@@ -8,7 +8,7 @@ from heapq import nsmallest
 import numpy as np
 
 from pegboard.model import Tool
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 from pegboard.search.index.bm25_scoring import Terms, WordScores, score_words
 from pegboard.search.index.nearest import nearest_rows, nearness
 from pegboard.search.index.view import NO_ROWS, Filters, SegmentView, TailView, View
@@ -88,7 +88,7 @@ class Snapshot:
     def __len__(self) -> int:
         return self._living
 
-    @MadeOnce
+    @LazyProperty
     def barred(self) -> Longs:
         """The rows of tools that have gone."""
         dead = [view.dead_rows + base for base, view in self.views if len(view.dead_rows)]
@@ -162,7 +162,7 @@ class Snapshot:
         )
         return self.by_both(fitting, scores, near, vectors, depth)
 
-    @MadeOnce
+    @LazyProperty
     def terms(self) -> Terms:
         """What looks up terms here."""
         return Terms(self.views, size=self.size, living=len(self))

@@ -16,7 +16,7 @@ from pegboard.search.index.index import ToolIndex
 from pegboard.search.index.many_queries import Asked, candidates_of_many
 from pegboard.search.index.snapshot import DEPTH, Candidates, Snapshot
 from pegboard.search.index.view import Filters
-from pegboard.search.searcher import Answer, Hit, Match, Query
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse
 from pegboard.search.text.postings import Floats
 from pegboard.search.text.words import HAN, QueryWords
 from pegboard.search.vectors.meaning import QueryMeaning
@@ -131,7 +131,7 @@ class IndexSearcher(ABC):
         """Take in a change of the catalogue."""
         self.index.apply(change)
 
-    def search(self, query: Query) -> Answer:
+    def search(self, query: Query) -> SearchResponse:
         """Return what fits, best first."""
         snapshot = self.index.snapshot
         asked = self.prepare(query, snapshot)
@@ -144,10 +144,10 @@ class IndexSearcher(ABC):
             # Most of the best are hidden from this caller: look further down.
             depth *= _DEEPER
 
-    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+    def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         """Return the answers of many queries, in their order."""
         snapshot = self.index.snapshot
-        answers: dict[int, Answer] = {}
+        answers: dict[int, SearchResponse] = {}
         together = [
             number for number, it in enumerate(queries) if it.visible is None and it.limit <= DEPTH
         ]
@@ -193,19 +193,21 @@ class IndexSearcher(ABC):
             ranked.sort(key=lambda it: (-it.score, it.tool.name))
         return ranked[: query.limit]
 
-    def _answer(self, ranked: list[_Ranked], found: Candidates, asked: Prepared) -> Answer:
+    def _answer(self, ranked: list[_Ranked], found: Candidates, asked: Prepared) -> SearchResponse:
         query = asked.query
         if query.abstain:
             fits = any(it.confidence >= self.confidence.floor for it in ranked)
             if not fits or not self._makes_sense(ranked[0], found, asked):
-                return Answer(hints=tuple(_hints(found, self.parts(found), query)))
+                return SearchResponse(hints=tuple(_hints(found, self.parts(found), query)))
             least = self.confidence.floor * _HOPELESS
             ranked = [it for it in ranked if it.confidence >= least]
         if not query.matches:
-            return Answer(hits=tuple([_hit(it, (), explain=query.explain) for it in ranked]))
+            return SearchResponse(
+                hits=tuple([_hit(it, (), explain=query.explain) for it in ranked])
+            )
         matches = found.snapshot.matches([it.row for it in ranked], asked.words)
         hits = zip(ranked, map(_with_meaning, ranked, matches), strict=True)
-        return Answer(hits=tuple([_hit(*it, explain=query.explain) for it in hits]))
+        return SearchResponse(hits=tuple([_hit(*it, explain=query.explain) for it in hits]))
 
     def _makes_sense(self, best: _Ranked, found: Candidates, asked: Prepared) -> bool:
         """Tell whether the best hit is better than what any words at all would find here."""

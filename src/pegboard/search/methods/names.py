@@ -12,7 +12,7 @@ from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.search.methods.typos import NearMisses
 from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Answer, Hit, Match, Query
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse
 
 __all__ = [
     "EXACT",
@@ -242,8 +242,8 @@ def _ends(spelling: str) -> tuple[str, str]:
 
 
 def with_named_first(
-    answer: Answer, named: Iterable[tuple[Tool, float]], *, query: Query
-) -> Answer:
+    answer: SearchResponse, named: Iterable[tuple[Tool, float]], *, query: Query
+) -> SearchResponse:
     """Return the answer with the named tools in front, as far as the query admits them."""
     admits = filter_of(query)
     admitted = [(tool, closeness) for tool, closeness in named if admits(tool)]
@@ -263,10 +263,10 @@ def with_named_first(
     ]
     names = {hit.tool.name for hit in first}
     rest = [hit for hit in answer.hits if hit.tool.name not in names]
-    return Answer(hits=(*first, *rest)[: query.limit])
+    return SearchResponse(hits=(*first, *rest)[: query.limit])
 
 
-def _at(answer: Answer, rank: int | None) -> Hit | None:
+def _at(answer: SearchResponse, rank: int | None) -> Hit | None:
     return None if rank is None else answer.hits[rank]
 
 

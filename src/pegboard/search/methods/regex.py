@@ -13,7 +13,7 @@ from pegboard.search.methods.regex_patterns import (
     words_of,
 )
 from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Answer, Hit, Match, Query
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse
 
 __all__ = ["Regex"]
 
@@ -46,7 +46,7 @@ class Regex:
         """Take in a change of the catalogue."""
         self._blocks.apply(change)
 
-    def search(self, query: Query) -> Answer:
+    def search(self, query: Query) -> SearchResponse:
         """Return the tools in which the pattern is found.
 
         Raises:
@@ -64,9 +64,9 @@ class Regex:
         if not hits and not meant:
             words = words_of(query.text)
             hits = _ranked(self._by_words(words, query), query, lambda it: _found_words(words, it))
-        return Answer(hits=hits)
+        return SearchResponse(hits=hits)
 
-    def search_many(self, queries: Sequence[Query]) -> list[Answer]:
+    def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         """Return the answers of many queries, in their order."""
         return [self.search(query) for query in queries]
 

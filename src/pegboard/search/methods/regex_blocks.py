@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 
-__all__ = ["Block", "Blocks", "Lines", "searched"]
+__all__ = ["Block", "Blocks", "TextLines", "searched"]
 
 _SIZE = 256
 # Enough of a description; what follows is for the model that calls the tool.
@@ -17,7 +17,7 @@ _LONGEST = 4096
 _PIECE = 16_384
 
 
-class Lines(NamedTuple):
+class TextLines(NamedTuple):
     """One field of many tools, as lines of UTF-8."""
 
     text: bytes
@@ -34,11 +34,11 @@ class Block:
         self.by_name: Mapping[str, Tool] = tools
         self.tools: tuple[Tool, ...] = tuple(tools.values())
 
-    def lines(self, field: str) -> list[Lines]:
+    def lines(self, field: str) -> list[TextLines]:
         """Return the lines of a field, in pieces: a name, a description, and every tag, is one."""
         return self._names if field == "name" else self._tags if field == "tags" else self._others
 
-    @MadeOnce
+    @LazyProperty
     def folded(self) -> list[str]:
         """Name, tags and description of each tool as one text, without regard to case."""
         return [
@@ -46,16 +46,16 @@ class Block:
             for tool in self.tools
         ]
 
-    @MadeOnce
-    def _names(self) -> list[Lines]:
+    @LazyProperty
+    def _names(self) -> list[TextLines]:
         return _pieces((tool.name, owner) for owner, tool in enumerate(self.tools))
 
-    @MadeOnce
-    def _tags(self) -> list[Lines]:
+    @LazyProperty
+    def _tags(self) -> list[TextLines]:
         return _pieces((tag, owner) for owner, tool in enumerate(self.tools) for tag in tool.tags)
 
-    @MadeOnce
-    def _others(self) -> list[Lines]:
+    @LazyProperty
+    def _others(self) -> list[TextLines]:
         return _pieces((tool.description, owner) for owner, tool in enumerate(self.tools))
 
 
@@ -117,8 +117,8 @@ def searched(text: str) -> str:
     return text[:_LONGEST]
 
 
-def _pieces(texts: Iterable[tuple[str, int]]) -> list[Lines]:
-    found: list[Lines] = []
+def _pieces(texts: Iterable[tuple[str, int]]) -> list[TextLines]:
+    found: list[TextLines] = []
     lines: list[tuple[bytes, int]] = []
     size = 0
     for text, owner in texts:
@@ -132,7 +132,7 @@ def _pieces(texts: Iterable[tuple[str, int]]) -> list[Lines]:
     return [*found, _lines(lines)] if lines else found
 
 
-def _lines(lines: Iterable[tuple[bytes, int]]) -> Lines:
+def _lines(lines: Iterable[tuple[bytes, int]]) -> TextLines:
     pieces: list[bytes] = []
     owners: list[int] = []
     starts = [0]
@@ -140,4 +140,4 @@ def _lines(lines: Iterable[tuple[bytes, int]]) -> Lines:
         pieces.append(line)
         owners.append(owner)
         starts.append(starts[-1] + len(line) + 1)
-    return Lines(b"\n".join(pieces), starts, owners)
+    return TextLines(b"\n".join(pieces), starts, owners)

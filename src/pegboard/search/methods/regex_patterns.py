@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 import re2  # pyright: ignore[reportMissingTypeStubs]
 
 from pegboard.errors import InvalidPatternError
-from pegboard.search.methods.regex_blocks import Lines
+from pegboard.search.methods.regex_blocks import TextLines
 
 __all__ = [
     "Occurrence",
@@ -135,7 +135,7 @@ class Pattern:
         """How many steps it has."""
         return max(self._compiled.programsize, self._compiled.reverseprogramsize)
 
-    def occurrences(self, lines: Lines) -> list[Occurrence]:
+    def occurrences(self, lines: TextLines) -> list[Occurrence]:
         """Return the first occurrence in each line that has one."""
         return self._timed(self._scan, lines)
 
@@ -145,7 +145,7 @@ class Pattern:
         found = self._timed(self._compiled.search, line)
         return None if found is None else found.group().decode("utf-8", "replace")
 
-    def _scan(self, lines: Lines) -> list[Occurrence]:
+    def _scan(self, lines: TextLines) -> list[Occurrence]:
         text, starts, owners = lines
         search = self._compiled.search
         occurrences: list[Occurrence] = []

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from pegboard.model.lazy import MadeOnce
+from pegboard.model.lazy import LazyProperty
 from pegboard.search.text.fields import FIELDS, ToolText
 from pegboard.search.text.words import SEPARATOR, Word, runs_of, split_runs
 
@@ -71,13 +71,13 @@ class ToolRuns(Sequence[ToolText]):
     def __getitem__(self, place: int | slice) -> ToolText | Sequence[ToolText]:
         return self._texts[place]
 
-    @MadeOnce
+    @LazyProperty
     def chunks(self) -> list[RunChunk]:
         """All runs, by number."""
         firsts = range(0, len(self._texts), _CUT_AT_ONCE)
         return [self._cut(self._texts[first : first + _CUT_AT_ONCE]) for first in firsts]
 
-    @MadeOnce
+    @LazyProperty
     def words(self) -> list[tuple[Word, ...]]:
         """The words of each run."""
         assert self.chunks is not None

@@ -12,20 +12,20 @@ from starlette.types import Receive, Scope, Send
 
 from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
-from pegboard.server.http.authentication import Reception
+from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.cors import admit_host, admit_page
-from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.health import Health
-from pegboard.server.http.host_check import Hosts
-from pegboard.server.http.local_api import OwnersDesk
+from pegboard.server.http.host_check import HostCheck
+from pegboard.server.http.local_api import LocalApi
 from pegboard.server.http.request import ClientGoneError, HttpRequest, Limits
-from pegboard.server.http.routes import place_of
-from pegboard.server.http.sessions import HandshakeHttp
+from pegboard.server.http.routes import route_of
+from pegboard.server.http.sessions import LegacyHttp
 from pegboard.server.http.sse import MESSAGES, SseHttp
-from pegboard.server.http.stateless import ModernHttp
+from pegboard.server.http.stateless import StatelessHttp
 from pegboard.server.jsonrpc import BodyTooLargeError, internal_error
 from pegboard.server.metrics import CONTENT_TYPE
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["App"]
 
@@ -37,25 +37,25 @@ class App:
 
     def __init__(
         self,
-        desk: FrontDesk,
+        desk: RequestPipeline,
         *,
-        reception: Reception | None = None,
-        hosts: Hosts | None = None,
+        reception: HttpAuthenticator | None = None,
+        hosts: HostCheck | None = None,
         limits: Limits | None = None,
         surface: Surface = "search",
-        owners_desk: OwnersDesk | None = None,
+        owners_desk: LocalApi | None = None,
     ) -> None:
         limits = Limits() if limits is None else limits
         self._desk = desk
-        self._reception = Reception() if reception is None else reception
-        self._hosts = Hosts() if hosts is None else hosts
+        self._reception = HttpAuthenticator() if reception is None else reception
+        self._hosts = HostCheck() if hosts is None else hosts
         self._surface: Surface = surface
         self._owners_desk = owners_desk
-        self._attendance = Attendance(self._reception.still_admits)
-        self._modern = ModernHttp(
+        self._attendance = DisconnectWatcher(self._reception.still_admits)
+        self._modern = StatelessHttp(
             desk, reception=self._reception, attendance=self._attendance, limits=limits
         )
-        self._handshake = HandshakeHttp(
+        self._handshake = LegacyHttp(
             desk, reception=self._reception, attendance=self._attendance, limits=limits
         )
         self._sse = SseHttp(desk, reception=self._reception, limits=limits)
@@ -102,7 +102,7 @@ class App:
         if await self._is_told(request):
             return
         path = request.scope["path"]
-        place = place_of(path, self._surface)
+        place = route_of(path, self._surface)
         if place is None and path not in (MESSAGES, "/metrics"):
             await request.refuse(404, RpcError(INVALID_REQUEST, "There is nothing at this address"))
             return
@@ -114,7 +114,7 @@ class App:
         chosen = request.principal.surface
         if chosen is not None:
             # The address has the last word: only where it says nothing, the key's is shown.
-            place = place_of(path, chosen) or place
+            place = route_of(path, chosen) or place
         request.face = place.face
         if place.wire == "sse":
             await self._sse.serve_stream(request)
@@ -128,7 +128,7 @@ class App:
     async def _is_told(self, request: HttpRequest) -> bool:
         """Answer what is asked beside the protocol, and what comes from where it must not."""
         return (
-            await self.health.answer(request)
+            await self.health.respond(request)
             or not await admit_host(request, self._hosts)
             # Before it is asked which page sent it: any page may know where tokens are to be had.
             or await self._reception.describe(request)
@@ -141,7 +141,7 @@ class App:
             said = RpcError(INVALID_REQUEST, "Metrics are for operators: the scope is `admin`.")
             await request.refuse(403, said, headers=self._reception.wants_scope("admin"))
             return
-        await request.answer(200, await self._desk.metrics.page(), kind=CONTENT_TYPE)
+        await request.respond(200, await self._desk.metrics.page(), kind=CONTENT_TYPE)
 
     def _watch(self) -> None:
         metrics = self._desk.metrics

@@ -15,24 +15,24 @@ from pegboard.auth import (
     resource_metadata,
     scope_challenge,
 )
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.gateway.request import RpcError
 from pegboard.model.principal import LOCAL, Scope
-from pegboard.server.http.cors import answer_preflight
-from pegboard.server.http.local_api import Owner
+from pegboard.server.http.cors import respond_to_preflight
+from pegboard.server.http.local_api import LocalToken
 from pegboard.server.http.request import Header, HttpRequest
 
-__all__ = ["Reception"]
+__all__ = ["HttpAuthenticator"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-OnRefusal = Callable[[HttpRequest, AuthenticationFailedError], object]
+OnRefusal = Callable[[HttpRequest, UnauthenticatedError], object]
 """Told of everybody who was not let in."""
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
-class Reception:
+class HttpAuthenticator:
     """Asks everybody who they are, at every request."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Reception:
         *,
         settings: AuthSettings | None = None,
         on_refusal: OnRefusal | None = None,
-        owner: Owner | None = None,
+        owner: LocalToken | None = None,
     ) -> None:
         self._authenticator = OpenDoor() if authenticator is None else authenticator
         self._settings = AuthSettings() if settings is None else settings
@@ -67,10 +67,10 @@ class Reception:
             if request.has_twice("authorization") or request.has_twice("x-api-key"):
                 # Whoever stands before us may have looked at another one than we would.
                 words = "Send one credential, and only once."
-                raise AuthenticationFailedError(words, reason="malformed")  # noqa: TRY301 - as below
+                raise UnauthenticatedError(words, reason="malformed")  # noqa: TRY301 - as below
             credential = credential_in(headers.get("authorization"), headers.get("x-api-key"))
             request.principal = await self._authenticator.authenticate(credential)
-        except AuthenticationFailedError as error:
+        except UnauthenticatedError as error:
             if self._on_refusal is not None:
                 self._on_refusal(request, error)
             await self._turn_away(request, error)
@@ -85,7 +85,7 @@ class Reception:
         try:
             credential = credential_in(headers.get("authorization"), headers.get("x-api-key"))
             now = await self._authenticator.authenticate(credential)
-        except AuthenticationFailedError as error:
+        except UnauthenticatedError as error:
             return error.reason == "unavailable"
         except Exception:
             # Nobody is there to be told, and whoever asks us looks after everybody else, too.
@@ -100,15 +100,15 @@ class Reception:
         # Anybody may know where tokens are to be had, pages in a browser included.
         to_any_page = [(b"access-control-allow-origin", b"*")]
         if request.method == "OPTIONS":
-            await answer_preflight(request, headers=to_any_page)
+            await respond_to_preflight(request, headers=to_any_page)
         else:
-            await request.answer_json(200, self._metadata, headers=to_any_page)
+            await request.respond_json(200, self._metadata, headers=to_any_page)
         return True
 
     def _is_of_owner(self, request: HttpRequest) -> bool:
         return self._owner is not None and self._owner.sent(request)
 
-    async def _turn_away(self, request: HttpRequest, error: AuthenticationFailedError) -> None:
+    async def _turn_away(self, request: HttpRequest, error: UnauthenticatedError) -> None:
         said = RpcError(INVALID_REQUEST, str(error), {"reason": error.reason})
         if error.reason == "unavailable":
             await request.refuse(503, said, headers=[(b"retry-after", b"5")])

@@ -6,10 +6,10 @@ from mcp_types import INVALID_REQUEST
 from starlette.types import Message
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http.host_check import Hosts
+from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.request import Header, HttpRequest
 
-__all__ = ["admit_host", "admit_page", "answer_preflight"]
+__all__ = ["admit_host", "admit_page", "respond_to_preflight"]
 
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
@@ -18,7 +18,7 @@ _PREFLIGHT = [
 _EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after"
 
 
-async def admit_host(request: HttpRequest, hosts: Hosts) -> bool:
+async def admit_host(request: HttpRequest, hosts: HostCheck) -> bool:
     """Look where a request goes to; if that is not us, answer it and return false."""
     if not await _comes_once(request, "Host"):
         return False
@@ -29,7 +29,7 @@ async def admit_host(request: HttpRequest, hosts: Hosts) -> bool:
     return False
 
 
-async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
+async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
     """Look where a request comes from; if it must not, answer it and return false."""
     if not await _comes_once(request, "Origin"):
         return False
@@ -42,16 +42,16 @@ async def admit_page(request: HttpRequest, hosts: Hosts) -> bool:
         return False
     _speak_to(request, origin.encode("latin-1"))
     if request.method == "OPTIONS":
-        await answer_preflight(request)
+        await respond_to_preflight(request)
         return False
     return True
 
 
-async def answer_preflight(request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
+async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
     """Tell a browser that asks before it sends that it may."""
     wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
     allowed = (b"access-control-allow-headers", wanted)
-    await request.answer(204, headers=[*_PREFLIGHT, allowed, *headers])
+    await request.respond(204, headers=[*_PREFLIGHT, allowed, *headers])
 
 
 async def _comes_once(request: HttpRequest, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Attendance: looks after requests that take long."""
+"""DisconnectWatcher: looks after requests that take long."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,10 +10,10 @@ import anyio.abc
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.http.response_stream import ResponseStream
 
-__all__ = ["Attendance"]
+__all__ = ["DisconnectWatcher"]
 
 
-class Attendance:
+class DisconnectWatcher:
     """Notices when a client goes before it is answered, and keeps its line open until then.
 
     A client whose credential is taken back meanwhile is let go, too.

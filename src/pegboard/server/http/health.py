@@ -1,7 +1,7 @@
 """Health: whether the process lives, and whether it wants requests."""
 
 from pegboard.server.http.request import HttpRequest
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["Health"]
 
@@ -9,7 +9,7 @@ __all__ = ["Health"]
 class Health:
     """Answers to whoever watches over the process: a load balancer, an orchestrator."""
 
-    def __init__(self, desk: FrontDesk) -> None:
+    def __init__(self, desk: RequestPipeline) -> None:
         self._desk = desk
         self.is_stopping = False
         """Set first of all when the process is to end, so that nobody new is sent here."""
@@ -19,7 +19,7 @@ class Health:
         """Whether requests are wanted."""
         return self._desk.is_ready and not self.is_stopping
 
-    async def answer(self, request: HttpRequest) -> bool:
+    async def respond(self, request: HttpRequest) -> bool:
         """Answer a question after our health; return false if it is none."""
         match request.scope["path"]:
             case "/healthz":
@@ -35,8 +35,8 @@ class Health:
 
 async def _say(request: HttpRequest, status: int, word: str) -> None:
     if request.method not in ("GET", "HEAD"):
-        await request.answer(405, headers=[(b"allow", b"GET, HEAD")])
+        await request.respond(405, headers=[(b"allow", b"GET, HEAD")])
         return
     body = b"" if request.method == "HEAD" else word.encode() + b"\n"
     headers = [(b"cache-control", b"no-store")]
-    await request.answer(status, body, kind=b"text/plain; charset=utf-8", headers=headers)
+    await request.respond(status, body, kind=b"text/plain; charset=utf-8", headers=headers)

@@ -1,4 +1,4 @@
-"""Hosts: which names and origins a request may come under, against DNS rebinding.
+"""HostCheck: which names and origins a request may come under, against DNS rebinding.
 
 A page of a foreign site can make a browser send requests to this machine, if the site's name is
 made to point here. Such a request says in ``Host`` the name of that site, and its own in
@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from pegboard.auth.settings import is_loopback
 
-__all__ = ["Hosts"]
+__all__ = ["HostCheck"]
 
 
 LONGEST_NAME = 300
 
 
-class Hosts:
+class HostCheck:
     """Decides by the headers ``Host`` and ``Origin`` alone."""
 
     def __init__(

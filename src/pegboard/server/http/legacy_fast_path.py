@@ -1,4 +1,4 @@
-"""PlainCalls: requests of the handshake era that are answered without the SDK."""
+"""LegacyFastPath: requests of the handshake era that are answered without the SDK."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, REQUEST_CANCELLED
 from mcp.shared.dispatcher import coerce_request_id
 
 from pegboard.gateway.errors import CutOffError
-from pegboard.gateway.request import Exchange, RpcError
-from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.gateway.request import ClientRequest, RpcError
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import HttpRequest, accepts, is_json
 from pegboard.server.http.response_stream import ResponseStream
 from pegboard.server.jsonrpc import (
@@ -18,26 +18,26 @@ from pegboard.server.jsonrpc import (
     is_request_id,
     result_message,
 )
-from pegboard.server.legacy_session import Conversation
+from pegboard.server.legacy_session import LegacySession
 from pegboard.server.tracing import with_trace
 
-__all__ = ["PlainCalls"]
+__all__ = ["LegacyFastPath"]
 
 _QUESTIONS = ("elicitation", "sampling", "roots")
 _CANCELLED = RpcError(REQUEST_CANCELLED, "Request cancelled")
 
 
-class PlainCalls:
+class LegacyFastPath:
     """Answers requests within sessions, for clients that cannot be asked anything meanwhile.
 
     What they are told goes one way, as in the modern era. The SDK would start seven tasks for each.
     """
 
-    def __init__(self, attendance: Attendance) -> None:
+    def __init__(self, attendance: DisconnectWatcher) -> None:
         self._attendance = attendance
         self._running: dict[tuple[str, RequestId], _Stream] = {}
 
-    def takes(self, request: HttpRequest, message: Any, conversation: Conversation) -> bool:
+    def takes(self, request: HttpRequest, message: Any, conversation: LegacySession) -> bool:
         """Tell whether a message is such a request; whatever is odd about it is for the SDK."""
         client, headers = conversation.client, request.headers
         return (
@@ -51,33 +51,33 @@ class PlainCalls:
         )
 
     async def run(
-        self, request: HttpRequest, message: dict[str, Any], conversation: Conversation
+        self, request: HttpRequest, message: dict[str, Any], conversation: LegacySession
     ) -> None:
         """Answer one."""
         session, request_id = conversation.client.session, message["id"]
         stream = _Stream(request, headers=[(MCP_SESSION_ID_HEADER.encode(), session.encode())])
-        exchange = Exchange(
+        exchange = ClientRequest(
             id=request_id,
             method=message["method"],
             params=with_trace(message.get("params") or {}, request.headers),
             client=conversation.client_as(request.principal),
             channel=stream,
         )
-        answer = b""
+        response = b""
         self._running[_key(session, request_id)] = stream
         self._attendance.begin(stream, request)
         try:
             with stream.scope:
                 try:
-                    result = await conversation.answer(exchange)
-                    answer = result_message(request_id, result)
+                    result = await conversation.respond(exchange)
+                    response = result_message(request_id, result)
                 except RpcError as error:
-                    answer = error_message(request_id, error)
+                    response = error_message(request_id, error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
                 unfinished = _CANCELLED if stream.is_withdrawn else CutOffError()
-                await stream.end(answer or error_message(request_id, unfinished))
+                await stream.end(response or error_message(request_id, unfinished))
         finally:
             self._attendance.end(stream)
             del self._running[_key(session, request_id)]

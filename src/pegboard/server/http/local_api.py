@@ -1,4 +1,4 @@
-"""OwnersDesk: what the commands of the person who runs this process ask it."""
+"""LocalApi: what the commands of the person who runs this process ask it."""
 
 import hmac
 import secrets
@@ -10,17 +10,17 @@ import msgspec
 
 from pegboard.auth import credential_in
 from pegboard.auth.settings import is_loopback
-from pegboard.errors import AuthenticationFailedError, InvalidQueryError
+from pegboard.errors import InvalidQueryError, UnauthenticatedError
 from pegboard.gateway.catalog.tool_list import raw_definition
 from pegboard.hub import Hub
 from pegboard.search import SearchOptions
 from pegboard.server.http.request import HttpRequest
-from pegboard.server.startup import Opening
+from pegboard.server.startup import Startup
 
-__all__ = ["Owner", "OwnersDesk", "Wanted"]
+__all__ = ["LocalApi", "LocalToken", "Wanted"]
 
 
-class Owner:
+class LocalToken:
     """Makes a token for the time that this process runs, and knows it again."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Owner:
             return False
         try:
             credential = credential_in(request.headers.get("authorization"))
-        except AuthenticationFailedError:
+        except UnauthenticatedError:
             return False
         given = (credential or "").encode("latin-1", "replace")
         return hmac.compare_digest(given, self.token.encode())
@@ -50,10 +50,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     options: dict[str, Any] = {}
 
 
-class OwnersDesk:
+class LocalApi:
     """Answers under ``/owner/`` whoever has the owner's token; for all others nothing is there."""
 
-    def __init__(self, hub: Hub, *, opening: Opening, owner: Owner) -> None:
+    def __init__(self, hub: Hub, *, opening: Startup, owner: LocalToken) -> None:
         self._hub = hub
         self._opening = opening
         self._owner = owner
@@ -66,9 +66,9 @@ class OwnersDesk:
         await self._opening.wait()
         match request.method, path.removeprefix(_PLACE):
             case "GET", "servers":
-                await request.answer_json(200, list(self._hub.servers.values()))
+                await request.respond_json(200, list(self._hub.servers.values()))
             case "GET", "tools":
-                await request.answer_json(200, await anyio.to_thread.run_sync(self._tools))
+                await request.respond_json(200, await anyio.to_thread.run_sync(self._tools))
             case "POST", "search":
                 await self._search(request)
             case _:
@@ -87,8 +87,8 @@ class OwnersDesk:
             wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=Wanted)
             options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
             found = partial(self._hub.registry.search, wanted.text, **options)
-            answer = await anyio.to_thread.run_sync(found)
+            response = await anyio.to_thread.run_sync(found)
         except (InvalidQueryError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            await request.answer_json(400, {"error": str(error)})
+            await request.respond_json(400, {"error": str(error)})
             return
-        await request.answer_json(200, msgspec.json.encode(answer))
+        await request.respond_json(200, msgspec.json.encode(response))

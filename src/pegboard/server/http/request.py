@@ -132,7 +132,7 @@ class HttpRequest:
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def answer(
+    async def respond(
         self, status: int, body: bytes = b"", *, kind: bytes = b"", headers: Iterable[Header] = ()
     ) -> None:
         """Send a whole answer."""
@@ -143,10 +143,12 @@ class HttpRequest:
         await self.send({"type": "http.response.start", "status": status, "headers": said})
         await self.send({"type": "http.response.body", "body": body})
 
-    async def answer_json(self, status: int, value: Any, *, headers: Iterable[Header] = ()) -> None:
+    async def respond_json(
+        self, status: int, value: Any, *, headers: Iterable[Header] = ()
+    ) -> None:
         """Send a value as JSON, or bytes that are JSON already."""
         body = value if isinstance(value, bytes) else encode(value)
-        await self.answer(status, body, kind=b"application/json", headers=headers)
+        await self.respond(status, body, kind=b"application/json", headers=headers)
 
     async def refuse(
         self,
@@ -157,7 +159,7 @@ class HttpRequest:
         headers: Iterable[Header] = (),
     ) -> None:
         """Send a JSON-RPC error."""
-        await self.answer_json(status, error_message(request_id, error), headers=headers)
+        await self.respond_json(status, error_message(request_id, error), headers=headers)
 
     def replay(self, body: bytes) -> None:
         """Let the body be read once more, by somebody who reads for themselves."""

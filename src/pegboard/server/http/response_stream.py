@@ -73,7 +73,7 @@ class ResponseStream:
             if self._is_stream:
                 await self._send(as_event(message), is_last=True)
             else:
-                await self._request.answer_json(status, message, headers=headers)
+                await self._request.respond_json(status, message, headers=headers)
 
     async def break_off(self) -> None:
         """Send no answer; a client that is there all the same was not to wait for one any more."""

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from pegboard.gateway.request import Face, Surface
 
-__all__ = ["Place", "Wire", "place_of"]
+__all__ = ["Route", "Wire", "route_of"]
 
 Wire = Literal["mcp", "sse"]
 """``mcp`` is streamable HTTP of both eras, ``sse`` the older HTTP with an event stream."""
@@ -22,14 +22,14 @@ _ENDPOINTS: dict[str, tuple[Wire, Surface | None]] = {
 }
 
 
-class Place(NamedTuple):
+class Route(NamedTuple):
     """Where a client came to."""
 
     wire: Wire
     face: Face
 
 
-def place_of(path: str, default: Surface) -> Place | None:
+def route_of(path: str, default: Surface) -> Route | None:
     """Return what is at a path: ``/mcp``, ``/mcp-full``, ``/mcp/<group>``, …; ``None``: nothing.
 
     ``/mcp`` and ``/sse`` show the default surface; a group is a server, a tag or a profile.
@@ -38,10 +38,10 @@ def place_of(path: str, default: Surface) -> Place | None:
 
 
 @lru_cache(1024)
-def _find(path: str, default: Surface) -> Place | None:
+def _find(path: str, default: Surface) -> Route | None:
     endpoint, _, group = path.removeprefix("/").partition("/")
     group = group.removesuffix("/")
     if endpoint not in _ENDPOINTS or "/" in group:
         return None
     wire, surface = _ENDPOINTS[endpoint]
-    return Place(wire, Face(surface=surface or default, group=group or None))
+    return Route(wire, Face(surface=surface or default, group=group or None))

@@ -14,15 +14,15 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.types import Message, Send
 
 from pegboard.gateway.request import Face, RpcError
-from pegboard.server.http.authentication import Reception
-from pegboard.server.http.disconnect_watcher import Attendance
-from pegboard.server.http.legacy_fast_path import PlainCalls
+from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
+from pegboard.server.http.legacy_fast_path import LegacyFastPath
 from pegboard.server.http.request import HttpRequest, Limits
 from pegboard.server.jsonrpc import is_request, message_of, read_json
-from pegboard.server.legacy_session import Conversation
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.legacy_session import LegacySession
+from pegboard.server.request_pipeline import RequestPipeline
 
-__all__ = ["HandshakeHttp"]
+__all__ = ["LegacyHttp"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class _Session:
     def __init__(
         self,
         request: HttpRequest,
-        conversation: Conversation,
+        conversation: LegacySession,
         transport: StreamableHTTPServerTransport,
     ) -> None:
         self.owner: tuple[tuple[str, str], Face] = request.caller, request.face
@@ -70,18 +70,23 @@ class _Session:
             self.transport.idle_scope.deadline = deadline
 
 
-class HandshakeHttp:
+class LegacyHttp:
     """Keeps the sessions; each answers only to whoever opened it, at the address it was opened at.
 
     To anybody else it is as if there were no such session.
     """
 
     def __init__(
-        self, desk: FrontDesk, *, reception: Reception, attendance: Attendance, limits: Limits
+        self,
+        desk: RequestPipeline,
+        *,
+        reception: HttpAuthenticator,
+        attendance: DisconnectWatcher,
+        limits: Limits,
     ) -> None:
         self._desk = desk
         self._reception = reception
-        self._plain = PlainCalls(attendance)
+        self._plain = LegacyFastPath(attendance)
         self._limits = limits
         self._sessions: dict[str, _Session] = {}
         self._accounts: dict[Account, set[str]] = {}
@@ -157,7 +162,7 @@ class HandshakeHttp:
             await request.refuse(400, RpcError(INVALID_REQUEST, words))
             return
         name = uuid4().hex
-        conversation = Conversation(
+        conversation = LegacySession(
             self._desk, session=name, principal=request.principal, face=request.face
         )
         try:
@@ -188,16 +193,16 @@ class HandshakeHttp:
         self, request: HttpRequest, transport: StreamableHTTPServerTransport
     ) -> int:
         """Let the SDK answer a request, for as long as its sender is let in; return the status."""
-        answer = _Answer(request.send)
+        response = _Answer(request.send)
         with anyio.CancelScope() as scope:
             self._running[scope] = request
             try:
-                await transport.handle_request(request.scope, request.receive, answer.send)
+                await transport.handle_request(request.scope, request.receive, response.send)
             finally:
                 del self._running[scope]
-        if scope.cancelled_caught and answer.status:
+        if scope.cancelled_caught and response.status:
             await request.send({"type": "http.response.body", "body": b""})
-        return answer.status or 500
+        return response.status or 500
 
     async def _let_go(self) -> None:
         while True:
@@ -216,7 +221,7 @@ class HandshakeHttp:
 
     async def _converse(
         self,
-        conversation: Conversation,
+        conversation: LegacySession,
         transport: StreamableHTTPServerTransport,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,

@@ -13,7 +13,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.requests import Request
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http.authentication import Reception
+from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.request import EVENT_STREAM, HttpRequest, Limits
 from pegboard.server.jsonrpc import (
     PING,
@@ -22,8 +22,8 @@ from pegboard.server.jsonrpc import (
     message_of,
     read_json,
 )
-from pegboard.server.legacy_session import Conversation, Unanswered
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.legacy_session import LegacySession, PendingRequests
+from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["MESSAGES", "SseHttp"]
 
@@ -44,13 +44,15 @@ class _Session(NamedTuple):
     account: tuple[str, str, str]
     incoming: Incoming
     scope: anyio.CancelScope
-    unanswered: Unanswered
+    unanswered: PendingRequests
 
 
 class SseHttp:
     """Keeps one session for each open stream; it ends with the stream."""
 
-    def __init__(self, desk: FrontDesk, *, reception: Reception, limits: Limits) -> None:
+    def __init__(
+        self, desk: RequestPipeline, *, reception: HttpAuthenticator, limits: Limits
+    ) -> None:
         self._desk = desk
         self._reception = reception
         self._limits = limits
@@ -83,10 +85,10 @@ class SseHttp:
     async def serve_stream(self, request: HttpRequest) -> None:
         """Open a stream, and talk on it until the client closes it."""
         if request.method != "GET":
-            await request.answer(405, headers=[(b"allow", b"GET")])
+            await request.respond(405, headers=[(b"allow", b"GET")])
             return
         name = uuid4().hex
-        conversation = Conversation(
+        conversation = LegacySession(
             self._desk, session=f"sse-{name}", principal=request.principal, face=request.face
         )
         try:
@@ -100,7 +102,7 @@ class SseHttp:
         to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
         outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
         with to_us, from_us, anyio.CancelScope() as scope:
-            session = _Session(request.caller, request.account, to_us, scope, Unanswered())
+            session = _Session(request.caller, request.account, to_us, scope, PendingRequests())
             self._sessions[name] = session
             try:
                 async with anyio.create_task_group() as tasks:
@@ -121,7 +123,7 @@ class SseHttp:
             ClientGoneError: when its client did not wait.
         """
         if request.method != "POST":
-            await request.answer(405, headers=[(b"allow", b"POST")])
+            await request.respond(405, headers=[(b"allow", b"POST")])
             return
         asked = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
         session = self._sessions.get(asked[0])
@@ -142,7 +144,7 @@ class SseHttp:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
-        await request.answer(202, b"Accepted", kind=b"text/plain; charset=utf-8")
+        await request.respond(202, b"Accepted", kind=b"text/plain; charset=utf-8")
 
     async def _cancel_when_refused(self, request: HttpRequest, scope: anyio.CancelScope) -> None:
         # By the clock: on a stream that is never silent, nobody would ever look.
@@ -162,7 +164,7 @@ async def _say_all(
     request: HttpRequest,
     name: str,
     from_us: MemoryObjectReceiveStream[SessionMessage],
-    unanswered: Unanswered,
+    unanswered: PendingRequests,
 ) -> None:
     address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
     event = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n".encode()

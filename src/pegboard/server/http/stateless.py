@@ -20,11 +20,11 @@ from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
 from pegboard.gateway.catalog.groups import NoGroupError
 from pegboard.gateway.errors import CutOffError
-from pegboard.gateway.request import Exchange, RpcError
+from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.gateway.scopes import MissingScopeError
-from pegboard.server.gateway_port import Answering
-from pegboard.server.http.authentication import Reception
-from pegboard.server.http.disconnect_watcher import Attendance
+from pegboard.server.gateway_port import GatewayPort
+from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
 from pegboard.server.http.response_stream import ResponseStream
 from pegboard.server.jsonrpc import (
@@ -35,11 +35,11 @@ from pegboard.server.jsonrpc import (
     read_json,
     result_message,
 )
-from pegboard.server.modern_era import answer_modern, client_of, listening_params, refusal_of
-from pegboard.server.request_pipeline import RATE_LIMITED, FrontDesk
+from pegboard.server.modern_era import client_of, listening_params, refusal_of, respond_modern
+from pegboard.server.request_pipeline import RATE_LIMITED, RequestPipeline
 from pegboard.server.tracing import with_trace
 
-__all__ = ["ModernHttp", "ParameterHeaders"]
+__all__ = ["ParameterHeaders", "StatelessHttp"]
 
 _PREFIX = MCP_PARAM_HEADER_PREFIX.lower()
 _REMEMBERED = 4096
@@ -48,12 +48,12 @@ _REMEMBERED = 4096
 class ParameterHeaders:
     """Checks the ``Mcp-Param-*`` headers of calls; remembers which schemas ask for none."""
 
-    def __init__(self, gateway: Answering) -> None:
+    def __init__(self, gateway: GatewayPort) -> None:
         self._gateway = gateway
         # The schema is kept beside the answer, so that its id stays its own.
         self._known: dict[int, tuple[object, bool]] = {}
 
-    def check(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+    def check(self, exchange: ClientRequest, headers: Mapping[str, str]) -> None:
         """Compare the headers of a call with its arguments.
 
         Raises:
@@ -89,11 +89,16 @@ _STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
 _LISTEN = "subscriptions/listen"
 
 
-class ModernHttp:
+class StatelessHttp:
     """Answers requests of the modern era; nothing stays behind when one is answered."""
 
     def __init__(
-        self, desk: FrontDesk, *, reception: Reception, attendance: Attendance, limits: Limits
+        self,
+        desk: RequestPipeline,
+        *,
+        reception: HttpAuthenticator,
+        attendance: DisconnectWatcher,
+        limits: Limits,
     ) -> None:
         self._desk = desk
         self._reception = reception
@@ -109,7 +114,7 @@ class ModernHttp:
             ClientGoneError: when its client did not wait.
         """
         if request.method != "POST":
-            await request.answer(405, headers=[(b"allow", b"POST")])
+            await request.respond(405, headers=[(b"allow", b"POST")])
             return
         if not is_json(request.headers.get("content-type", "")):
             await request.refuse(400, RpcError(INVALID_REQUEST, "Invalid Content-Type header"))
@@ -145,11 +150,11 @@ class ModernHttp:
         rejection = unsupported_protocol_version_rejection(requested)
         if rejection is not None:
             raise refusal_of(rejection)
-        await request.answer(202)
+        await request.respond(202)
 
     def _exchange(
         self, request: HttpRequest, message: dict[str, Any], stream: ResponseStream
-    ) -> Exchange:
+    ) -> ClientRequest:
         headers = request.headers
         if len(headers) != len(request.scope["headers"]):
             self._refuse_duplicates(request)
@@ -160,7 +165,7 @@ class ModernHttp:
         params = with_trace(message["params"], headers)
         if message["method"] == _LISTEN:
             params = listening_params(params)
-        exchange = Exchange(
+        exchange = ClientRequest(
             id=message["id"],
             method=message["method"],
             params=params,
@@ -177,26 +182,28 @@ class ModernHttp:
         if name is not None:
             raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
 
-    async def _run(self, request: HttpRequest, stream: ResponseStream, exchange: Exchange) -> None:
-        status, answer = 200, b""
+    async def _run(
+        self, request: HttpRequest, stream: ResponseStream, exchange: ClientRequest
+    ) -> None:
+        status, response = 200, b""
         headers: Sequence[Header] = ()
         self._attendance.begin(stream, request)
         try:
             with stream.scope:
                 try:
-                    result = await answer_modern(self._desk, exchange)
-                    status, answer = 200, result_message(exchange.id, result)
+                    result = await respond_modern(self._desk, exchange)
+                    status, response = 200, result_message(exchange.id, result)
                 except RpcError as error:
                     # Whoever stands before us may send elsewhere what we did not begin.
                     is_begun = self._desk.gateway.is_ready or isinstance(error, CutOffError)
                     status = _status(error) if is_begun else 503
-                    answer = error_message(exchange.id, error)
+                    response = error_message(exchange.id, error)
                     headers = self._headers(error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
-                answer = answer or error_message(exchange.id, CutOffError())
-                await stream.finish(status, answer, headers=headers)
+                response = response or error_message(exchange.id, CutOffError())
+                await stream.finish(status, response, headers=headers)
         finally:
             self._attendance.end(stream)
 

@@ -23,9 +23,9 @@ from pegboard.observe import Audit
 from pegboard.observe.json_lines import open_file_to_append
 from pegboard.server.http.request import Limits
 from pegboard.server.metrics import Metrics
-from pegboard.server.request_pipeline import FrontDesk
+from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.settings import GatewaySettings, load_gateway_settings
-from pegboard.server.startup import Opening
+from pegboard.server.startup import Startup
 from pegboard.storage import open_store
 
 __all__ = ["ServeOptions", "Serving", "open_serving"]
@@ -64,8 +64,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
     hub: Hub
     gateway: Gateway
-    desk: FrontDesk
-    opening: Opening
+    desk: RequestPipeline
+    opening: Startup
     audit: Audit
     tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """The files with the servers of tenants besides the first, by tenant."""
@@ -102,7 +102,7 @@ async def open_serving(
             "leave_out": partial(_is_itself, options.host, port),
         }
         hub = watched(Hub(options.config, **known))
-        opening = Opening(hub)
+        opening = Startup(hub)
         stack.push_async_callback(hub.close)
 
         def open_tenant(name: str) -> Hub | None:
@@ -112,7 +112,7 @@ async def open_serving(
         gateway = await stack.enter_async_context(
             Gateway(hub, settings.options, open_tenant=open_tenant)
         )
-        desk = FrontDesk(gateway, metrics=metrics, opening=opening, audit=audit)
+        desk = RequestPipeline(gateway, metrics=metrics, opening=opening, audit=audit)
         _watch(metrics, hub)
         yield Serving(
             hub=hub,

@@ -1,4 +1,4 @@
-"""Reloading: servers come and go with the configuration, the others work on."""
+"""ConfigReload: servers come and go with the configuration, the others work on."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from pegboard.hub import Hub
 from pegboard.server.process.assembly import Serving
 from pegboard.server.settings import load_gateway_settings
 
-__all__ = ["Reloading"]
+__all__ = ["ConfigReload"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ FindHub = Callable[[], Awaitable[Hub | None]]
 """Gives the hub of a tenant; ``None`` while it is not open: it reads its file when it is opened."""
 
 
-class Reloading:
+class ConfigReload:
     """Has the servers follow the files that name them: that of the first tenant, and of others.
 
     Each is read one time after the other, and no change is forgotten.

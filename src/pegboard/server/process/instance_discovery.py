@@ -1,4 +1,4 @@
-"""Announcement: which gateways run on this machine, for the commands of their owner."""
+"""RunningInstance: which gateways run on this machine, for the commands of their owner."""
 
 import ipaddress
 import logging
@@ -19,14 +19,14 @@ import platformdirs
 
 from pegboard.auth.settings import is_loopback
 from pegboard.hub import Hub
-from pegboard.server.http.local_api import Owner
+from pegboard.server.http.local_api import LocalToken
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.signals import Ending
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of, without_password
 
 __all__ = [
-    "Announcement",
+    "RunningInstance",
     "announce",
     "announcements",
     "identity_of",
@@ -44,7 +44,7 @@ _ENDED = ("Z", "X")
 """States of processes that nobody has buried yet."""
 
 
-class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway that runs: where it is, what it serves, and how its owner is known there."""
 
     pid: int
@@ -81,7 +81,7 @@ def place_of_store(url: str) -> str:
     return str(path_of(url).resolve()) if is_file else without_password(url)
 
 
-def publish(announcement: Announcement) -> Path:
+def publish(announcement: RunningInstance) -> Path:
     """Write an announcement to a file that nobody else can read, and return the file.
 
     Raises:
@@ -108,7 +108,7 @@ def withdraw(path: Path) -> None:
         path.unlink()
 
 
-def announcements() -> Iterator[Announcement]:
+def announcements() -> Iterator[RunningInstance]:
     """Return the gateways that run, the latest first; what dead ones left behind is removed."""
     with suppress(OSError):
         for path in sorted(_folder().glob("*.json"), key=_age):
@@ -132,20 +132,20 @@ def _age(path: Path) -> float:
         return 0.0
 
 
-def _read(path: Path) -> Announcement | None:
+def _read(path: Path) -> RunningInstance | None:
     try:
         descriptor = os.open(path, _FLAGS)
         with os.fdopen(descriptor, "rb") as file:
             # Whoever could write it could send the owner's arguments to a place of their own.
             if not _is_own(os.fstat(file.fileno())):
                 return None
-            announced = msgspec.json.decode(file.read(_LONGEST), type=Announcement)
+            announced = msgspec.json.decode(file.read(_LONGEST), type=RunningInstance)
     except (OSError, ValueError, RecursionError):
         return None
     return announced if _is_sound(announced) else None
 
 
-def _is_sound(announced: Announcement) -> bool:
+def _is_sound(announced: RunningInstance) -> bool:
     try:
         place = urlsplit(announced.address)
         is_place = place.scheme in ("http", "https") and bool(place.hostname) and bool(place.port)
@@ -185,7 +185,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def announce(
-    owner: Owner,
+    owner: LocalToken,
     options: ServeOptions,
     hub: Hub,
     *,
@@ -224,11 +224,11 @@ def own_address(host: str, port: int) -> str | None:
     return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
 
 
-def _publish(owner: Owner, options: ServeOptions, hub: Hub, address: str) -> Path:
+def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
     machine, started = identity_of(os.getpid())
     config = hub.loaded.path
     return publish(
-        Announcement(
+        RunningInstance(
             pid=os.getpid(),
             started=started,
             machine=machine,

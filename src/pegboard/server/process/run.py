@@ -11,16 +11,16 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
-from pegboard.errors import AuthenticationFailedError
+from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face, Gateway
 from pegboard.server.http.app import App
-from pegboard.server.http.authentication import Reception
-from pegboard.server.http.host_check import Hosts
-from pegboard.server.http.local_api import Owner, OwnersDesk
+from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.host_check import HostCheck
+from pegboard.server.http.local_api import LocalApi, LocalToken
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
-from pegboard.server.process.config_reload import Reloading
+from pegboard.server.process.config_reload import ConfigReload
 from pegboard.server.process.instance_discovery import announce
 from pegboard.server.process.signals import Ending, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
@@ -53,21 +53,23 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         )
         metrics = serving.desk.metrics
 
-        def on_refusal(request: HttpRequest, error: AuthenticationFailedError) -> None:
+        def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
             metrics.note_refusal(error.reason)
             serving.audit.note(
                 "authenticate", "refused", reason=error.reason, source=request.source
             )
 
-        owner = Owner()
-        reception = Reception(authenticator, settings=settings, on_refusal=on_refusal, owner=owner)
+        owner = LocalToken()
+        reception = HttpAuthenticator(
+            authenticator, settings=settings, on_refusal=on_refusal, owner=owner
+        )
         app = App(
             serving.desk,
             reception=reception,
             hosts=_hosts(options, settings),
             limits=options.limits,
             surface=options.surface,
-            owners_desk=OwnersDesk(serving.hub, opening=serving.opening, owner=owner),
+            owners_desk=LocalApi(serving.hub, opening=serving.opening, owner=owner),
         )
         server = HttpServer(app, limits=options.limits)
         address = f"http://{_shown(options.host)}:{port}"
@@ -111,7 +113,7 @@ async def _live(
     announcing: Callable[..., Coroutine[Any, Any, None]] | None = None,
 ) -> None:
     """Start the servers, then follow the signals and the files."""
-    reloading = Reloading(serving, options.config)
+    reloading = ConfigReload(serving, options.config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch_signals, ending, reloading.ask)
         await anyio.to_thread.run_sync(reloading.note)
@@ -179,10 +181,10 @@ async def _auth_settings(options: ServeOptions) -> AuthSettings:
     return replace(settings, allow_open=True) if options.allow_anonymous else settings
 
 
-def _hosts(options: ServeOptions, settings: AuthSettings) -> Hosts:
+def _hosts(options: ServeOptions, settings: AuthSettings) -> HostCheck:
     # Where everybody has to say who they are, a page that was tricked here has nothing to say.
     any_name = settings.required and not options.allow_hosts
-    return Hosts(
+    return HostCheck(
         names=(*options.allow_hosts, options.host), origins=options.allow_origins, any_name=any_name
     )
 

@@ -23,12 +23,12 @@ __all__ = [
     "DAY",
     "KEPT_FOR",
     "SERVERS",
-    "CatalogMemory",
-    "FileMemory",
-    "NoMemory",
-    "Remembered",
-    "StoreMemory",
-    "memory_key",
+    "CachedCatalog",
+    "CatalogCache",
+    "FileCatalogCache",
+    "NoCatalogCache",
+    "StoreCatalogCache",
+    "catalog_key",
 ]
 
 SERVERS = "servers"
@@ -38,7 +38,7 @@ KEPT_FOR = 90 * DAY
 """Seconds after which what nobody has used is forgotten: every new token gives a new key."""
 
 
-def memory_key(config: ServerConfig) -> str:
+def catalog_key(config: ServerConfig) -> str:
     """Return a key that changes with whatever may change the tools, and shows no secret."""
     identity = (
         config.name,
@@ -63,7 +63,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 _OURS = re.compile(r"(\.writing-\w{8})|[0-9a-f]{32}\.json")
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CachedCatalog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a server between runs."""
 
     negotiated: Negotiated
@@ -73,30 +73,30 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By original name: what a tool should have been called, and what it was called instead."""
 
 
-class CatalogMemory(Protocol):
+class CatalogCache(Protocol):
     """Keeps what servers offered. Called in a thread; what it raises is logged, no more."""
 
-    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+    def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
         """Return what is known under these keys; unknown ones are simply missing."""
         ...
 
-    def save(self, key: str, remembered: Remembered) -> None:
+    def save(self, key: str, remembered: CachedCatalog) -> None:
         """Keep what a server offers now."""
         ...
 
 
-class NoMemory:
+class NoCatalogCache:
     """Forgets everything."""
 
-    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+    def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
         """Return nothing."""
         return {}
 
-    def save(self, key: str, remembered: Remembered) -> None:
+    def save(self, key: str, remembered: CachedCatalog) -> None:
         """Keep nothing."""
 
 
-class FileMemory:
+class FileCatalogCache:
     """One small file per server, in the user's cache directory unless told otherwise.
 
     What has not been used for 90 days is removed.
@@ -106,9 +106,9 @@ class FileMemory:
         self._directory = Path(directory) if directory else _default_directory()
         self._is_tidy = False
 
-    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+    def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
         """Return what is known under these keys; what cannot be read counts as unknown."""
-        found: dict[str, Remembered] = {}
+        found: dict[str, CachedCatalog] = {}
         for key in keys:
             try:
                 data = self._path(key).read_bytes()
@@ -121,7 +121,7 @@ class FileMemory:
                 logger.warning("memory_unreadable: %s: %s", self._path(key), error, extra=context)
         return found
 
-    def save(self, key: str, remembered: Remembered) -> None:
+    def save(self, key: str, remembered: CachedCatalog) -> None:
         """Write a file of its own and put it in place in one step."""
         self._directory.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._directory, prefix=".writing-")
@@ -159,7 +159,7 @@ def _default_directory() -> Path:
     return Path(platformdirs.user_cache_dir("pegboard", appauthor=False)) / "catalog-2"
 
 
-_decoder = msgspec.json.Decoder(Remembered)
+_decoder = msgspec.json.Decoder(CachedCatalog)
 _encoder = msgspec.json.Encoder()
 
 
@@ -169,7 +169,7 @@ _EVERY = 7
 """Days after which a use is noted again."""
 
 
-class StoreMemory:
+class StoreCatalogCache:
     """Remembers in a store, so that all processes that share it share what one has learned.
 
     What none of them has used for 90 days is forgotten.
@@ -182,21 +182,21 @@ class StoreMemory:
         self._store = store
         self._noted: dict[str, int] = {}
 
-    def load(self, keys: Iterable[str]) -> Mapping[str, Remembered]:
+    def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
         """Return what is known under these keys; what cannot be understood counts as unknown."""
-        found: dict[str, Remembered] = {}
+        found: dict[str, CachedCatalog] = {}
         values = self._store().namespace(SERVERS)
         for key in keys:
             stored = values.text(key)
             if stored is not None:
                 try:
-                    found[key] = msgspec.json.decode(stored, type=Remembered)
+                    found[key] = msgspec.json.decode(stored, type=CachedCatalog)
                 except (msgspec.MsgspecError, RecursionError) as error:
                     logger.warning("memory_unreadable: %s", error, extra={"reason": str(error)})
         self._note_uses(found)
         return found
 
-    def save(self, key: str, remembered: Remembered) -> None:
+    def save(self, key: str, remembered: CachedCatalog) -> None:
         """Keep what a server offers now."""
         values = self._store().namespace(SERVERS)
         values.put(key, msgspec.json.decode(msgspec.json.encode(remembered)))

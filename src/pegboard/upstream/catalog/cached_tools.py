@@ -10,23 +10,23 @@ from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.tool_names import NameTable, mcp, name_matcher
 from pegboard.storage.store import Store
-from pegboard.upstream.catalog.cache import SERVERS, memory_key
+from pegboard.upstream.catalog.cache import SERVERS, catalog_key
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
 __all__ = [
-    "Recalled",
-    "Recollection",
+    "CachedServer",
+    "CachedTools",
     "annotations_of",
     "is_usable",
     "lazy_tool_of",
     "permission_of",
-    "recall",
+    "read_cached_tools",
 ]
 
 T = TypeVar("T")
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+class CachedServer(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of a server, as a hub would show it."""
 
     tool: Tool
@@ -41,16 +41,16 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.text)
 
 
-class Recollection(msgspec.Struct, frozen=True, kw_only=True):
+class CachedTools(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of some servers."""
 
-    tools: Mapping[str, Recalled]
+    tools: Mapping[str, CachedServer]
     """By the name that each tool has in a hub with the same configuration."""
     unknown: tuple[ServerConfig, ...]
     """Servers of which nothing is remembered: new ones, and those that were configured anew."""
 
 
-def recall(configs: Iterable[ServerConfig], store: Store) -> Recollection:
+def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTools:
     """Return what a store remembers of the servers that are enabled, in their order.
 
     Raises:
@@ -64,15 +64,15 @@ def recall(configs: Iterable[ServerConfig], store: Store) -> Recollection:
         return mcp(server, tool) if prefix is None else prefix + tool
 
     names, values = NameTable(naming), store.namespace(SERVERS)
-    tools: dict[str, Recalled] = {}
+    tools: dict[str, CachedServer] = {}
     unknown: list[ServerConfig] = []
     for config in enabled:
-        stored = values.text(memory_key(config))
+        stored = values.text(catalog_key(config))
         if stored is None:
             unknown.append(config)
         else:
             tools.update(_tools_of(config, _read_or(stored, _Remembered, _NOTHING), names))
-    return Recollection(tools=tools, unknown=tuple(unknown))
+    return CachedTools(tools=tools, unknown=tuple(unknown))
 
 
 def permission_of(config: ServerConfig) -> Callable[[str], bool]:
@@ -150,7 +150,7 @@ _definitions = msgspec.json.Decoder(_Definition)
 
 def _tools_of(
     config: ServerConfig, remembered: _Remembered, names: NameTable
-) -> Iterator[tuple[str, Recalled]]:
+) -> Iterator[tuple[str, CachedServer]]:
     permits = permission_of(config)
     given = remembered.names
     seen: set[str] = set()
@@ -174,7 +174,7 @@ def _tools_of(
                 schemas=schemas,
                 annotations=annotations_of(hints),
             )
-            yield name, Recalled(tool=tool, original=it.name, text=text)
+            yield name, CachedServer(tool=tool, original=it.name, text=text)
 
 
 def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:

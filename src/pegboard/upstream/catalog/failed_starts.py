@@ -8,7 +8,7 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.storage.store import KeyValues, Store
-from pegboard.upstream.catalog.cache import KEPT_FOR, memory_key
+from pegboard.upstream.catalog.cache import KEPT_FOR, catalog_key
 
 __all__ = ["FailedStart", "FailedStarts"]
 
@@ -42,7 +42,7 @@ class FailedStarts:
         Raises:
             StorageError: when the store cannot be read.
         """
-        stored = self._values.get(memory_key(config))
+        stored = self._values.get(catalog_key(config))
         value: object = None if stored is None else stored.value
         if not isinstance(value, Mapping):
             return None
@@ -62,7 +62,9 @@ class FailedStarts:
         """
         configs = list(tried)
         known = self._values.items()
-        well = [key for it in configs if it.name not in failed and (key := memory_key(it)) in known]
+        well = [
+            key for it in configs if it.name not in failed and (key := catalog_key(it)) in known
+        ]
         old = [key for key, it in known.items() if _is_old(it.value)]
         if well or old:
             self._values.delete([*well, *old])
@@ -70,7 +72,7 @@ class FailedStarts:
             if config.name in failed:
                 said = {"error": config.redact(failed[config.name]), "at": time.time()}
                 # Somebody who gives it more time wants it to be tried again.
-                self._values.put(memory_key(config), {**said, "patience": config.timeouts.connect})
+                self._values.put(catalog_key(config), {**said, "patience": config.timeouts.connect})
 
 
 def _is_old(value: object) -> bool:

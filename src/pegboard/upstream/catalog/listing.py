@@ -9,10 +9,10 @@ import anyio.to_thread
 
 from pegboard.errors import PegboardError
 from pegboard.upstream.backoff import Backoff
-from pegboard.upstream.catalog.cache import CatalogMemory, Remembered
+from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
 from pegboard.upstream.catalog.feed import CatalogFeed
 from pegboard.upstream.connection import Connection, ServerState, Session
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = ["ToolListing"]
 
@@ -33,8 +33,8 @@ class ToolListing:
         name: str,
         feed: CatalogFeed,
         *,
-        keep: tuple[CatalogMemory, str],
-        nursery: Nursery,
+        keep: tuple[CatalogCache, str],
+        nursery: OwnerLoop,
         connection: Callable[[], Connection],
     ) -> None:
         self.is_known: bool = False
@@ -55,7 +55,7 @@ class ToolListing:
         self._dirty = False
         self._refreshing = False
 
-    def recall(self, remembered: Remembered) -> None:
+    def read_cached_tools(self, remembered: CachedCatalog) -> None:
         """Put the definitions of an earlier run on the board."""
         self._feed.apply(remembered.tools, names=remembered.names, checked=True)
         # One that had no tools may have some now, and no call would ever start it.
@@ -191,13 +191,13 @@ class ToolListing:
         if said is not None:
             valid = tuple(raw for raw in listed if self._feed.remembers(raw))
             names = self._feed.changed_names()
-            remembered = Remembered(negotiated=said, tools=valid, names=names)
+            remembered = CachedCatalog(negotiated=said, tools=valid, names=names)
             await anyio.to_thread.run_sync(self._save, remembered)
         count = len(self._feed.tools)
         context = {"server": self._name, "tools": count}
         logger.info("server_ready: %r, tools: %d", self._name, count, extra=context)
 
-    def _save(self, remembered: Remembered) -> None:
+    def _save(self, remembered: CachedCatalog) -> None:
         try:
             self._memory.save(self._key, remembered)
         except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure

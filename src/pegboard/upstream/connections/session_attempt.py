@@ -4,20 +4,20 @@ import anyio
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
-    AuthenticationError,
     ConnectionLostError,
     PegboardError,
     ProtocolError,
+    ServerAuthenticationError,
     ServerUnavailableError,
 )
 
-__all__ = ["Life", "Slot", "as_unavailable"]
+__all__ = ["SessionAttempt", "Slot", "as_unavailable"]
 
 
-class Life:
+class SessionAttempt:
     """One session from the wish to have it until its process or socket is gone."""
 
-    def __init__(self, previous: "Life | None") -> None:
+    def __init__(self, previous: "SessionAttempt | None") -> None:
         self.previous = previous
         self.settled: anyio.Event = anyio.Event()
         self.error: PegboardError | None = None
@@ -53,7 +53,7 @@ def as_unavailable(
 
     ``lost`` says why the server went away, where its transport has noticed.
     """
-    if isinstance(error, AuthenticationError) or (
+    if isinstance(error, ServerAuthenticationError) or (
         isinstance(error, ServerUnavailableError) and lost is None
     ):
         return error

@@ -16,36 +16,36 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
-    AuthenticationError,
     CircuitOpenError,
     ConfigError,
     ConnectionLostError,
     NotConnectedError,
     PegboardError,
+    ServerAuthenticationError,
     ServerTimeoutError,
     ServerUnavailableError,
 )
 from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.connection import (
+    ConnectionCallbacks,
     Greeting,
     Negotiated,
-    Reports,
     ServerBusyError,
     ServerState,
     Session,
     SessionLostError,
 )
-from pegboard.upstream.connections.session_attempt import Life, Slot, as_unavailable
+from pegboard.upstream.connections.session_attempt import SessionAttempt, Slot, as_unavailable
 from pegboard.upstream.events import ServerEvent
 from pegboard.upstream.http.headers import checked_headers
-from pegboard.upstream.owner_loop import Nursery
+from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["StatefulConnection", "Surroundings", "session_opener"]
+__all__ = ["ConnectionDeps", "StatefulConnection", "session_opener"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -55,10 +55,10 @@ SLOW_START = 2.0
 """A server that takes longer no longer counts as starting, so that it does not delay the others."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionDeps(msgspec.Struct, frozen=True, kw_only=True):
     """What connections share: where their tasks live, and how many may start at once."""
 
-    nursery: Nursery
+    nursery: OwnerLoop
     starts: anyio.CapacityLimiter
     pool: Callable[[], Any]
     """Gives the shared `HttpPool`; a function, because making one imports the SDK."""
@@ -77,8 +77,8 @@ class StatefulConnection:
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: Surroundings,
-        reports: Reports | None = None,
+        surroundings: ConnectionDeps,
+        reports: ConnectionCallbacks | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self._state = ServerState.COLD
@@ -89,11 +89,11 @@ class StatefulConnection:
         self.starts: int = 0
         self._around = surroundings
         self._legacy = False
-        self._reports = reports or Reports(tries_by_itself=lambda: not config.lazy)
+        self._reports = reports or ConnectionCallbacks(tries_by_itself=lambda: not config.lazy)
         self._configured = config
         self._backoff = Backoff()
         self._session: Session | None = None
-        self._life: Life | None = None
+        self._life: SessionAttempt | None = None
         self.in_flight: int = 0
         """How many requests are under way."""
         self._last_used = 0.0
@@ -220,7 +220,7 @@ class StatefulConnection:
         merged = {**self._configured.headers, **headers}
         self.config = msgspec.structs.replace(self._configured, headers=merged)
 
-    def recall(self, negotiated: Negotiated) -> None:
+    def read_cached_tools(self, negotiated: Negotiated) -> None:
         """Start from what an earlier run found out, so that a legacy server is not probed again."""
         self.negotiated = negotiated
         self._legacy = negotiated.era == "legacy"
@@ -254,8 +254,8 @@ class StatefulConnection:
         if not self._backoff.is_open:
             return
         pause = self._backoff.pause
-        if isinstance(self.failure, AuthenticationError):
-            raise AuthenticationError(
+        if isinstance(self.failure, ServerAuthenticationError):
+            raise ServerAuthenticationError(
                 f"{self.failure} It was tried {self._backoff.failures} times, and is tried again "
                 f"by a call in {pause:.0f} s.",
                 server=self.config.name,
@@ -269,19 +269,19 @@ class StatefulConnection:
             retry_in=pause,
         )
 
-    def _begin(self, tool: str = "") -> Life:
+    def _begin(self, tool: str = "") -> SessionAttempt:
         if not self._around.nursery.is_open:
             raise NotConnectedError(
                 f"Server {self.config.name!r} is closed; open its hub again.",
                 server=self.config.name,
                 tool=tool,
             )
-        life = self._life = Life(self._life)
+        life = self._life = SessionAttempt(self._life)
         self._turn_to(ServerState.STARTING)
         self._around.nursery.start_soon(self._live, life)
         return life
 
-    async def _live(self, life: Life) -> None:
+    async def _live(self, life: SessionAttempt) -> None:
         try:
             previous, life.previous = life.previous, None
             if previous is not None:
@@ -306,7 +306,7 @@ class StatefulConnection:
             await self._try_again(life)
 
     async def _hold_open(
-        self, life: Life, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
+        self, life: SessionAttempt, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
     ) -> PegboardError | None:
         """Open a session, publish it, wait until it is over and close it; return what failed."""
         starting = Slot(self._around.starts)
@@ -341,7 +341,7 @@ class StatefulConnection:
             starting.give_back()
         return None
 
-    async def _watch_start(self, life: Life, starting: Slot) -> None:
+    async def _watch_start(self, life: SessionAttempt, starting: Slot) -> None:
         """End a start that takes too long; whoever waits is told before the process is stopped."""
         limit = self.config.timeouts.connect
         if self.config.oauth is not None:
@@ -361,7 +361,7 @@ class StatefulConnection:
             self._fail(life, error)
             life.scope.cancel()
 
-    async def _until_over(self, life: Life, session: Session) -> None:
+    async def _until_over(self, life: SessionAttempt, session: Session) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(self._greet, session)
             while not life.over.is_set():
@@ -391,21 +391,21 @@ class StatefulConnection:
             return idle
         return self._last_used + idle - monotonic()
 
-    def _may_try_again(self, life: Life) -> bool:
+    def _may_try_again(self, life: SessionAttempt) -> bool:
         if (
             self.state in (ServerState.COLD, ServerState.CLOSED)
             or not self._reports.tries_by_itself()
         ):
             return False
         # Nobody but a person can help, and a login window every minute helps nobody.
-        return not isinstance(life.error, AuthenticationError)
+        return not isinstance(life.error, ServerAuthenticationError)
 
-    async def _try_again(self, life: Life) -> None:
+    async def _try_again(self, life: SessionAttempt) -> None:
         await anyio.sleep(self._backoff.pause)
         if self._life is life and self._may_try_again(life):
             self._begin()
 
-    def _publish(self, life: Life, session: Session) -> None:
+    def _publish(self, life: SessionAttempt, session: Session) -> None:
         self.negotiated = session.negotiated
         self._legacy = session.negotiated.era == "legacy"
         self.failure = None
@@ -416,7 +416,7 @@ class StatefulConnection:
             self._turn_to(ServerState.READY)
         self._settle(life, None)
 
-    def _settle(self, life: Life, error: PegboardError | None) -> None:
+    def _settle(self, life: SessionAttempt, error: PegboardError | None) -> None:
         if not life.settled.is_set():
             life.error = error
             life.settled.set()
@@ -436,7 +436,7 @@ class StatefulConnection:
         if not (self.config.transport == "streamable_http" and session.keeps_session):
             self._lose(session, self.last_error or str(error))
 
-    def _lost(self, life: Life, reason: str) -> None:
+    def _lost(self, life: SessionAttempt, reason: str) -> None:
         life.lost_because = self.config.redact(reason)
         if life is self._life and self._session is not None:
             self._lose(self._session, reason)
@@ -455,7 +455,7 @@ class StatefulConnection:
         context = {"server": self.config.name, "reason": shown}
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
 
-    def _fail(self, life: Life, error: PegboardError) -> None:
+    def _fail(self, life: SessionAttempt, error: PegboardError) -> None:
         # Once is enough, however often the background tries.
         level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
         context = {"server": self.config.name, "reason": str(error)}

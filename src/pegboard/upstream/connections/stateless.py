@@ -9,9 +9,13 @@ import anyio
 from pegboard.config import ServerConfig
 from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import Negotiated, Reports, ServerState, Session
+from pegboard.upstream.connection import ConnectionCallbacks, Negotiated, ServerState, Session
 from pegboard.upstream.connections.session_attempt import as_unavailable
-from pegboard.upstream.connections.stateful import StatefulConnection, Surroundings, session_opener
+from pegboard.upstream.connections.stateful import (
+    ConnectionDeps,
+    StatefulConnection,
+    session_opener,
+)
 
 __all__ = ["StatelessConnection"]
 
@@ -27,8 +31,8 @@ class StatelessConnection:
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: Surroundings,
-        reports: Reports | None = None,
+        surroundings: ConnectionDeps,
+        reports: ConnectionCallbacks | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self._around = surroundings
@@ -177,9 +181,9 @@ class StatelessConnection:
         """
         self._first.set_headers(headers)
 
-    def recall(self, negotiated: Negotiated) -> None:
+    def read_cached_tools(self, negotiated: Negotiated) -> None:
         """Start from what an earlier run found out."""
-        self._first.recall(negotiated)
+        self._first.read_cached_tools(negotiated)
 
     def blame(self, reason: str | None) -> None:
         """Note what went wrong with a server that is connected all the same."""

@@ -13,7 +13,7 @@ import msgspec
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, ErrorData
 
-from pegboard.errors import AuthenticationError
+from pegboard.errors import ServerAuthenticationError
 
 __all__ = [
     "UNREADABLE",
@@ -124,7 +124,7 @@ def failure_of(error: ErrorData) -> Failure | None:
 
 def failure_of_exception(error: Exception, request: httpx2.Request) -> Failure:
     """Return what an exception of the HTTP client means for the request it ended."""
-    if isinstance(error, AuthenticationError):
+    if isinstance(error, ServerAuthenticationError):
         return Failure(kind="unauthorized", message=str(error))
     reason = str(error).rstrip(".") or type(error).__name__
     if _broke_the_login(error, request):

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
-    AuthenticationError,
     ConnectionLostError,
     PegboardError,
     ProtocolError,
+    ServerAuthenticationError,
     ServerUnavailableError,
     UpstreamError,
 )
@@ -94,7 +94,7 @@ _UNREACHED: dict[str, type[ServerUnavailableError]] = {
     "not_sent": ServerUnavailableError,
     "busy": ServerBusyError,
     "session_lost": SessionLostError,
-    "unauthorized": AuthenticationError,
+    "unauthorized": ServerAuthenticationError,
 }
 """What our transports say of requests that certainly did nothing."""
 

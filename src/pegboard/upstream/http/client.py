@@ -12,7 +12,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from pegboard.config.servers import HIDDEN, ServerConfig
-from pegboard.errors import AuthenticationError
+from pegboard.errors import ServerAuthenticationError
 from pegboard.upstream.errors.failures import (
     Failure,
     failure_of_answer,
@@ -170,7 +170,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             answer = await super().send(request, **options)
             return await self._checked(answer)
         except Exception as error:
-            if not isinstance(error, httpx2.HTTPError | AuthenticationError):
+            if not isinstance(error, httpx2.HTTPError | ServerAuthenticationError):
                 name = self._config.name
                 logger.exception("http_request_failed: server %r", name, extra={"server": name})
             return self._failed(request, failure_of_exception(error, request))

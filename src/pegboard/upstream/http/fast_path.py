@@ -1,4 +1,4 @@
-"""Direct: requests to a server behind plain HTTP as single exchanges, without the SDK's machinery.
+"""HttpFastPath: requests to a plain HTTP server as single exchanges, without the SDK.
 
 The SDK's client passes each message through streams, tasks and models, which costs several times
 what the exchange itself does. Where nothing is needed that only it can do, this is the short way;
@@ -19,10 +19,15 @@ from pegboard.config.servers import ServerConfig
 from pegboard.upstream.errors.failures import UNREADABLE, Failure, failure_of_answer
 from pegboard.upstream.http.client import LARGEST_ANSWER, HttpPool, UpstreamHttpClient
 from pegboard.upstream.http.event_reader import Event, EventReader, EventTooLargeError
-from pegboard.upstream.http.http1_connection import TooLargeError, WireAnswer, WireClient, WireError
+from pegboard.upstream.http.http1_connection import (
+    TooLargeError,
+    WireClient,
+    WireError,
+    WireResponse,
+)
 from pegboard.upstream.http.shared_connections import proxy_for
 from pegboard.upstream.messages.responses import (
-    ForeignAnswerError,
+    ForeignResponseError,
     NotDirectError,
     OnMessage,
     ResumableError,
@@ -30,7 +35,7 @@ from pegboard.upstream.messages.responses import (
     result_in,
 )
 
-__all__ = ["Direct", "direct_to"]
+__all__ = ["HttpFastPath", "direct_to"]
 
 _LARGEST_ERROR = 64 * 1024
 _SECONDS_FOR_ERROR = 5.0
@@ -39,17 +44,19 @@ _SECONDS_FOR_ERROR = 5.0
 _requests = msgspec.json.Encoder()
 
 
-def direct_to(config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool) -> "Direct | None":
+def direct_to(
+    config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool
+) -> "HttpFastPath | None":
     """Return the short way to a server; ``None`` where only the long one leads."""
     url = httpx2.URL(config.url or "")
     if url.scheme != "http" or url.userinfo or client.auth is not None:
         return None
     if proxy_for(url, getproxies()) is not None:
         return None
-    return Direct(config, client, pool)
+    return HttpFastPath(config, client, pool)
 
 
-class Direct:
+class HttpFastPath:
     """Sends requests of one session, each as one exchange."""
 
     hears: bool = True
@@ -163,7 +170,7 @@ class Direct:
         lines += (f"{name}: {value}" for name, value in fixed.items())
         return "\r\n".join([*lines, ""])
 
-    async def _result(self, answer: WireAnswer, number: int | None) -> dict[str, Any]:
+    async def _result(self, answer: WireResponse, number: int | None) -> dict[str, Any]:
         body = answer.take()
         if answer.status == 202:
             raise MCPError(INVALID_REQUEST, "server answered a request with 202 Accepted")
@@ -173,7 +180,7 @@ class Direct:
             body = self._unpacked(answer, body)
         try:
             result = await result_in(body, number)
-        except ForeignAnswerError:
+        except ForeignResponseError:
             # Whatever comes next on this connection is not what is asked for, either.
             answer.close()
             words = "The server answered another request instead."
@@ -182,7 +189,7 @@ class Direct:
             raise self._failed(UNREADABLE)
         return result
 
-    def _unpacked(self, answer: WireAnswer, body: bytes) -> bytes:
+    def _unpacked(self, answer: WireResponse, body: bytes) -> bytes:
         """Return what was packed although nobody asked for that."""
         unpacked = bytearray()
         whole = httpx2.Response(200, headers=answer.headers, stream=httpx2.ByteStream(body))
@@ -196,7 +203,7 @@ class Direct:
         return bytes(unpacked)
 
     async def _streamed(
-        self, answer: WireAnswer, on_message: OnMessage, number: int | None
+        self, answer: WireResponse, on_message: OnMessage, number: int | None
     ) -> dict[str, Any]:
         reader = EventReader(largest=LARGEST_ANSWER)
         last = Event("", b"")
@@ -228,7 +235,7 @@ class Direct:
     ) -> dict[str, Any] | None:
         try:
             result = await result_in(data, number)
-        except ForeignAnswerError:
+        except ForeignResponseError:
             # Ours may follow.
             return None
         if result is not None:
@@ -239,7 +246,7 @@ class Direct:
         await on_message(message)
         return None
 
-    async def _refusal(self, answer: WireAnswer, *, had_session: bool) -> Exception:
+    async def _refusal(self, answer: WireResponse, *, had_session: bool) -> Exception:
         if answer.status < 400:
             # It was not looked at; the long way knows which redirects to follow.
             return NotDirectError()

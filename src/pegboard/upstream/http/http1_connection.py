@@ -17,11 +17,11 @@ from pegboard.upstream.http.shared_connections import KEPT_IDLE, MOST_IDLE, keep
 __all__ = [
     "Address",
     "TooLargeError",
-    "WireAnswer",
     "WireClient",
     "WireConnection",
     "WireError",
     "WirePool",
+    "WireResponse",
 ]
 
 Address: TypeAlias = tuple[str, int]
@@ -47,7 +47,7 @@ class TooLargeError(WireError):
     """The answer is larger than allowed."""
 
 
-class WireAnswer:
+class WireResponse:
     """The answer to one request."""
 
     def __init__(self, connection: "WireConnection", largest: int) -> None:
@@ -125,7 +125,7 @@ class WireConnection(asyncio.Protocol):
         self._forget = forget
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._answer: WireAnswer | None = None
+        self._answer: WireResponse | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._error: WireError | None = None
         self._is_paused = False
@@ -144,7 +144,7 @@ class WireConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def exchange(
-        self, request: bytes, answer: WireAnswer, in_use: "set[WireConnection]"
+        self, request: bytes, answer: WireResponse, in_use: "set[WireConnection]"
     ) -> None:
         """Send a request and wait until its answer is whole, or begins to flow.
 
@@ -252,7 +252,7 @@ class WireConnection(asyncio.Protocol):
         self._head = 0
         if self._answer is not None and self._answer.is_whole:
             # A second answer to one request: no part of the first, nor the answer to the next.
-            self._answer = WireAnswer(self, _MUCH)
+            self._answer = WireResponse(self, _MUCH)
             self._has_surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -324,7 +324,7 @@ class WireConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-def _ends_with_connection(answer: WireAnswer) -> bool:
+def _ends_with_connection(answer: WireResponse) -> bool:
     return "content-length" not in answer.headers and "transfer-encoding" not in answer.headers
 
 
@@ -423,7 +423,7 @@ class WireClient:
         self._in_use: set[WireConnection] = set()
         self._is_closed = False
 
-    async def send(self, request: bytes) -> WireAnswer:
+    async def send(self, request: bytes) -> WireResponse:
         """Send a request and return its answer: whole, or with a body that is still coming.
 
         Whoever gets one that is not plain leaves it when it is read, or closes it.
@@ -436,7 +436,7 @@ class WireClient:
             self._pool.keep(connection)
             raise WireError("The connection was closed", sent=False)
         self._in_use.add(connection)
-        answer = WireAnswer(connection, self._largest)
+        answer = WireResponse(connection, self._largest)
         try:
             await connection.exchange(request, answer, self._in_use)
         except BaseException:

@@ -23,7 +23,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import AuthenticationError
+from pegboard.errors import ServerAuthenticationError
 from pegboard.upstream.errors.failures import (
     Failure,
     failure_of_answer,
@@ -39,7 +39,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 _MOST_REDIRECTS = 5
 _SECONDS_TO_CLOSE = 2.0
 
-Incoming = SessionMessage | Exception
+StdoutReader = SessionMessage | Exception
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def sse_streams(
     events = aiter(httpx2.EventSource(answer, max_event_size=largest))
     try:
         endpoint = await _endpoint(events, answer.request.url, config)
-        to_session, incoming = anyio.create_memory_object_stream[Incoming]()
+        to_session, incoming = anyio.create_memory_object_stream[StdoutReader]()
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
         async with (
             to_session,
@@ -89,7 +89,7 @@ class _Endpoint:
         self,
         client: httpx2.AsyncClient,
         url: httpx2.URL,
-        to_session: MemoryObjectSendStream[Incoming],
+        to_session: MemoryObjectSendStream[StdoutReader],
     ) -> None:
         self._client = client
         self._url = url
@@ -121,7 +121,7 @@ async def _open(client: httpx2.AsyncClient, config: ServerConfig) -> httpx2.Resp
     )
     try:
         answer = await _send_within_origin(client, request)
-    except (httpx2.HTTPError, AuthenticationError) as error:
+    except (httpx2.HTTPError, ServerAuthenticationError) as error:
         failure = failure_of_exception(error, request)
     else:
         if answer.is_success:
@@ -153,7 +153,7 @@ async def _endpoint(
 
 async def _read(
     events: AsyncIterator[httpx2.ServerSentEvent],
-    to_session: MemoryObjectSendStream[Incoming],
+    to_session: MemoryObjectSendStream[StdoutReader],
     on_lost: Callable[[str], None],
 ) -> None:
     reason = "The server ended the stream."
@@ -198,7 +198,7 @@ async def _send_within_origin(
     raise AssertionError
 
 
-def _message(text: str) -> Incoming:
+def _message(text: str) -> StdoutReader:
     message = read_message(text.encode())
     return ValueError("not a message") if message is None else SessionMessage(message)
 

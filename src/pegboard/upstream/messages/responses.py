@@ -14,11 +14,11 @@ from pegboard.upstream.messages.messages import read_message
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS
 
 __all__ = [
-    "Answer",
-    "ForeignAnswerError",
+    "ForeignResponseError",
     "NotDirectError",
     "OnMessage",
     "ResumableError",
+    "RpcResponse",
     "SingleExchanges",
     "message_in",
     "quick_answer",
@@ -31,7 +31,7 @@ LARGE = 256 * 1024
 """Answers of more bytes are looked through in a thread, since they may have millions of parts."""
 
 
-class RpcError(msgspec.Struct):
+class ServerRpcError(msgspec.Struct):
     """What an answer says that went wrong."""
 
     code: int
@@ -39,19 +39,19 @@ class RpcError(msgspec.Struct):
     data: Any = None
 
 
-class Answer(msgspec.Struct):
+class RpcResponse(msgspec.Struct):
     """A message of a server, as far as it is an answer."""
 
     id: int | str | None = None
     method: str | None = None
     result: dict[str, Any] | None = None
-    error: RpcError | None = None
+    error: ServerRpcError | None = None
 
 
-_answers = msgspec.json.Decoder(Answer)
+_answers = msgspec.json.Decoder(RpcResponse)
 
 
-def quick_answer(body: bytes) -> Answer | None:
+def quick_answer(body: bytes) -> RpcResponse | None:
     """Return an answer that is written as it should be; ``None`` for all else."""
     try:
         said = _answers.decode(body)
@@ -61,7 +61,7 @@ def quick_answer(body: bytes) -> Answer | None:
     return said if is_answer else None
 
 
-async def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
+async def result_of_answer(said: RpcResponse, body: bytes) -> dict[str, Any]:
     """Return the result that an answer brings.
 
     Raises:
@@ -82,7 +82,7 @@ async def result_of_answer(said: Answer, body: bytes) -> dict[str, Any]:
     return result
 
 
-class ForeignAnswerError(Exception):
+class ForeignResponseError(Exception):
     """Raised for an answer to another request than the one that was sent."""
 
 
@@ -101,7 +101,7 @@ async def result_in(body: bytes, number: int | None = None) -> dict[str, Any] | 
     if said is not None:
         # An error may come without an id: then the server could not read it.
         if number is not None and said.id not in (number, str(number), None):
-            raise ForeignAnswerError
+            raise ForeignResponseError
         return await result_of_answer(said, body)
     match read_message(body):
         case JSONRPCResponse(result=result):

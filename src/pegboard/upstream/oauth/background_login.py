@@ -1,4 +1,4 @@
-"""LoginApart: a login that goes on by itself, whoever waits for it."""
+"""BackgroundLogin: a login that goes on by itself, whoever waits for it."""
 
 import copy
 from collections.abc import Awaitable, Callable
@@ -7,14 +7,14 @@ from functools import partial
 import anyio
 import httpx2
 
-from pegboard.errors import AuthenticationError
+from pegboard.errors import ServerAuthenticationError
 
-__all__ = ["LoginApart", "Send"]
+__all__ = ["BackgroundLogin", "Send"]
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
-class LoginApart:
+class BackgroundLogin:
     """Runs one login at a time, in a task that is nobody's call.
 
     Args:
@@ -28,7 +28,7 @@ class LoginApart:
         self.send: Send = send
         self._start_soon = start_soon
         self._over: anyio.Event | None = None
-        self._error: AuthenticationError | None = None
+        self._error: ServerAuthenticationError | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -59,7 +59,7 @@ class LoginApart:
     async def _see_through(self, log_in: Callable[[], Awaitable[None]], over: anyio.Event) -> None:
         try:
             await log_in()
-        except AuthenticationError as error:
+        except ServerAuthenticationError as error:
             self._error = error
         finally:
             self._over = None

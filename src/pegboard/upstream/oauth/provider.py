@@ -24,9 +24,9 @@ from pydantic import AnyUrl
 
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.oauth.background_login import LoginApart
+from pegboard.upstream.oauth.background_login import BackgroundLogin
 from pegboard.upstream.oauth.redirect_listener import CALLBACK_PATH, browser_answers
-from pegboard.upstream.oauth.token_refresh import Login
+from pegboard.upstream.oauth.token_refresh import TokenRefresh
 from pegboard.upstream.oauth.token_storage import token_storage_for
 
 __all__ = ["oauth_provider", "open_in_browser"]
@@ -41,7 +41,7 @@ def oauth_provider(
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
     tenant: str = "",
-    apart: LoginApart | None = None,
+    apart: BackgroundLogin | None = None,
 ) -> httpx2.Auth:
     """Return what obtains, renews and sends the tokens for one server.
 
@@ -79,7 +79,7 @@ def open_in_browser(url: str) -> bool:
     return webbrowser.open(url)
 
 
-class _ClientCredentials(Login, ClientCredentialsOAuthProvider):
+class _ClientCredentials(TokenRefresh, ClientCredentialsOAuthProvider):
     """Logs in a program, by its own name and secret."""
 
     asks_a_person = False
@@ -115,7 +115,7 @@ class _ClientCredentials(Login, ClientCredentialsOAuthProvider):
         return await super()._perform_authorization()
 
 
-class _BrowserLogin(Login):
+class _BrowserLogin(TokenRefresh):
     """Lets a person log in with a browser, which brings the answer back to this machine."""
 
     def __init__(

@@ -9,11 +9,11 @@ import msgspec
 from mcp.client.auth import OAuthClientProvider
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import AuthenticationError
-from pegboard.upstream.oauth.background_login import LoginApart, Send
+from pegboard.errors import ServerAuthenticationError
+from pegboard.upstream.oauth.background_login import BackgroundLogin, Send
 from pegboard.upstream.oauth.token_storage import LoginStorage
 
-__all__ = ["Login"]
+__all__ = ["TokenRefresh"]
 
 _LONG_AGO = 1.0
 PATIENCE = 20.0
@@ -36,7 +36,7 @@ class _Asker(msgspec.Struct, frozen=True):
 _asker: ContextVar[_Asker] = ContextVar("asker", default=_Asker())  # noqa: B039 - it is frozen
 
 
-class Login(OAuthClientProvider):
+class TokenRefresh(OAuthClientProvider):
     """The SDK's provider, and what it lacks.
 
     - calls do not wait for each other while the token is good;
@@ -50,7 +50,7 @@ class Login(OAuthClientProvider):
     config: ServerConfig
     asks_a_person = True
     has_chosen_scopes = False
-    apart: LoginApart | None = None
+    apart: BackgroundLogin | None = None
     """Where a login goes on that a call does not wait for; ``None`` to have each call wait."""
     _refused: str | None = None
     _dead: str | None = None
@@ -109,7 +109,7 @@ class Login(OAuthClientProvider):
                 outgoing = await flow.asend((yield outgoing))
         except StopAsyncIteration:
             return
-        except AuthenticationError:
+        except ServerAuthenticationError:
             raise
         except Exception as error:
             raise self.failed(f"failed: {_reason(error)}.") from error
@@ -174,7 +174,7 @@ class Login(OAuthClientProvider):
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         if response.status_code == 429 or response.status_code >= 500:
-            raise AuthenticationError(
+            raise ServerAuthenticationError(
                 f"The login for server {self.config.name!r} could not be renewed just now (HTTP "
                 f"{response.status_code} from its authorization server). Try again later.",
                 server=self.config.name,
@@ -210,16 +210,16 @@ class Login(OAuthClientProvider):
         """Tell whether the request at hand could show a person the way to the login."""
         return _asker.get().waits
 
-    def expired(self) -> AuthenticationError:
+    def expired(self) -> ServerAuthenticationError:
         """Return the error that asks for a new login."""
-        return AuthenticationError(
+        return ServerAuthenticationError(
             f"The login for server {self.config.name!r} has expired; log in again: try once more, "
             "and you will be led to its login page.",
             server=self.config.name,
         )
 
-    def _awaited(self) -> AuthenticationError:
-        return AuthenticationError(
+    def _awaited(self) -> ServerAuthenticationError:
+        return ServerAuthenticationError(
             f"Server {self.config.name!r} wants somebody to log in, and its login page is waiting "
             "for that. Log in there, then try once more.",
             server=self.config.name,
@@ -233,11 +233,11 @@ class Login(OAuthClientProvider):
             return False
         return "insufficient_scope" in response.headers.get("www-authenticate", "")
 
-    def failed(self, words: str) -> AuthenticationError:
+    def failed(self, words: str) -> ServerAuthenticationError:
         """Return the error that says why logging in did not work."""
         name = self.config.name
         text = self.config.redact(f"Logging in to server {name!r} {words}")
-        return AuthenticationError(text, server=name)
+        return ServerAuthenticationError(text, server=name)
 
 
 class _Message(msgspec.Struct):

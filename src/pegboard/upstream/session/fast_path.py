@@ -1,4 +1,4 @@
-"""Shortcut: single requests of an SDK session sent directly, and the rest of it left to the SDK."""
+"""FastPath: single requests of an SDK session sent directly, and the rest of it left to the SDK."""
 
 from contextvars import copy_context
 from functools import partial
@@ -25,7 +25,7 @@ from pegboard.upstream.session.in_flight import LAST_NOTES, CallInFlight
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions
 
-__all__ = ["Shortcut"]
+__all__ = ["FastPath"]
 
 _SINGLE = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """What is answered by one message, or a few. The SDK does better with lists and long streams."""
@@ -37,7 +37,7 @@ _MOST_TRIES = 3
 _SECONDS_FOR_GOODBYE = 5.0
 
 
-class Shortcut:
+class FastPath:
     """Sends the requests of a session that are single exchanges."""
 
     def __init__(self, direct: SingleExchanges, session: ClientSession, era: Era) -> None:
@@ -46,7 +46,7 @@ class Shortcut:
         self._dispatcher: Any = session._dispatcher  # pyright: ignore[reportPrivateUsage]
         self._era = era
 
-    def leads_to(self, method: str, context: CallContext) -> bool:
+    def supports(self, method: str, context: CallContext) -> bool:
         """Tell whether a request may be sent this way."""
         if method not in _SINGLE:
             return False

@@ -13,7 +13,7 @@ import anyio.lowlevel
 
 from pegboard.upstream.call_context import CallContext, OnLog, told
 
-__all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "NobodysQuestionError", "reaches"]
+__all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "UnclaimedRequestError", "reaches"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -35,7 +35,7 @@ _current: ContextVar["CallInFlight | None"] = ContextVar("call_in_flight", defau
 """The call in whose answer a message came, where the transport can tell (over HTTP, in memory)."""
 
 
-class NobodysQuestionError(Exception):
+class UnclaimedRequestError(Exception):
     """Raised when calls of several clients are under way, and one of them asks."""
 
 
@@ -247,21 +247,21 @@ class CallsInFlight:
         """
         owners = self.owners()
         if owners is None and self._left_behind():
-            raise NobodysQuestionError
+            raise UnclaimedRequestError
         if owners is None:
             owners = await self._settled(_Undecided(self._calls))
         return owners[-1] if owners else None
 
     async def _settled(self, undecided: "_Undecided") -> list[CallInFlight]:
         if len(self._undecided) >= MOST_QUESTIONS:
-            raise NobodysQuestionError
+            raise UnclaimedRequestError
         self._undecided.add(undecided)
         try:
             await undecided.settled.wait()
         finally:
             self._undecided.discard(undecided)
         if undecided.is_lost:
-            raise NobodysQuestionError
+            raise UnclaimedRequestError
         return list(undecided.calls)
 
     async def log(self, params: Mapping[str, Any]) -> None:

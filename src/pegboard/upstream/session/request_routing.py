@@ -1,4 +1,4 @@
-"""Asking: the questions of one session, brought to whoever the call they belong to is for."""
+"""RequestRouting: brings the requests of a server in mid-call to the client of that call."""
 
 import logging
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from pegboard.upstream.server_requests import (
     Questions,
     ask,
 )
-from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, NobodysQuestionError
+from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, UnclaimedRequestError
 
-__all__ = ["Asking"]
+__all__ = ["RequestRouting"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -52,7 +52,7 @@ _WHOSE = (
 )
 
 
-class Asking:
+class RequestRouting:
     """Who is asked what one server asks: the call's own client, or the hub."""
 
     def __init__(self, config: ServerConfig, questions: Questions, calls: CallsInFlight) -> None:
@@ -74,7 +74,7 @@ class Asking:
                 logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
             try:
                 call = await self.calls.asking()
-            except NobodysQuestionError:
+            except UnclaimedRequestError:
                 return _refusal(_WHOSE)
             return await self._answer(kind, asked, call)
 

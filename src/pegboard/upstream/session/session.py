@@ -24,9 +24,9 @@ from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.messages.messages import sendable
 from pegboard.upstream.messages.responses import NotDirectError
 from pegboard.upstream.server_requests import Questions
-from pegboard.upstream.session.fast_path import Shortcut
+from pegboard.upstream.session.fast_path import FastPath
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, reaches
-from pegboard.upstream.session.request_routing import Asking
+from pegboard.upstream.session.request_routing import RequestRouting
 from pegboard.upstream.session.subscriptions import watch_lists, watch_resources
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.transport import OpenTransport, open_transport
@@ -83,7 +83,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     """
     opened = open_transport(config, pool=pool, on_lost=on_lost, grace=grace)
     calls = CallsInFlight()
-    asking = Asking(config, questions, calls)
+    asking = RequestRouting(config, questions, calls)
     client = Client(
         opened.transport,
         mode="legacy" if "legacy" in (greeting, config.protocol) else config.protocol,
@@ -128,7 +128,7 @@ class SdkSession:
         opened: OpenTransport,
         *,
         on_changed: OnChanged,
-        asking: Asking,
+        asking: RequestRouting,
     ) -> None:
         self.negotiated: Negotiated = _negotiated(client)
         self.keeps_session: bool = opened.keeps_session()
@@ -143,9 +143,9 @@ class SdkSession:
         self._calls = asking.calls
         self._log_level: str | None = None
         self._direct = opened.direct
-        self._shortcut: Shortcut | None = None
+        self._shortcut: FastPath | None = None
         if opened.direct is not None:
-            self._shortcut = Shortcut(opened.direct, client.session, self.negotiated.era)
+            self._shortcut = FastPath(opened.direct, client.session, self.negotiated.era)
         self._exchanges: set[anyio.CancelScope] = set()
         self._is_over = False
 
@@ -310,7 +310,7 @@ class SdkSession:
             meta[types.CLIENT_CAPABILITIES_META_KEY] = self._asking.capabilities(call)
         dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
         shortcut = self._shortcut
-        if shortcut is not None and call is not None and shortcut.leads_to(method, call.context):
+        if shortcut is not None and call is not None and shortcut.supports(method, call.context):
             try:
                 return await shortcut.request(data, options, call)
             except NotDirectError:

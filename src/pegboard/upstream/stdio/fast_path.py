@@ -1,4 +1,4 @@
-"""PipeExchanges: requests to a process and their answers, past the SDK's streams and models."""
+"""StdioFastPath: requests to a process and their answers, past the SDK's streams and models."""
 
 import asyncio  # noqa: TID251 - a future is woken from the middle of reading, which no event can be
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,19 +10,19 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCError, JSONRPCResponse
 
 from pegboard.upstream.messages.responses import (
-    Answer,
     NotDirectError,
     OnMessage,
+    RpcResponse,
     quick_answer,
     result_of_answer,
 )
 
-__all__ = ["PipeExchanges"]
+__all__ = ["StdioFastPath"]
 
 _requests = msgspec.json.Encoder()
 
 
-class PipeExchanges:
+class StdioFastPath:
     """Sends requests of one session; whoever reads the pipe hands over their answers."""
 
     hears: bool = False
@@ -31,7 +31,7 @@ class PipeExchanges:
 
     def __init__(self) -> None:
         self._write: Callable[[bytes], Awaitable[ErrorData | None]] | None = None
-        self._waiting: dict[int | str, asyncio.Future[tuple[Answer, bytes]]] = {}
+        self._waiting: dict[int | str, asyncio.Future[tuple[RpcResponse, bytes]]] = {}
         self._is_over = False
 
     def open(self, write: Callable[[bytes], Awaitable[ErrorData | None]]) -> None:
@@ -97,7 +97,7 @@ class PipeExchanges:
             return False
         if not waiting.done():
             if isinstance(message, JSONRPCResponse):
-                waiting.set_result((Answer(result=message.result), b""))
+                waiting.set_result((RpcResponse(result=message.result), b""))
             else:
                 error = message.error
                 waiting.set_exception(MCPError(error.code, error.message, error.data))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-__all__ = ["MARK", "group_lives", "host_mark", "kill_strays", "next_mark", "strays"]
+__all__ = ["MARK", "group_lives", "host_mark", "kill_orphans", "next_mark", "orphans"]
 
 MARK = "PEGBOARD_CHILD"
 """The environment variable that every server, and whatever it starts, inherits."""
@@ -29,18 +29,18 @@ def next_mark() -> str:
     return f"{host_mark()}{next(_numbers)}"
 
 
-def strays(mark: str) -> list[int]:
+def orphans(mark: str) -> list[int]:
     """Return the processes that carry the mark; blocking, and empty where there is no ``/proc``."""
     wanted = f"{MARK}={mark}".encode()
     return [int(number) for number in _numbers_in_proc() if _carries(number, wanted)]
 
 
-def kill_strays(mark: str) -> None:
+def kill_orphans(mark: str) -> None:
     """Kill whatever carries the mark, also what it starts meanwhile; blocking."""
     killed: set[int] = set()
     # More than once, because a stray may fork while the list is made.
     for _ in range(5):
-        fresh = set(strays(mark)) - killed - {os.getpid()}
+        fresh = set(orphans(mark)) - killed - {os.getpid()}
         if not fresh:
             break
         for pid in fresh:

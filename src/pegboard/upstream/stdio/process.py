@@ -19,7 +19,7 @@ import anyio.to_thread
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.stdio.guardian import guardian
 from pegboard.upstream.stdio.launch import launch
-from pegboard.upstream.stdio.orphans import group_lives, kill_strays, next_mark
+from pegboard.upstream.stdio.orphans import group_lives, kill_orphans, next_mark
 
 __all__ = ["GRACE", "ServerProcess", "background", "spawn", "without_chatter"]
 
@@ -230,12 +230,12 @@ class ServerProcess:
 
     async def _end_strays(self) -> None:
         with anyio.move_on_after(_KILL):
-            await _in_thread(kill_strays, self.mark)
+            await _in_thread(kill_orphans, self.mark)
 
     def _bury(self) -> None:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL)
-        kill_strays(self.mark)
+        kill_orphans(self.mark)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Outgoing: a stream of messages as the input of a server process."""
+"""StdinWriter: a stream of messages as the input of a server process."""
 
 from collections.abc import Callable
 from io import FileIO
@@ -9,19 +9,24 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest
 
 from pegboard.upstream.errors.failures import Failure
-from pegboard.upstream.stdio.stdout_reader import Incoming
+from pegboard.upstream.stdio.stdout_reader import StdoutReader
 
-__all__ = ["NOT_SENT", "Outgoing"]
+__all__ = ["NOT_SENT", "StdinWriter"]
 
 NOT_SENT: ErrorData = Failure(kind="not_sent", message="Its process is gone.").error
 """Answers a request which certainly never reached the server."""
 
 
-class Outgoing(ObjectSendStream[SessionMessage]):
+class StdinWriter(ObjectSendStream[SessionMessage]):
     """The stream that a session writes. Each message is on the pipe when `send` returns."""
 
     def __init__(
-        self, pipe: FileIO, *, incoming: Incoming, gone: anyio.Event, lose: Callable[[None], None]
+        self,
+        pipe: FileIO,
+        *,
+        incoming: StdoutReader,
+        gone: anyio.Event,
+        lose: Callable[[None], None],
     ) -> None:
         self._pipe = pipe
         self._incoming = incoming

@@ -1,4 +1,4 @@
-"""Incoming: the output of a server process as a stream of messages."""
+"""StdoutReader: the output of a server process as a stream of messages."""
 
 import logging
 from collections import deque
@@ -12,9 +12,9 @@ from mcp.shared.message import SessionMessage
 
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.messages.messages import read_message
-from pegboard.upstream.stdio.fast_path import PipeExchanges
+from pegboard.upstream.stdio.fast_path import StdioFastPath
 
-__all__ = ["Incoming", "LineTooLongError", "Lines"]
+__all__ = ["LineTooLongError", "Lines", "StdoutReader"]
 
 
 class LineTooLongError(Exception):
@@ -59,7 +59,7 @@ _BAD_LINES = 50
 _SHOWN = 100
 
 
-class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
+class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
     """The stream that a session reads. It reads the pipe itself, in the task of its reader."""
 
     def __init__(
@@ -69,12 +69,12 @@ class Incoming(ObjectReceiveStream[SessionMessage | Exception]):
         *,
         lose: Callable[[str | None], None],
         max_line_bytes: int,
-        exchanges: PipeExchanges | None = None,
+        exchanges: StdioFastPath | None = None,
     ) -> None:
         self._config = config
         self._pipe = pipe
         self._lose = lose
-        self._exchanges = exchanges or PipeExchanges()
+        self._exchanges = exchanges or StdioFastPath()
         self._limit = max_line_bytes
         self._lines = Lines(limit=max_line_bytes)
         self._messages: deque[SessionMessage | Exception] = deque()

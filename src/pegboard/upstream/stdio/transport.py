@@ -8,10 +8,10 @@ import anyio
 from mcp.client._transport import TransportStreams
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.fast_path import PipeExchanges
+from pegboard.upstream.stdio.fast_path import StdioFastPath
 from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
-from pegboard.upstream.stdio.stdin_writer import NOT_SENT, Outgoing
-from pegboard.upstream.stdio.stdout_reader import Incoming
+from pegboard.upstream.stdio.stdin_writer import NOT_SENT, StdinWriter
+from pegboard.upstream.stdio.stdout_reader import StdoutReader
 
 __all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
 
@@ -27,7 +27,7 @@ async def stdio_transport(
     config: ServerConfig,
     *,
     on_lost: Callable[[str], None],
-    exchanges: PipeExchanges | None = None,
+    exchanges: StdioFastPath | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     grace: float = GRACE,
 ) -> AsyncGenerator[TransportStreams]:
@@ -41,14 +41,14 @@ async def stdio_transport(
     """
     async with spawn(config, grace=grace) as process, background() as tasks:
         loss = _Loss(process)
-        incoming = Incoming(
+        incoming = StdoutReader(
             config,
             process.stdout,
             lose=loss.declare,
             max_line_bytes=max_line_bytes,
             exchanges=exchanges,
         )
-        outgoing = Outgoing(
+        outgoing = StdinWriter(
             process.stdin, incoming=incoming, gone=process.exited, lose=loss.declare
         )
         if exchanges is not None:
@@ -99,7 +99,7 @@ class _Loss:
             self._reason = reason
             self._declared.set()
 
-    async def reason(self, incoming: Incoming) -> str:
+    async def reason(self, incoming: StdoutReader) -> str:
         """Wait for the loss and say why, in words."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_exit)
