@@ -36,7 +36,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     ttl_ms: int = 60_000
     """How long a client may keep a list without asking again; it is told of changes before."""
     max_result_chars: int = 5000
-    """Longer results of tools of this process go to the result cache; servers have their own limit."""
+    """Longer results of tools of this process are cached; servers have their own limit."""
     result_cache_on_full: bool = False
     """Cache results that are too large on the full surface, too, instead of sending them whole."""
     result_cache_seconds: float = 900.0
