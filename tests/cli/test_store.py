@@ -270,5 +270,5 @@ def test_an_export_replaces_nothing_but_a_file(url: str, tmp_path: Path, run: Ru
 def test_a_target_of_an_unknown_kind_is_misuse(url: str, run: Run) -> None:
     code, out, told = run("migrate", "mysql://x", "--store", url)
     assert (code, out) == (2, "")
-    assert "Nobody knows how to open `mysql:` stores" in told
+    assert "No installed package opens `mysql:` stores" in told
     assert "mistake of Pegboard" not in told

@@ -1,6 +1,6 @@
 """Writes to a store until it is killed: `python -m tests.storage.crash_writer URL TENANT SEED`.
 
-What it does follows from the seed alone, so whoever knows how many operations were acknowledged
+What it does follows from the seed alone, so a test that knows how many operations were acknowledged
 knows what must be in the store.
 """
 

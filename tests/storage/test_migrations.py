@@ -107,10 +107,10 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 def test_many_that_open_a_new_file_at_once_make_it_once(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "new.db"
-    everybody = Barrier(8)
+    all_ready = Barrier(8)
 
     def open_and_save(number: int) -> None:
-        everybody.wait()
+        all_ready.wait()
         with open_store(path) as store:
             store.save(Tool(name=f"tool-{number}"))
 

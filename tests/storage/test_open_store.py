@@ -65,7 +65,7 @@ def test_postgresql_has_two_schemes(scheme: str, new_url: Callable[[str], str]) 
     keep_and_find(new_url("postgres").replace("postgresql:", f"{scheme}:"))
 
 
-def test_the_environment_says_where_when_nobody_else_does(
+def test_the_environment_says_where_when_the_caller_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PEGBOARD_STORE", str(tmp_path / "mine.json"))

@@ -17,7 +17,7 @@ from pegboard.errors import (
 )
 from pegboard.model import Tool
 from pegboard.storage import open_store
-from pegboard.storage.postgres.connections import connect, parse_url
+from pegboard.storage.postgres.connection_pool import connect, parse_url
 from pegboard.storage.postgres.errors import translated
 from pegboard.storage.postgres.migrations import MIGRATIONS, migrate
 from pegboard.testing.store_watching import Told
@@ -184,8 +184,8 @@ def test_a_store_that_stays_open_is_cleaned_by_its_own_writes(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("pegboard.storage.postgres.cleaning.PAUSE", 0.0)
-    monkeypatch.setattr("pegboard.storage.postgres.cleaning.BATCH", 2)
+    monkeypatch.setattr("pegboard.storage.postgres.tombstone_cleanup.PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.storage.postgres.tombstone_cleanup.BATCH", 2)
 
     def traces() -> list[tuple[object, ...]]:
         return postgres_server.execute(
@@ -218,7 +218,7 @@ def test_a_store_that_stays_open_is_cleaned_by_its_own_writes(
             "FOR EACH ROW EXECUTE FUNCTION pegboard.refuse()",
         ):
             postgres_server.execute(statement, url=postgres_url)
-        # Nobody fails because nothing can be cleaned.
+        # No write fails because nothing can be cleaned.
         store.namespace("room").put("key", 1)
         assert "not_cleaned" in caplog.text
         assert traces() == [("kept",)]
@@ -234,7 +234,7 @@ def test_marks_of_finished_writes_do_not_pile_up(
     assert marks == 1
 
 
-def test_somebody_else_in_the_tables_is_told_from_damage_of_the_network(
+def test_another_session_in_the_tables_is_told_from_damage_of_the_network(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
     with open_store(postgres_url) as store:
@@ -293,7 +293,7 @@ def test_a_statement_that_the_url_gives_more_time_is_not_cut_short(
 ) -> None:
     url = f"{postgres_url}&options=-c%20statement_timeout%3D{longer}"
     with connect(*parse_url(url)) as connection:
-        monkeypatch.setattr("pegboard.storage.postgres.connections.SILENCE", 0.0)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SILENCE", 0.0)
         slow = connection.execute("SELECT 1 FROM pg_sleep(0.5)")
         assert slow.fetchall() == [(1,)]
 
@@ -402,7 +402,7 @@ def test_a_database_that_cannot_hold_every_letter_is_refused(
 def test_a_server_that_is_too_old_is_refused(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.storage.postgres.connections.OLDEST_SERVER", 990000)
+    monkeypatch.setattr("pegboard.storage.postgres.connection_pool.OLDEST_SERVER", 990000)
     with pytest.raises(StoreUnavailableError, match="use 99 or newer"):
         open_store(postgres_url)
 

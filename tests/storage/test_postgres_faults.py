@@ -17,7 +17,7 @@ import pytest
 from pegboard.errors import RevisionConflictError, StorageError, StoreUnavailableError
 from pegboard.model import Tool
 from pegboard.storage import Store, StoreChange, Use, open_store
-from pegboard.storage.postgres.connections import MOST, Connections, parse_url
+from pegboard.storage.postgres.connection_pool import MOST, ConnectionPool, parse_url
 from pegboard.storage.postgres.store import PostgresStore
 from pegboard.testing.store_watching import Told
 from tests.storage.postgres_server import How, PostgresServer, database_of
@@ -35,7 +35,7 @@ def wire(postgres_server: PostgresServer) -> Iterator[Wire]:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.storage.postgres.batches.MOST", 10)
+    monkeypatch.setattr("pegboard.storage.postgres.transactions.MOST_IN_A_BATCH", 10)
 
 
 def tools(count: int) -> list[Tool]:
@@ -80,7 +80,7 @@ def test_connections_cut_in_mid_transaction_cost_nothing(
             on_progress=once(lambda: postgres_server.cut_connections(postgres_url)),
         )
         assert len(names(store)) == 25
-        # Now those that nobody used are dead.
+        # Now those that no thread used are dead.
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(lambda _: names(store), range(8)))
         assert postgres_server.cut_connections(postgres_url) > 0
@@ -247,7 +247,7 @@ def test_in_doubt_the_error_says_so(
     monkeypatch.setattr(SECONDS, 0.2)
     with open_store(wire.url(postgres_url)) as store:
         wire.cut_at(b"COMMIT\0", "before")
-        wire.let_nobody_in()
+        wire.refuse_connections()
         with pytest.raises(StoreUnavailableError, match="whether it was kept is not known"):
             store.save(Tool(name="a"))
 
@@ -292,11 +292,11 @@ def set_for_now(store: Store, setting: str) -> None:
 def test_a_full_pool_makes_callers_wait_but_not_for_ever(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connections = Connections(*parse_url(postgres_url))
+    connections = ConnectionPool(*parse_url(postgres_url))
     with ExitStack() as stack:
         for _ in range(MOST):
             stack.enter_context(connections.one())
-        monkeypatch.setattr("pegboard.storage.postgres.connections.PATIENCE", 0.05)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.PATIENCE", 0.05)
         with pytest.raises(StoreUnavailableError, match="in use"):
             stack.enter_context(connections.one())
     with connections.one() as connection:
@@ -332,7 +332,7 @@ def test_a_session_that_stops_answering_is_given_up(
             f"AND datname = '{database_of(postgres_url)}'"
         )
         # Only now: on a busy machine a sound session may be silent for so long.
-        monkeypatch.setattr("pegboard.storage.postgres.connections.SILENCE", 0.3)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SILENCE", 0.3)
         os.kill(session, signal.SIGSTOP)
         try:
             assert names(store) == ["a"]

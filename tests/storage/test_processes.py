@@ -23,7 +23,7 @@ def test_four_processes_lose_nothing_and_hear_of_each_other(
     url = new_url(kind)
     with ExitStack() as stack:
         processes = [stack.enter_context(registering(url, me)) for me in range(PROCESSES)]
-        # Together from one line to the next, so that nobody is done before the last has begun.
+        # Together from one line to the next, so that no process is done before the last has begun.
         for line in ("ready", "saved"):
             assert [answer(it) for it in processes] == [line] * PROCESSES
             for process in processes:

@@ -316,7 +316,7 @@ def test_what_is_not_a_tool_is_refused_in_words(path: Path) -> None:
             assert names(store) == []
 
 
-def test_revisions_grow_whoever_writes_and_whatever_is_undone(path: Path) -> None:
+def test_revisions_grow_with_every_writer_and_whatever_is_undone(path: Path) -> None:
     with open_store(path) as one, open_store(path) as other:
         given = [one.save(Tool(name="a")), other.save(Tool(name="b")), one.save(Tool(name="c"))]
         with pytest.raises(KeyboardInterrupt):

@@ -57,6 +57,20 @@ def path(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(whole, tmp_path / "tools.db"))
 
 
+def page_with(path: Path, text: bytes) -> int:
+    """Where the page begins that holds a text."""
+    return path.read_bytes().index(text) // PAGE * PAGE
+
+
+def first_page_of(path: Path, table: str) -> int:
+    """Where the page begins from which SQLite finds all others of a table."""
+    connection = sqlite3.connect(path)
+    query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    [number] = connection.execute(query, [table]).fetchone()
+    connection.close()
+    return (number - 1) * PAGE
+
+
 def overwrite(path: Path, at: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(at)
@@ -147,7 +161,7 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def test_a_damaged_file_is_not_recovered_while_somebody_uses_it(path: Path) -> None:
+def test_a_damaged_file_is_not_recovered_while_a_process_uses_it(path: Path) -> None:
     with (
         open_store(path) as store,
         subprocess.Popen(
@@ -163,7 +177,7 @@ def test_a_damaged_file_is_not_recovered_while_somebody_uses_it(path: Path) -> N
         with pytest.raises(StoreUnavailableError, match="in use"):
             recover(path)
         store.close()
-        with pytest.raises(StoreUnavailableError, match="Somebody else"):
+        with pytest.raises(StoreUnavailableError, match="Another process"):
             recover(path)
         assert path.read_bytes() == before
         assert sorted(path.parent.iterdir()) == names
@@ -178,7 +192,7 @@ def test_a_recovery_that_was_killed_before_its_end_is_finished_by_the_next(
 ) -> None:
     if logged:
         subprocess.run([sys.executable, "-c", KILLED, path], check=False)
-    overwrite(path, PAGE * 2, bytes(PAGE))
+    overwrite(path, page_with(path, b'"name":"tool-123"'), bytes(PAGE))
     first = recover(path)
     assert first.saved_as is not None
     log, kept_log = (it.with_name(f"{it.name}-wal") for it in (path, first.saved_as))
@@ -242,7 +256,8 @@ def sorted_tools(store: Store) -> list[StoredTool]:
 def test_a_page_lost_in_the_middle_costs_only_what_was_on_it(path: Path, seed: int) -> None:
     pick = random.Random(seed)
     pages = path.stat().st_size // PAGE
-    for number in pick.sample(range(1, pages), 3):
+    # Not the pages from which SQLite finds all others of a table.
+    for number in pick.sample(range(11, pages), 3):
         overwrite(path, number * PAGE, pick.choice([bytes(PAGE), pick.randbytes(PAGE)]))
     before = path.read_bytes()
     # It may open, and some of it may be read; but what is read is right, or it is an error.
@@ -264,24 +279,103 @@ def test_a_page_lost_in_the_middle_costs_only_what_was_on_it(path: Path, seed: i
 
 
 def test_the_tools_that_are_lost_are_named(path: Path) -> None:
-    content = path.read_bytes()
-    at = content.index(b'"name":"tool-123"')
-    overwrite(path, at // PAGE * PAGE, bytes(PAGE))
+    overwrite(path, page_with(path, b'"name":"tool-123"'), bytes(PAGE))
     recovered = recover(path)
+    assert recovered.lost[0] == ("Table `tools` (registered tools): 1 row range could not be read.")
     assert "The tool 'tool-123' of tenant 'default' could not be read." in recovered.lost
     assert "tool-123" not in recovered.kept
     assert len(recovered.kept) + sum("The tool" in it for it in recovered.lost) == COUNT + 2
+    # A page holds four of them.
+    assert len(recovered.kept) >= COUNT + 2 - 5
+
+
+def test_the_row_ranges_that_are_lost_are_counted(path: Path) -> None:
+    for name in (b"tool-123", b"tool-222", b"tool-321"):
+        overwrite(path, page_with(path, b'"name":"%s"' % name), bytes(PAGE))
+    overwrite(path, page_with(path, b"[150]"), random.Random(3).randbytes(PAGE))
+    recovered = recover(path)
+    assert recovered.lost[:2] == (
+        "Table `tools` (registered tools): 3 row ranges could not be read.",
+        "Table `entries` (API keys, audit and other values): 1 row range could not be read.",
+    )
+    assert "The value of 'key-150' in 'room' of tenant 'default' could not be read." in (
+        recovered.lost
+    )
+    with open_store(path) as store:
+        found = store.namespace("room").items()
+        assert found["key-0"].value == [0]
+        assert len(found) + sum("The value" in it for it in recovered.lost) == 200
+
+
+def test_where_a_large_row_ends_is_lost_only_that_row_is(path: Path) -> None:
+    content = path.read_bytes()
+    at = content.index(b"x" * (PAGE - 100))
+    overwrite(path, at // PAGE * PAGE, random.Random(4).randbytes(PAGE))
+    recovered = recover(path)
+    assert len(recovered.kept) == COUNT + 1
+    assert sum("The tool" in it for it in recovered.lost) == 1
+
+
+def test_work_that_is_bounded_leaves_the_rest_to_the_index(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.storage.sqlite.recovery_reader.MOST_ATTEMPTS", 1)
+    overwrite(path, page_with(path, b'"name":"tool-123"'), bytes(PAGE))
+    recovered = recover(path)
+    assert len(recovered.kept) >= COUNT + 2 - 5
+    assert len(recovered.kept) + sum("The tool" in it for it in recovered.lost) == COUNT + 2
+
+
+def test_a_lost_beginning_of_a_table_costs_that_table_and_nothing_else(path: Path) -> None:
+    overwrite(path, first_page_of(path, "tools"), bytes(PAGE))
+    recovered = recover(path)
+    assert recovered.kept == ()
+    assert sum("The tool" in it for it in recovered.lost) == COUNT + 3
+    with open_store(path) as store:
+        assert len(store.namespace("room").items()) == 200
+        assert store.usage()["tool-008"] == Usage(use_frequency=8)
+
+
+def test_a_lost_index_costs_nothing(path: Path) -> None:
+    overwrite(path, first_page_of(path, "tools_by_name"), bytes(PAGE))
+    overwrite(path, first_page_of(path, "entries_by_revision"), bytes(PAGE))
+    recovered = recover(path)
+    assert recovered.lost == (
+        "Index `tools_by_name` could not be read to its end: not every lost row is named here.",
+    )
+    assert_everything_is_there(path)
+
+
+def test_the_first_page_of_a_file_after_vacuum_is_known_too(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("VACUUM")
+    connection.close()
+    overwrite(path, 0, bytes(PAGE))
+    assert len(recover(path).lost) == 1
+    assert_everything_is_there(path)
 
 
 def test_that_usage_is_lost_is_told(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    query = "SELECT rootpage FROM sqlite_schema WHERE name = 'usage'"
-    [number] = connection.execute(query).fetchone()
-    connection.close()
-    overwrite(path, (number - 1) * PAGE, bytes(PAGE))
+    overwrite(path, first_page_of(path, "usage"), bytes(PAGE))
     recovered = recover(path)
-    assert recovered.lost == ("1 page is missing or blank; usage that was counted there is lost.",)
+    assert recovered.lost == (
+        "Table `usage` (how often tools were used): 1 row range could not be read.",
+    )
     assert len(recovered.kept) == COUNT + 2
+
+
+def test_usage_between_two_lost_pages_is_found_by_the_names_of_the_tools(path: Path) -> None:
+    tools = [f"tool-{number:03}" for number in range(COUNT)]
+    others = [f"{server}.{number:04}" for server in ("server", "zone") for number in range(1_000)]
+    with open_store(path) as store:
+        store.set_usage({name: Usage(use_frequency=7) for name in tools + others})
+    for name in (b"server.0500", b"zone.0500"):
+        overwrite(path, page_with(path, name), bytes(PAGE))
+    assert len(recover(path).lost) == 1
+    with open_store(path) as store:
+        found = store.usage()
+    assert {"server.0000", "zone.0999", *tools} <= found.keys()
+    assert set(found.values()) == {Usage(use_frequency=7)}
 
 
 def test_a_row_that_is_not_a_tool_is_damage(path: Path) -> None:
@@ -336,7 +430,7 @@ def test_what_is_only_in_the_log_of_changes_is_recovered_too(path: Path) -> None
     subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     log = path.with_name("tools.db-wal")
     before = path.read_bytes(), log.read_bytes()
-    overwrite(path, PAGE * 2, bytes(PAGE))
+    overwrite(path, page_with(path, b'"name":"tool-123"'), bytes(PAGE))
     recovered = recover(path)
     assert recovered.saved_as is not None
     kept_log = recovered.saved_as.with_name(recovered.saved_as.name + "-wal")
@@ -347,7 +441,8 @@ def test_what_is_only_in_the_log_of_changes_is_recovered_too(path: Path) -> None
         assert found.tool.description == "x" * 9_000
 
 
-def test_a_log_of_changes_beside_an_empty_file_is_not_thrown_away(path: Path) -> None:
+def test_a_log_of_changes_beside_an_empty_file_is_not_thrown_away(tmp_path: Path) -> None:
+    path = tmp_path / "tools.db"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     os.truncate(path, 0)
     log = path.with_name("tools.db-wal")

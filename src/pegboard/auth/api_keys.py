@@ -33,7 +33,7 @@ from pegboard.errors import (
 )
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
-from pegboard.storage.flushing import Flushing
+from pegboard.storage.write_behind import WriteBehind
 
 __all__ = ["KEYS", "ApiKeys", "stored_key"]
 
@@ -89,7 +89,7 @@ class ApiKeys:
         self._looks_since: float = 0.0
         self._noting = threading.Lock()
         self._uses: dict[str, Use] = {}
-        self._flushing = Flushing(self.flush)
+        self._flushing = WriteBehind(self.flush)
         # Before the first look, so that nothing is missed between the two.
         self._stop = store.watch(self._follow)
         try:

@@ -22,7 +22,7 @@ from pegboard.model import CallRecord, Principal
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.observe.json_lines import append_lines, open_file_to_append
 from pegboard.storage import Store
-from pegboard.storage.flushing import Flushing
+from pegboard.storage.write_behind import WriteBehind
 
 __all__ = ["AUDIT", "Audit", "AuditOutcome", "AuditRecord", "record_of_call", "without_secrets"]
 
@@ -154,7 +154,7 @@ class Audit:
         self._kept = None if store is None else _InStore(store, keep)
         writers = [self._kept, None if path is None else _InFile(Path(path))]
         self._backlogs = [_Backlog(it) for it in writers if it is not None]
-        self._flushing = Flushing(self.flush)
+        self._flushing = WriteBehind(self.flush)
         self.after_fork()
         start_anew_in_children(self)
 

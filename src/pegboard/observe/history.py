@@ -13,7 +13,7 @@ from pegboard.model.call import NO_META
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.observe.daily_usage import DailyTotals, DailyUsage
 from pegboard.storage import Store
-from pegboard.storage.flushing import Flushing
+from pegboard.storage.write_behind import WriteBehind
 
 __all__ = ["CALLS", "History"]
 
@@ -40,7 +40,7 @@ class History:
         self._keep = keep
         self._numbers = count()
         self._since_pruned = keep
-        self._flushing = Flushing(self.flush)
+        self._flushing = WriteBehind(self.flush)
         self.after_fork()
         start_anew_in_children(self)
 

@@ -7,8 +7,8 @@ from time import time
 from pegboard.model import CallRecord, Usage
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage import Store, Use
-from pegboard.storage.counts import sum_of_usage
-from pegboard.storage.flushing import Flushing
+from pegboard.storage.usage_counts import sum_of_usage
+from pegboard.storage.write_behind import WriteBehind
 
 __all__ = ["UsageCounter"]
 
@@ -18,7 +18,7 @@ class UsageCounter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._flushing = Flushing(self.flush)
+        self._flushing = WriteBehind(self.flush)
         self.after_fork()
         start_anew_in_children(self)
 

@@ -1,6 +1,5 @@
-"""What Pegboard knows, kept where it survives: a JSON file, SQLite or PostgreSQL."""
+"""Persistent storage of tools, usage and values: a JSON file, SQLite or PostgreSQL."""
 
-from pegboard.storage.copying import Copied, copy_store
 from pegboard.storage.encoding import (
     check_key,
     decode_tool,
@@ -8,6 +7,7 @@ from pegboard.storage.encoding import (
     encode_tool,
     encode_value,
 )
+from pegboard.storage.export_import import Copied, copy_store
 from pegboard.storage.leases import LEASES, lease
 from pegboard.storage.open_store import DEFAULT_TENANT, default_url, open_store
 from pegboard.storage.store import (
@@ -21,7 +21,7 @@ from pegboard.storage.store import (
     StoredValue,
     Use,
 )
-from pegboard.storage.watching import Watchers
+from pegboard.storage.watchers import Watchers
 
 __all__ = [
     "ANY",

@@ -1,4 +1,4 @@
-"""Tools and values as JSON text, exactly: what would come back different is refused."""
+"""JSON encoding of tools and values, exact: a value that would come back different is refused."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     mcp_server: str | None = None
     category: str | None = None
     tags: tuple[str, ...] = ()
-    # Written always: the document and `Tool` do not agree about what it is when nobody says.
+    # Written always: the document and `Tool` do not agree about its default.
     defer_loading: bool | msgspec.UnsetType = msgspec.UNSET
     annotations: Annotations = _NO_HINTS
     input_schema: msgspec.Raw = _ABSENT

@@ -1,4 +1,4 @@
-"""Leases: one process at a time does a job, on stores that have no locks of their own."""
+"""Leases: a lock with a time limit, so that one process at a time does a job."""
 
 import os
 import time
@@ -13,14 +13,14 @@ from pegboard.storage.store import KeyValues
 __all__ = ["LEASES", "lease"]
 
 LEASES = "leases"
-"""The namespace they are kept in."""
+"""The namespace that holds the leases."""
 SECONDS = 60.0
-"""After that a holder counts as dead; jobs are shorter."""
+"""A holder counts as dead after that; jobs are shorter."""
 
 
 @contextmanager
 def lease(values: KeyValues, job: str) -> Generator[bool]:
-    """Give True to one holder of a job at a time, False to everybody else."""
+    """Give True to one holder of a job at a time, False to every other process."""
     found = values.get(job)
     if found is not None and _held(found.value, time.time()):
         yield False
@@ -34,12 +34,12 @@ def lease(values: KeyValues, job: str) -> Generator[bool]:
     try:
         yield True
     finally:
-        # Unless somebody else thought us dead, or the store is gone: the lease runs out by itself.
+        # If another process took the lease, or the store is gone, the lease runs out by itself.
         with suppress(StorageError):
             values.put(job, {"holder": "", "until": 0.0}, expected=revision)
 
 
 def _held(value: object, now: float) -> bool:
     until = cast("dict[str, object]", value).get("until") if isinstance(value, dict) else None
-    # No further than a lease goes: whoever wrote that had a wrong clock.
+    # A lease that ends later was written by a process with a wrong clock.
     return isinstance(until, float) and now < until <= now + SECONDS

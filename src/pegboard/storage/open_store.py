@@ -1,4 +1,4 @@
-"""Open a store by its URL: built in, or from another package."""
+"""Open a store by its URL: a built-in kind, or one of a plug-in package."""
 
 import os
 from collections.abc import Callable
@@ -38,10 +38,10 @@ def open_store(url: str | Path | None = None, *, tenant: str = DEFAULT_TENANT) -
         url: ``tools.json`` or ``json:///path``, ``sqlite:///path`` or a path that ends in ``.db``,
             ``postgresql://…``, or a scheme that another package offers. Without it
             ``PEGBOARD_STORE`` counts, and then an SQLite file in the user's data directory.
-        tenant: whose data; nobody sees anybody else's.
+        tenant: whose data; no tenant sees that of another.
 
     Raises:
-        ValueError: when nobody knows the scheme.
+        ValueError: when the scheme is unknown.
         StorageError: when it cannot be opened.
     """
     wanted = default_url() if url is None else os.fspath(url)
@@ -49,17 +49,17 @@ def open_store(url: str | Path | None = None, *, tenant: str = DEFAULT_TENANT) -
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL of which nobody can open a store; nothing is opened.
+    """Refuse a URL that names no store that can be opened; nothing is opened.
 
     Raises:
-        ValueError: when nobody knows the scheme.
+        ValueError: when the scheme is unknown.
         StorageError: when what it needs is not installed.
     """
     _opener(scheme_of(url), url)
 
 
 def default_url() -> str:
-    """Return where everything is kept when nobody says."""
+    """Return where everything is kept when the caller names no store."""
     named = os.environ.get("PEGBOARD_STORE")
     directory = Path(platformdirs.user_data_dir("pegboard", appauthor=False))
     return named or str(directory / "pegboard.db")
@@ -114,6 +114,6 @@ def _plugged_in(scheme: str, url: str) -> Opener:
             ) from error
     known = sorted({*_HOMES, *entry_points(group=ENTRY_POINTS).names})
     raise ValueError(
-        f"Nobody knows how to open `{scheme}:` stores (known: {', '.join(known)}). Install a "
+        f"No installed package opens `{scheme}:` stores (known: {', '.join(known)}). Install a "
         f"package that offers it under the entry point {ENTRY_POINTS!r}."
     )

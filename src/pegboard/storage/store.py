@@ -1,9 +1,10 @@
-"""Store: what Pegboard knows of one tenant, kept where it survives this process."""
+"""The Store protocol: persistent tools, usage and key-value namespaces of one tenant."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self, final
 
 import msgspec
@@ -15,6 +16,7 @@ __all__ = [
     "ANY",
     "KeyValues",
     "OnProgress",
+    "Recovered",
     "Revision",
     "Store",
     "StoreChange",
@@ -50,7 +52,7 @@ class StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
     """Another number whenever the definition is another; what to pass as ``expected``."""
     extras: Mapping[str, Any] = _NO_EXTRAS
-    """Fields of the entry that Pegboard does not know; kept for whoever put them there."""
+    """Fields of the entry that Pegboard does not know; kept for the program that put them there."""
 
 
 class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +73,23 @@ class StoreChange(msgspec.Struct, frozen=True, kw_only=True):
     """What may have changed: read it again to see how it is now."""
 
     tools: frozenset[str] = frozenset()
-    """Names of tools that were saved or deleted, by anybody, this process included."""
+    """Names of tools that were saved or deleted, by any process, this one included."""
     namespaces: frozenset[str] = frozenset()
     """Namespaces in which a value was put or deleted."""
     everything: bool = False
     """True when it is not known what; then read all again."""
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recovery kept, and where the damaged file is now."""
+
+    kept: tuple[str, ...]
+    """Names of the tools that are in the new file."""
+    lost: tuple[str, ...]
+    """Sentences about what could not be read."""
+    saved_as: Path | None
+    """The damaged file, as it was, under its new name; ``None`` when nothing was damaged, and
+    nothing changed."""
 
 
 class KeyValues(Protocol):
@@ -86,7 +100,7 @@ class KeyValues(Protocol):
         ...
 
     def text(self, key: str) -> bytes | None:
-        """Return a value as JSON, for whoever reads only a part of it; ``None`` without one."""
+        """Return a value as JSON, for a caller that reads only a part; ``None`` without one."""
         ...
 
     def items(self) -> Mapping[str, StoredValue]:
@@ -129,7 +143,7 @@ class Store(Protocol):
 
     @property
     def tenant(self) -> str:
-        """Whose data it is; there is no way from here to anybody else's."""
+        """Whose data it is; there is no way from here to that of another tenant."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""The URL of a store: the file it names, and how it can be shown."""
+"""The URL of a store: the file that it names, and how it is shown without its password."""
 
 import errno
 import re
@@ -69,7 +69,7 @@ def _why_no_file(path: Path) -> str | None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        # All else is said by whoever opens it.
+        # The code that opens the file reports all else.
         return _NO_PLACE.get(error.errno or 0)
     if stat.S_ISDIR(mode):
         return "It is a folder: name a file in it."

@@ -20,15 +20,15 @@ from pegboard.storage import (
     StoredValue,
     Use,
 )
-from pegboard.storage.counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.encoding import (
     check_key,
     check_tenant,
     encode_value,
 )
 from pegboard.storage.leases import LEASES, lease
-from pegboard.storage.rows import read_row, row_of
-from pegboard.storage.watching import Watchers
+from pegboard.storage.tool_rows import read_row, row_of
+from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
+from pegboard.storage.watchers import Watchers
 
 __all__ = ["Memory", "MemoryStore", "MemoryValues"]
 

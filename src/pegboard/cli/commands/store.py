@@ -19,10 +19,10 @@ from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, open_store
-from pegboard.storage.archive import archived, read_archive, restore
+from pegboard.storage.export_import import archived, read_archive, restore
 from pegboard.storage.json_file.atomic_write import replace_file
+from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
 from pegboard.storage.open_store import scheme_of
-from pegboard.storage.upkeep import files_of, is_same_store, open_existing, recover_store
 from pegboard.storage.urls import without_password
 
 __all__ = ["add_to"]

@@ -17,7 +17,7 @@ from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.observe import Audit, AuditRecord
 from pegboard.observe.usage_report import ToolUsage, usage_report
 from pegboard.storage import Store
-from pegboard.storage.upkeep import open_existing
+from pegboard.storage.maintenance import open_existing
 from pegboard.storage.urls import without_password
 
 __all__ = ["add_to"]

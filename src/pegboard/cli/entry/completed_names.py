@@ -11,7 +11,7 @@ from pegboard.cli.files.user_file import open_file
 from pegboard.model.json_values import object_in
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Store, default_url
-from pegboard.storage.upkeep import open_existing
+from pegboard.storage.maintenance import open_existing
 
 __all__ = ["offer_names"]
 

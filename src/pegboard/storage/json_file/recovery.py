@@ -31,7 +31,7 @@ from pegboard.storage.json_file.places import (
     walk_on,
     walk_out,
 )
-from pegboard.storage.recovered import Recovered
+from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
 

@@ -10,7 +10,6 @@ import msgspec
 from pegboard.errors import RevisionConflictError
 from pegboard.model import FrozenDict, Tool, Usage, freeze
 from pegboard.model.tool_names import check_name
-from pegboard.storage.counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.encoding import (
     check_key,
     decode_tool,
@@ -27,7 +26,8 @@ from pegboard.storage.leases import LEASES, lease
 from pegboard.storage.open_store import DEFAULT_TENANT
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
 from pegboard.storage.urls import path_of, without_password
-from pegboard.storage.watching import Watchers
+from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
+from pegboard.storage.watchers import Watchers
 
 __all__ = ["JsonStore", "open_url"]
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL and psycopg raise, in our words."""
+"""Translates the errors of PostgreSQL and psycopg into storage errors."""
 
 import shlex
 
@@ -23,8 +23,8 @@ _REMEDIES: dict[type[psycopg.Error], str] = {
         "`?options=-c%20statement_timeout%3D60s`."
     ),
     errors.LockNotAvailable: (
-        "Somebody else held a lock for longer than `lock_timeout` allows: look for a session that "
-        "is idle in a transaction."
+        "Another session held a lock for longer than `lock_timeout` allows: look for one that is "
+        "idle in a transaction."
     ),
     errors.InsufficientPrivilege: (
         "Let a role that may create schemas run Pegboard once, and grant this one the use of the "

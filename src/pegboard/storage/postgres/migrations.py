@@ -1,7 +1,7 @@
-"""The tables of the PostgreSQL store, in numbered steps that only go forward."""
+"""Schema migrations of the PostgreSQL store: numbered steps that only go forward."""
 
 from pegboard.errors import StoreVersionError
-from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.connection_pool import PostgresConnection
 
 __all__ = ["MIGRATIONS", "Migration", "migrate"]
 
@@ -56,7 +56,7 @@ CREATE INDEX entries_by_namespace ON pegboard.entries (tenant, namespace);
 
 MIGRATIONS: tuple[Migration, ...] = ((1, (_TABLES,)),)
 
-# Any number that nobody else uses in the database.
+# Any number that no other program uses in the database.
 _LOCK = 0x7065_6762_6F61_7264
 # Not by `to_regclass`, which may not know yet what others have just made.
 _SCHEMA = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = 'pegboard'"
@@ -66,7 +66,7 @@ SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'pegboard' AND tabl
 
 
 def migrate(
-    connection: Connection, *, url: str, migrations: tuple[Migration, ...] = MIGRATIONS
+    connection: PostgresConnection, *, url: str, migrations: tuple[Migration, ...] = MIGRATIONS
 ) -> None:
     """Bring the tables to the newest version; of several processes that start, one does it.
 
@@ -88,13 +88,13 @@ def migrate(
         raise StoreVersionError(url=url, found=version, known=known)
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: PostgresConnection) -> int:
     if not _value(connection, _VERSION_TABLE):
         return 0
     return _value(connection, "SELECT coalesce(max(version), 0) FROM pegboard.version")
 
 
-def _apply(connection: Connection, number: int, statements: tuple[str, ...]) -> None:
+def _apply(connection: PostgresConnection, number: int, statements: tuple[str, ...]) -> None:
     # Asked first: IF NOT EXISTS needs the right to create it even when it exists.
     if not _value(connection, _SCHEMA):
         connection.execute("CREATE SCHEMA pegboard")
@@ -108,7 +108,7 @@ def _apply(connection: Connection, number: int, statements: tuple[str, ...]) -> 
     connection.execute("INSERT INTO pegboard.version (version) VALUES (%s)", [number])
 
 
-def _value(connection: Connection, query: str) -> int:
+def _value(connection: PostgresConnection, query: str) -> int:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]

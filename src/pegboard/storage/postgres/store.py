@@ -9,17 +9,17 @@ import psycopg
 
 from pegboard.model import Tool, Usage
 from pegboard.storage.encoding import check_key, check_tenant
-from pegboard.storage.postgres.cleaning import CleaningTransactions
-from pegboard.storage.postgres.connections import Connections, parse_url
-from pegboard.storage.postgres.election import election
-from pegboard.storage.postgres.entries import PostgresEntries
+from pegboard.storage.postgres.connection_pool import ConnectionPool, parse_url
 from pegboard.storage.postgres.errors import translated
+from pegboard.storage.postgres.key_values import PostgresKeyValues
+from pegboard.storage.postgres.leader_election import election
+from pegboard.storage.postgres.listen_notify import PostgresChangeFeed
 from pegboard.storage.postgres.migrations import migrate
+from pegboard.storage.postgres.tombstone_cleanup import TransactionsWithCleanup
 from pegboard.storage.postgres.tools import PostgresTools
 from pegboard.storage.postgres.usage import PostgresUsage
-from pegboard.storage.postgres.watch import ChangeFeed
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
-from pegboard.storage.watching import Watchers
+from pegboard.storage.watchers import Watchers
 
 __all__ = ["PostgresStore", "open_url"]
 
@@ -46,11 +46,11 @@ class PostgresStore:
     def __init__(self, url: str, *, tenant: str) -> None:
         conninfo, self._url = parse_url(url)
         self._tenant = check_tenant(tenant)
-        self._connections = Connections(conninfo, self._url)
-        self._transactions = CleaningTransactions(self._connections, _short(tenant))
+        self._connections = ConnectionPool(conninfo, self._url)
+        self._transactions = TransactionsWithCleanup(self._connections, _short(tenant))
         self._tools = PostgresTools(self._transactions, self._url)
         self._usage = PostgresUsage(self._transactions)
-        self._feed = ChangeFeed(self._connections, self._transactions.tenant)
+        self._feed = PostgresChangeFeed(self._connections, self._transactions.tenant)
         # It waits by itself.
         self._watchers = Watchers(self._feed.look, interval=0)
         try:
@@ -121,10 +121,10 @@ class PostgresStore:
         """Return the counts of these tools, or of all that were ever used."""
         return self._usage.get(names)
 
-    def namespace(self, name: str) -> PostgresEntries:
+    def namespace(self, name: str) -> PostgresKeyValues:
         """Return the values of one room."""
         self._transactions.check_open()
-        return PostgresEntries(self._transactions, self._url, name)
+        return PostgresKeyValues(self._transactions, self._url, name)
 
     def namespaces(self) -> list[str]:
         """Return the rooms that have values, in order."""
@@ -141,7 +141,7 @@ class PostgresStore:
 
         def stop() -> None:
             stop_telling()
-            # Should somebody begin to watch right now, the next look listens again.
+            # If a caller begins to watch right now, the next look listens again.
             if self._watchers.stopping.is_set():
                 self._feed.close()
 
@@ -150,7 +150,7 @@ class PostgresStore:
     def elected(self, job: str) -> AbstractContextManager[bool]:
         """Return a context that is True for one process at a time: the one to do the job.
 
-        Whoever loses the connection to the server is no longer elected.
+        A process that loses the connection to the server is no longer elected.
         """
         self._transactions.check_open()
         return election(self._connections, self._transactions, check_key("job", job))

@@ -1,16 +1,15 @@
-"""The tools of one tenant in PostgreSQL."""
+"""Tool definitions in PostgreSQL: load, save and delete those of one tenant."""
 
 from collections.abc import Iterable
 
 from pegboard.errors import RevisionConflictError, StoreDamagedError
 from pegboard.model import Tool
 from pegboard.model.tool_names import check_name
-from pegboard.storage.postgres.batches import batches
-from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
-from pegboard.storage.postgres.transactions import Transactions
-from pegboard.storage.rows import look_at_schemas, read_row, row_of
+from pegboard.storage.postgres.transactions import Transactions, batches
 from pegboard.storage.store import ANY, OnProgress, Revision, StoredTool
+from pegboard.storage.tool_rows import look_at_schemas, read_row, row_of
 
 __all__ = ["PostgresTools"]
 
@@ -57,7 +56,7 @@ class PostgresTools:
         """Return all tools, the most used ones first, then by name."""
         tenant = {"tenant": self._transactions.tenant}
 
-        def read(connection: Connection) -> list[StoredTool]:
+        def read(connection: PostgresConnection) -> list[StoredTool]:
             tools: list[StoredTool] = []
             # Bit by bit: of a hundred thousand, all rows beside all tools would fill the memory.
             with connection.transaction(), connection.cursor("pegboard_tools") as cursor:
@@ -87,7 +86,7 @@ class PostgresTools:
         entries = {entry[0]: entry for entry in map(row_of, tools)}
         told = 0
 
-        def write(connection: Connection, revision: int) -> int:
+        def write(connection: PostgresConnection, revision: int) -> int:
             nonlocal told
             self._compare(connection, list(entries), expected)
             done = 0
@@ -101,7 +100,7 @@ class PostgresTools:
                 }
                 connection.execute(_SAVE, query)
                 done += len(batch)
-                # A second attempt begins anew, but nobody is told of that.
+                # A second attempt begins anew, but the caller is not told of that.
                 if on_progress is not None and done > told:
                     told = done
                     on_progress(done, len(entries))
@@ -113,7 +112,7 @@ class PostgresTools:
         """Forget a tool and its usage, and tell whether there was one."""
         query = {"tenant": self._transactions.tenant, "name": check_name(name)}
 
-        def write(connection: Connection, revision: int) -> bool:
+        def write(connection: PostgresConnection, revision: int) -> bool:
             self._compare(connection, [query["name"]], expected)
             return connection.execute(_DELETE, {**query, "revision": revision}).rowcount > 0
 
@@ -131,7 +130,9 @@ class PostgresTools:
             except ValueError as error:
                 raise self._unreadable(it.tool.name, error) from error
 
-    def _compare(self, connection: Connection, names: list[str], expected: Revision) -> None:
+    def _compare(
+        self, connection: PostgresConnection, names: list[str], expected: Revision
+    ) -> None:
         if expected is ANY:
             return
         query = {"tenant": self._transactions.tenant, "names": names}

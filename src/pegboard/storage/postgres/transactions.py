@@ -1,10 +1,10 @@
-"""Transactions that take place exactly once, also when the server goes away in the middle."""
+"""Transactions that commit exactly once, with retries when the PostgreSQL server goes away."""
 
 import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -13,22 +13,26 @@ import psycopg
 
 from pegboard.errors import StorageError, StoreUnavailableError
 from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.storage.postgres.connections import Connection, Connections
+from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
 from pegboard.storage.postgres.errors import lost_connection, repeatable, translated
 
-__all__ = ["CHANNEL", "Transactions", "tenant_mark"]
+__all__ = ["CHANNEL", "Transactions", "batches", "tenant_mark"]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHANNEL = "pegboard"
 """Where changes are announced."""
 SECONDS = 15.0
 """For so long a server may be away before a caller hears of it."""
+MOST_IN_A_BATCH = 2000
+# A message of the protocol ends at 1 GB.
+MOST_BYTES_IN_A_BATCH = 16 * 1024 * 1024
 _LONGEST_PAUSE = 1.0
 
-# An attempt may have been committed though nobody could tell us. Whoever finds its own token there
-# knows; if the attempt is still under way, this waits for its end. (`pg_xact_status` would do
-# without a table, but a server that crashed gives the same number to another transaction.)
+# An attempt may have been committed though the answer was lost. The next attempt then finds its own
+# token there; if the first is still under way, the insert waits for its end. (`pg_xact_status`
+# needs no table, but a server that crashed gives the same number to another transaction.)
 _ONCE = """
 WITH forgotten AS (
     DELETE FROM pegboard.commits WHERE tenant = %(tenant)s AND token = ANY(%(done)s)
@@ -54,7 +58,7 @@ def tenant_mark(tenant: str) -> str:
 class Transactions:
     """Reads and writes of one tenant, repeated on a new connection when one is lost."""
 
-    def __init__(self, connections: Connections, tenant: str) -> None:
+    def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         self.tenant = tenant
         self._connections = connections
         self._mark = tenant_mark(tenant)
@@ -82,7 +86,7 @@ class Transactions:
             url = self._connections.url
             raise StorageError(f"The store {url} is closed; open it again.", url=url)
 
-    def read(self, work: Callable[[Connection], Result]) -> Result:
+    def read(self, work: Callable[[PostgresConnection], Result]) -> Result:
         """Do something that changes nothing; as often as it takes."""
 
         def attempt() -> Result:
@@ -91,7 +95,9 @@ class Transactions:
 
         return self.persevere(attempt)
 
-    def write(self, work: Callable[[Connection, int], Result], *, announced: bool = True) -> Result:
+    def write(
+        self, work: Callable[[PostgresConnection, int], Result], *, announced: bool = True
+    ) -> Result:
         """Do something in one transaction, given the revision it makes, once and only once.
 
         Args:
@@ -144,7 +150,7 @@ class Transactions:
         finally:
             writing.is_under_way = False
 
-    def _write(self, work: Callable[[Connection, int], Result], enter: str) -> Result:
+    def _write(self, work: Callable[[PostgresConnection, int], Result], enter: str) -> Result:
         token = uuid.uuid4()
         with self._lock:
             done, self._done = self._done, []
@@ -178,3 +184,17 @@ class Transactions:
         with self._lock:
             self._done.append(token)
         return result
+
+
+def batches(items: Iterable[Item], size_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Cut items into batches that one statement can send, none empty."""
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        if batch and (len(batch) == MOST_IN_A_BATCH or size > MOST_BYTES_IN_A_BATCH):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += size_of(item)
+    if batch:
+        yield batch

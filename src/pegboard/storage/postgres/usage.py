@@ -1,4 +1,4 @@
-"""Usage in PostgreSQL: how often and when the tools of one tenant were last called."""
+"""Usage counts in PostgreSQL: how often and when the tools of one tenant were last called."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC
@@ -6,10 +6,10 @@ from typing import Any
 
 from pegboard.model import Usage
 from pegboard.model.tool_names import check_name
-from pegboard.storage.counts import MAX_COUNT, checked_usage, checked_uses
-from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.transactions import Transactions
 from pegboard.storage.store import Use
+from pegboard.storage.usage_counts import MAX_COUNT, checked_usage, checked_uses
 
 __all__ = ["PostgresUsage"]
 
@@ -19,7 +19,7 @@ SELECT name, use_frequency, last_used FROM pegboard.usage
 WHERE tenant = %(tenant)s AND (use_frequency > 0 OR last_used IS NOT NULL)
 """
 _SOME = f"{_ALL} AND name = ANY(%(names)s)"
-# In one order for everybody, or two of them would wait for each other.
+# Every process writes in one order, or two of them would wait for each other.
 _INSERT = """
 INSERT INTO pegboard.usage AS it (tenant, name, use_frequency, last_used)
 SELECT %(tenant)s, new.name, new.use_frequency, new.last_used
@@ -31,7 +31,7 @@ ON CONFLICT (tenant, name) DO UPDATE
 _REPLACE = f"""{_INSERT}
 SET use_frequency = excluded.use_frequency, last_used = excluded.last_used
 """
-# The sum stays what the column holds, and nobody's clock turns back the last use.
+# The sum stays what the column holds, and a slow clock does not turn back the last use.
 _ADD = f"""{_INSERT}
 SET use_frequency = it.use_frequency
         + least(excluded.use_frequency, {MAX_COUNT} - it.use_frequency),
@@ -58,7 +58,7 @@ class PostgresUsage:
         wanted = None if names is None else [check_name(name) for name in names]
         query = {"tenant": self._transactions.tenant, "names": wanted}
 
-        def read(connection: Connection) -> list[tuple[Any, ...]]:
+        def read(connection: PostgresConnection) -> list[tuple[Any, ...]]:
             statement = _ALL if wanted is None else _SOME
             return connection.execute(f"{statement} ORDER BY name".encode(), query).fetchall()
 
@@ -76,7 +76,7 @@ class PostgresUsage:
             "moments": [it.last_used for it in counts.values()],
         }
 
-        def write(connection: Connection, _: int) -> None:
+        def write(connection: PostgresConnection, _: int) -> None:
             connection.execute(statement.encode(), query)
 
         if counts:

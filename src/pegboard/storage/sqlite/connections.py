@@ -1,4 +1,4 @@
-"""Connections to an SQLite file: one user at a time, and none across a fork."""
+"""Connections to an SQLite file: one thread at a time uses each, and none survives a fork."""
 
 import os
 import sqlite3
@@ -11,14 +11,14 @@ from pegboard.errors import StorageError
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
 
-__all__ = ["Reading", "Writing", "is_in_use"]
+__all__ = ["ReadConnection", "WriteTransaction", "is_in_use"]
 
 # How long a fork waits for what other threads are doing.
 FORK_SECONDS = 10.0
 
 
-class Reading:
-    """A connection for whoever holds this, made when first needed.
+class ReadConnection:
+    """A connection for the thread that holds this, made when first needed.
 
     Errors of SQLite leave the context as ours.
     """
@@ -72,7 +72,7 @@ class Reading:
             self._disconnect()
 
     def before_fork(self) -> None:
-        """Wait until nobody uses the connection, and let go of it.
+        """Wait until no thread uses the connection, and let go of it.
 
         SQLite remembers in memory which locks a process has, and would believe that a child has
         them too.
@@ -117,8 +117,8 @@ class Reading:
                 connection.close()
 
 
-class Writing(Reading):
-    """A transaction for whoever holds this: kept at the end, or undone if anything is raised."""
+class WriteTransaction(ReadConnection):
+    """A transaction for the thread that holds this: committed, or undone if anything is raised."""
 
     _fold_above = LOG_LIMIT
 
@@ -163,7 +163,7 @@ def is_in_use(path: Path) -> bool:
     return any(it.uses(path) for it in list(_open))
 
 
-_open: "WeakSet[Reading]" = WeakSet()
+_open: "WeakSet[ReadConnection]" = WeakSet()
 _not_ours: list[sqlite3.Connection] = []
 
 

@@ -1,11 +1,11 @@
-"""One tenant's part of an SQLite file: its connections, revisions and traces of the deleted."""
+"""One tenant's part of an SQLite file: its connections, revisions, changes and tombstones."""
 
 import sqlite3
 import time
 from pathlib import Path
 
 from pegboard.errors import RevisionConflictError, StoreDamagedError
-from pegboard.storage.sqlite.connections import Reading, Writing
+from pegboard.storage.sqlite.connections import ReadConnection, WriteTransaction
 from pegboard.storage.sqlite.file import SqliteFile
 from pegboard.storage.store import ANY, Revision, StoreChange
 
@@ -41,9 +41,9 @@ class SqliteDatabase:
         self._file = SqliteFile(path, url=url)
         self.url = url
         self.tenant = tenant
-        self.writing: Writing = Writing(self._file, self._file.open())
-        self.reading: Reading = Reading(self._file)
-        self._watching = Reading(self._file)
+        self.writing: WriteTransaction = WriteTransaction(self._file, self._file.open())
+        self.reading: ReadConnection = ReadConnection(self._file)
+        self._watching = ReadConnection(self._file)
         self._seen = 0
         self._looked: tuple[sqlite3.Connection, int] | None = None
         self._clean_at = 0.0

@@ -1,4 +1,4 @@
-"""What SQLite raises, in our words."""
+"""Translates the errors of SQLite into storage errors."""
 
 import errno
 import os
@@ -7,12 +7,13 @@ import sqlite3
 
 from pegboard.errors import StorageError, StoreDamagedError, StoreUnavailableError
 
-__all__ = ["BUSY", "damaged", "translated", "unavailable", "words_of"]
+__all__ = ["BUSY", "DAMAGED", "damaged", "translated", "unavailable", "words_of"]
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
-"""Codes of what is over as soon as somebody else is done."""
-# Our statements are right: one that SQLite does not understand speaks of what should be there.
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""Codes of what is over as soon as another connection has finished."""
+# Our statements are right: one that SQLite does not understand names what should be there.
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""Codes of a file that is not as it was written."""
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "The disk is full, or a limit is reached: make room.",
     sqlite3.SQLITE_READONLY: "The file or its folder cannot be written: see to the permissions.",
@@ -20,7 +21,7 @@ _REMEDIES = {
     sqlite3.SQLITE_CANTOPEN: "The file cannot be opened: see to its folder and the permissions.",
     sqlite3.SQLITE_IOERR: "The disk refuses: see that it has room and is in order.",
     sqlite3.SQLITE_NOMEM: "There is no memory left.",
-    **dict.fromkeys(BUSY, "Somebody else has been writing for a minute: try again."),
+    **dict.fromkeys(BUSY, "Another process has been writing for a minute: try again."),
 }
 _TOO_MANY_FILES = (
     "This process, or the machine, has as many files open as it may: close some, or raise the "
@@ -34,7 +35,7 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, url: str) -> StorageEr
     unreadable = isinstance(error, UnicodeDecodeError | sqlite3.OperationalError)
     unknown = sqlite3.SQLITE_CORRUPT if unreadable else sqlite3.SQLITE_MISUSE
     code = getattr(error, "sqlite_errorcode", unknown) & 0xFF
-    if code in _DAMAGED:
+    if code in DAMAGED:
         return damaged(f"The database cannot be read: {error}.", url)
     if code in _REMEDIES:
         # SQLite does not tell why it could not open a file.

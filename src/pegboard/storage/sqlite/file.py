@@ -1,4 +1,4 @@
-"""The file of an SQLite store: made, looked at before it is touched, and connected to."""
+"""The database file of an SQLite store: creation, ownership check, connections, WAL checkpoint."""
 
 import os
 import sqlite3
@@ -181,7 +181,7 @@ class SqliteFile:
             try:
                 return self._read_header(logged=logged)
             except (sqlite3.DatabaseError, StoreDamagedError):
-                # Unless somebody began to write in this moment, it is as it seems.
+                # Unless another process began to write in this moment, it is as it seems.
                 if logged or _size(self._log) == 0:
                     raise
 
@@ -214,8 +214,8 @@ class SqliteFile:
         # What is missing beside it would belong to who may only read, and lock out the owner.
         if not all(self.beside(it).exists() for it in ("-wal", "-shm")):
             raise unavailable(
-                "You may only read it, which is possible while somebody who may write has it open: "
-                "see to the permissions.",
+                "You may only read it, which is possible while a process that may write has it "
+                "open: see to the permissions.",
                 self.url,
             )
         return "mode=ro&readonly_shm=1"
@@ -231,7 +231,7 @@ class SqliteFile:
 
 
 def _identify(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    # In one transaction: somebody may be making it in this moment.
+    # In one transaction: another process may be making it in this moment.
     connection.execute("BEGIN")
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     [application] = connection.execute("PRAGMA application_id").fetchone()

@@ -1,4 +1,4 @@
-"""Migrations of SQLite files: numbered steps, forward only, never edited once released."""
+"""Schema migrations of SQLite files: numbered steps, forward only, never edited once released."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Step = tuple[int, Sequence[str]]
 # "PEGB": tells our files from other programs' ones.
 APPLICATION_ID = 0x50454742
 
-# The shapes of the rows are known to `salvage` too, which reads files that SQLite cannot.
+# `recovery_reader` knows the tables and their columns too.
 STEPS: tuple[Step, ...] = (
     (
         1,

@@ -1,38 +1,23 @@
 """Recovery of a damaged SQLite file: what can be read goes into a new one."""
 
 import os
+import shutil
 import sqlite3
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from pegboard.errors import StorageError, StoreDamagedError, StoreUnavailableError
-from pegboard.storage.recovered import Recovered
 from pegboard.storage.sqlite.connections import is_in_use
 from pegboard.storage.sqlite.file import RECOVERING, SIDE_FILES, SqliteFile
-from pegboard.storage.sqlite.pages import Cell, Pages
-from pegboard.storage.sqlite.salvage import Salvage
+from pegboard.storage.sqlite.recovery_reader import COLUMNS, read_damaged
+from pegboard.storage.sqlite.recovery_rows import RecoveredRows, Row
+from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
-
-_TOOL = """INSERT INTO tools (tenant, name, revision, body, extras, deleted_at)
-    VALUES (?, ?, ?, ?, ?, ?)"""
-_ENTRY = """INSERT INTO entries (tenant, namespace, key, revision, value, deleted_at)
-    VALUES (?, ?, ?, ?, ?, ?)"""
-_USAGE = "INSERT INTO usage (tenant, name, use_frequency, last_used) VALUES (?, ?, ?, ?)"
-_HORIZON = "INSERT INTO tenants (tenant, horizon) VALUES (?, ?)"
-_ROWS = (
-    "SELECT tenant, name, revision, body, extras, deleted_at FROM tools",
-    "SELECT tenant, namespace, key, revision, value, deleted_at FROM entries",
-)
-# Tables that are an index of themselves.
-_KEYS = (
-    "SELECT tenant, name, use_frequency, last_used FROM usage",
-    "SELECT tenant, horizon FROM tenants",
-)
 
 
 def recover(path: Path) -> Recovered:
@@ -50,16 +35,15 @@ def recover(path: Path) -> Recovered:
             return _finish(file)
         if not file.path.is_file():
             raise _unavailable(file, "It is not a file")
-        sound = _salvage_if_sound(file)
+        sound = _rows_if_sound(file)
         if sound is not None:
             return Recovered(kept=sound.names(), lost=(), saved_as=None)
         with _held(file) as content:
-            pages = Pages(content.read(), _read(file.beside("-wal")))
-            salvage = Salvage(pages.cells())
-            _write(salvage, file)
+            rows = _rows_of_damaged(file, content, file.beside("-wal"))
+            _write(rows, file)
             saved_as = _new_place(file)
             if sys.platform == "win32":
-                # What is open cannot be moved there, by whomever.
+                # No process can move a file that is open there.
                 content.close()
             file.path.rename(saved_as)
             _put_in_place(file, saved_as)
@@ -67,8 +51,7 @@ def recover(path: Path) -> Recovered:
         if isinstance(error, StorageError):
             raise
         raise _unavailable(file, str(error)) from error
-    lost = (*pages.lost(), *salvage.lost())
-    return Recovered(kept=salvage.names(), lost=lost, saved_as=saved_as)
+    return Recovered(kept=rows.names(), lost=rows.lost(), saved_as=saved_as)
 
 
 def _finish(file: SqliteFile) -> Recovered:
@@ -77,15 +60,15 @@ def _finish(file: SqliteFile) -> Recovered:
         raise _unavailable(file, "There is no such file")
     found = _last_place(file)
     _put_in_place(file, found or _new_place(file))
-    kept = _salvage_if_sound(file)
-    lost: list[str] = []
+    kept = _rows_if_sound(file)
+    lost: tuple[str, ...] = ()
     if found is not None:
-        pages = Pages(_read(found), _read(found.with_name(f"{found.name}-wal")))
-        lost = [*pages.lost(), *Salvage(pages.cells()).lost()]
-    return Recovered(kept=kept.names() if kept else (), lost=tuple(lost), saved_as=found)
+        with found.open("rb") as content:
+            lost = _rows_of_damaged(file, content, found.with_name(f"{found.name}-wal")).lost()
+    return Recovered(kept=kept.names() if kept else (), lost=lost, saved_as=found)
 
 
-def _salvage_if_sound(file: SqliteFile) -> Salvage | None:
+def _rows_if_sound(file: SqliteFile) -> RecoveredRows | None:
     """Return what is in a file if it is all there, and nothing needs to be done.
 
     Raises:
@@ -94,10 +77,11 @@ def _salvage_if_sound(file: SqliteFile) -> Salvage | None:
     try:
         file.look()
         logged = file.log_size() > 0
-        if _read(file.beside("-journal")):
+        journal = file.beside("-journal")
+        if journal.exists() and journal.stat().st_size:
             return None
         if not logged and file.path.stat().st_size == 0:
-            return Salvage([])
+            return RecoveredRows()
         with closing(file.connect_to_look(logged=logged)) as connection:
             return _everything(connection)
     except StoreDamagedError:
@@ -109,24 +93,48 @@ def _salvage_if_sound(file: SqliteFile) -> Salvage | None:
         raise found from error
 
 
-def _everything(connection: sqlite3.Connection) -> Salvage | None:
+def _everything(connection: sqlite3.Connection) -> RecoveredRows | None:
     # In one transaction: others may be writing.
     connection.execute("BEGIN")
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         return None
-    cells: list[Cell] = [(True, row) for query in _ROWS for row in connection.execute(query)]
-    cells += [(False, row) for query in _KEYS for row in connection.execute(query)]
-    found = Salvage(cells)
-    taken = len(found.tools) + len(found.entries) + len(found.usage) + len(found.horizons)
-    return found if taken == len(cells) else None
+    found = RecoveredRows()
+    count = 0
+    for table, columns in COLUMNS.items():
+        for row in connection.execute(f"SELECT {columns} FROM {table}"):  # noqa: S608
+            found.add(table, row)
+            count += 1
+    return found if len(found) == count else None
+
+
+def _rows_of_damaged(file: SqliteFile, content: BinaryIO, log: Path) -> RecoveredRows:
+    """Return what can be read of a damaged file, from a copy: the file itself stays as it is."""
+    path = file.beside(f"{RECOVERING}-copy")
+    copy = SqliteFile(path, url=str(path))
+    _remove(copy)
+    try:
+        _write_private(copy.path, content)
+        if log.exists():
+            with log.open("rb") as logged:
+                _write_private(copy.beside("-wal"), logged)
+        return read_damaged(copy)
+    except sqlite3.Error as error:
+        raise copy.error(error) from error
+    finally:
+        _remove(copy)
+
+
+def _write_private(path: Path, content: BinaryIO) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        shutil.copyfileobj(content, target)
 
 
 @contextmanager
 def _held(file: SqliteFile) -> Generator[BinaryIO]:
-    """Give the content of a file that nobody else can use meanwhile.
+    """Give the content of a file that no other process can use meanwhile.
 
     Raises:
-        StoreUnavailableError: when somebody does.
+        StoreUnavailableError: when another process uses it.
     """
     # Our own connections would lose their locks when this closes the file.
     if is_in_use(file.path):
@@ -135,20 +143,20 @@ def _held(file: SqliteFile) -> Generator[BinaryIO]:
         if not _is_locked(content) or not os.path.samestat(
             os.fstat(content.fileno()), file.path.stat()
         ):
-            raise _unavailable(file, "Somebody else uses it; close it there first")
+            raise _unavailable(file, "Another process uses it; close it there first")
         yield content
 
 
 if sys.platform == "win32":
 
     def _is_locked(_: BinaryIO) -> bool:
-        # A file that somebody else uses cannot be moved there.
+        # A file that another process uses cannot be moved there.
         return True
 else:
     import fcntl
 
     # Where SQLite has its locks (https://www.sqlite.org/fileformat2.html#the_lock_byte_page);
-    # whoever has a log of changes open holds one.
+    # a process that has the log of changes open holds one.
     _LOCKS, _LENGTH = 0x4000_0000, 512
 
     def _is_locked(content: BinaryIO) -> bool:
@@ -159,7 +167,7 @@ else:
         return True
 
 
-def _write(salvage: Salvage, file: SqliteFile) -> None:
+def _write(rows: RecoveredRows, file: SqliteFile) -> None:
     """Make the file that takes the place of the damaged one; it has its name once it is whole."""
     path = file.beside(f"{RECOVERING}-part")
     new = SqliteFile(path, url=str(path))
@@ -167,10 +175,10 @@ def _write(salvage: Salvage, file: SqliteFile) -> None:
     try:
         with closing(new.open()) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(_TOOL, salvage.tools.values())
-            connection.executemany(_ENTRY, salvage.entries.values())
-            connection.executemany(_USAGE, salvage.usage.values())
-            connection.executemany(_HORIZON, salvage.last_revisions().items())
+            _insert(connection, "tools", rows.tools.values())
+            _insert(connection, "entries", rows.entries.values())
+            _insert(connection, "usage", rows.usage.values())
+            _insert(connection, "tenants", rows.last_revisions().items())
             connection.execute("COMMIT")
             # Closing does that too, but says nothing when it cannot.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -181,6 +189,13 @@ def _write(salvage: Salvage, file: SqliteFile) -> None:
         if isinstance(error, sqlite3.Error):
             raise new.error(error) from error
         raise
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
+    columns = COLUMNS[table]
+    places = ", ".join("?" for _ in columns.split(", "))
+    statement = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - constants only
+    connection.executemany(statement, rows)
 
 
 def _give_to_owner(path: Path, like: Path) -> None:
@@ -223,10 +238,6 @@ def _last_place(file: SqliteFile) -> Path | None:
         if it.name.startswith(f"{file.path.name}.damaged-") and not it.name.endswith(SIDE_FILES)
     ]
     return max(places, key=lambda it: it.stat().st_ctime_ns, default=None)
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
 
 
 def _unavailable(file: SqliteFile, problem: str) -> StoreUnavailableError:

@@ -15,13 +15,13 @@ from pegboard.storage.encoding import (
     check_tenant,
 )
 from pegboard.storage.leases import LEASES, lease
-from pegboard.storage.rows import look_at_schemas, read_row, row_of
 from pegboard.storage.sqlite.database import SqliteDatabase
+from pegboard.storage.sqlite.key_values import SqliteKeyValues
 from pegboard.storage.sqlite.usage import SqliteUsage
-from pegboard.storage.sqlite.values import SqliteValues
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
+from pegboard.storage.tool_rows import look_at_schemas, read_row, row_of
 from pegboard.storage.urls import path_of
-from pegboard.storage.watching import Watchers
+from pegboard.storage.watchers import Watchers
 
 __all__ = ["SqliteStore", "open_url"]
 
@@ -163,9 +163,9 @@ class SqliteStore:
         """Return the counts of these tools, or of all that were ever used."""
         return self._usage.get(names)
 
-    def namespace(self, name: str) -> SqliteValues:
+    def namespace(self, name: str) -> SqliteKeyValues:
         """Return the values of one room."""
-        return SqliteValues(self._database, check_key("namespace", name))
+        return SqliteKeyValues(self._database, check_key("namespace", name))
 
     def namespaces(self) -> list[str]:
         """Return the rooms that have values, in order."""

@@ -1,13 +1,13 @@
-"""Usage in an SQLite file: how often and when the tools of one tenant were last called."""
+"""Usage counts in SQLite: how often and when the tools of one tenant were last called."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pegboard.model import Usage
 from pegboard.model.tool_names import check_name
-from pegboard.storage.counts import checked_count, checked_usage, checked_uses
 from pegboard.storage.sqlite.database import SqliteDatabase
 from pegboard.storage.store import Use
+from pegboard.storage.usage_counts import checked_count, checked_usage, checked_uses
 
 __all__ = ["SqliteUsage"]
 
@@ -21,7 +21,7 @@ _ONE = f"{_USED} AND name = ?"
 _REPLACE = """INSERT INTO usage (tenant, name, use_frequency, last_used) VALUES (?, ?, ?, ?)
     ON CONFLICT (tenant, name) DO UPDATE
     SET use_frequency = excluded.use_frequency, last_used = excluded.last_used"""
-# The sum stays a whole number, and nobody's clock turns back the last use.
+# The sum stays a whole number, and a slow clock does not turn back the last use.
 _ADD = """INSERT INTO usage (tenant, name, use_frequency, last_used) VALUES (?, ?, ?, ?)
     ON CONFLICT (tenant, name) DO UPDATE
     SET use_frequency = use_frequency

@@ -1,4 +1,4 @@
-"""How often and when tools were used: what every store can hold, and how counts add up."""
+"""Usage counts of tools: check that every store can hold them, and add them up."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def checked_count(count: object) -> int:
 
 
 def sum_of_usage(so_far: Usage, more: Usage) -> Usage:
-    """Return both together; nobody's clock turns back the last use."""
+    """Return both together; a slow clock does not turn back the last use."""
     moments = [it for it in (so_far.last_used, more.last_used) if it is not None]
     return Usage(
         use_frequency=min(so_far.use_frequency + more.use_frequency, MAX_COUNT),

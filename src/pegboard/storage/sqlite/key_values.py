@@ -1,4 +1,4 @@
-"""Values by key in an SQLite file: the namespaces of one tenant."""
+"""Key-value namespaces in SQLite: JSON values by key."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from pegboard.storage.encoding import check_key, encode_value
 from pegboard.storage.sqlite.database import SqliteDatabase
 from pegboard.storage.store import ANY, Revision, StoredValue
 
-__all__ = ["SqliteValues"]
+__all__ = ["SqliteKeyValues"]
 
 _GET = """SELECT value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
@@ -28,7 +28,7 @@ _DELETE = """UPDATE entries SET revision = ?, value = NULL, deleted_at = ?
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
 
 
-class SqliteValues:
+class SqliteKeyValues:
     """The values of one namespace."""
 
     def __init__(self, database: SqliteDatabase, name: str) -> None:

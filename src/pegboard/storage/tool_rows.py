@@ -40,7 +40,7 @@ def read_row(body: bytes, revision: int, extras: str | bytes | None) -> StoredTo
 
 
 def look_at_schemas(stored: StoredTool) -> None:
-    """Read what is otherwise read when somebody asks for it.
+    """Read the schemas, which are otherwise read when a caller asks for them.
 
     Raises:
         ValueError: when it is not JSON.

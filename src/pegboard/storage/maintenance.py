@@ -1,4 +1,4 @@
-"""Look after a store that is there already: open it without making one, recover it."""
+"""Maintenance of an existing store: open it without creating one, find its files, recover it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +7,8 @@ from pegboard.errors import StorageError
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.recovery import recover as recover_json
 from pegboard.storage.open_store import DEFAULT_TENANT, open_store, scheme_of
-from pegboard.storage.recovered import Recovered
 from pegboard.storage.sqlite.recovery import recover as recover_sqlite
-from pegboard.storage.store import Store
+from pegboard.storage.store import Recovered, Store
 from pegboard.storage.urls import path_of, without_password
 
 __all__ = ["files_of", "is_same_store", "open_existing", "recover_store"]
@@ -24,7 +23,7 @@ def open_existing(url: str, *, tenant: str = DEFAULT_TENANT) -> Store | None:
     """Open a store, or return ``None`` where there is nothing: a wrong name makes no store.
 
     Raises:
-        ValueError: when nobody knows the scheme.
+        ValueError: when the scheme is unknown.
         StorageError: when it cannot be opened.
     """
     files = files_of(url, tenant=tenant)
@@ -56,7 +55,7 @@ def recover_store(url: str) -> Recovered:
     """Keep what can be read of a damaged file, and set the file itself aside.
 
     Raises:
-        ValueError: when nobody knows the scheme.
+        ValueError: when the scheme is unknown.
         StorageError: when it is no file, or there is none.
     """
     recovery = _RECOVERIES.get(scheme_of(url))

@@ -1,4 +1,4 @@
-"""The values of one namespace in PostgreSQL."""
+"""Key-value namespaces in PostgreSQL: JSON values by key."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -8,13 +8,12 @@ import msgspec
 
 from pegboard.errors import RevisionConflictError
 from pegboard.storage.encoding import check_key, encode_value
-from pegboard.storage.postgres.batches import batches
-from pegboard.storage.postgres.connections import Connection
+from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
-from pegboard.storage.postgres.transactions import Transactions
+from pegboard.storage.postgres.transactions import Transactions, batches
 from pegboard.storage.store import ANY, Revision, StoredValue
 
-__all__ = ["PostgresEntries"]
+__all__ = ["PostgresKeyValues"]
 
 _SELECT = """
 SELECT key, revision, convert_to(value, 'UTF8') FROM pegboard.entries
@@ -39,7 +38,7 @@ WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND value IS NOT NULL
 """
 
 
-class PostgresEntries:
+class PostgresKeyValues:
     """JSON values by key."""
 
     def __init__(self, transactions: Transactions, url: str, namespace: str) -> None:
@@ -63,7 +62,7 @@ class PostgresEntries:
     def keys(self) -> list[str]:
         """Return the keys alone, in order."""
 
-        def read(connection: Connection) -> list[tuple[str]]:
+        def read(connection: PostgresConnection) -> list[tuple[str]]:
             return connection.execute(_KEYS, self._place).fetchall()
 
         return [key for (key,) in self._transactions.read(read)]
@@ -76,7 +75,7 @@ class PostgresEntries:
         """
         encoded = {check_key("key", key): self._encoded(key, value)}
 
-        def write(connection: Connection, revision: int) -> int:
+        def write(connection: PostgresConnection, revision: int) -> int:
             if expected is not ANY:
                 query = {**self._place, "id": self._id(key)}
                 row = connection.execute(_GET, query).fetchone()
@@ -104,13 +103,15 @@ class PostgresEntries:
         if not ids:
             return 0
 
-        def write(connection: Connection, revision: int) -> int:
+        def write(connection: PostgresConnection, revision: int) -> int:
             query = {**self._place, "ids": ids, "revision": revision}
             return connection.execute(_DELETE, query).rowcount
 
         return self._transactions.write(write)
 
-    def _put(self, connection: Connection, encoded: Mapping[str, bytes], revision: int) -> None:
+    def _put(
+        self, connection: PostgresConnection, encoded: Mapping[str, bytes], revision: int
+    ) -> None:
         for batch in batches(encoded.items(), lambda it: len(it[1])):
             query = {
                 **self._place,
@@ -125,7 +126,7 @@ class PostgresEntries:
         return {**self._place, "id": self._id(check_key("key", key))}
 
     def _rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[str, int, bytes]]:
-        def read(connection: Connection) -> list[tuple[Any, ...]]:
+        def read(connection: PostgresConnection) -> list[tuple[Any, ...]]:
             return connection.execute(query.encode(), parameters, binary=True).fetchall()
 
         return self._transactions.read(read)

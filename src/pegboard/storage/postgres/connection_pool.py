@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server: opened when needed, shared by threads, never hanging."""
+"""Connection pool of a PostgreSQL server: opened when needed, shared by threads, with timeouts."""
 
 import os
 import re
@@ -16,14 +16,14 @@ from pegboard.errors import StorageError, StoreUnavailableError
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.urls import without_password
 
-__all__ = ["Connection", "Connections", "connect", "parse_url"]
+__all__ = ["ConnectionPool", "PostgresConnection", "connect", "parse_url"]
 
 Result = TypeVar("Result")
 
 MOST = 8
 """So many connections at once, besides those of watchers and of elected jobs."""
 SPARE_SECONDS = 60.0
-"""All but one that nobody needed for so long are closed."""
+"""Connections that no thread needed for so long are closed, all but one."""
 PATIENCE = 30.0
 """Seconds to wait for one of them."""
 SILENCE = 45.0
@@ -34,7 +34,7 @@ OLDEST_SERVER = 140000
 # What the URL says comes after these, and so counts.
 _SETTINGS = {
     "statement_timeout": "30s",
-    # Longer than the next one: nobody has to fail because a peer died in mid-transaction.
+    # Longer than the next one: no process fails because another died in mid-transaction.
     "lock_timeout": "20s",
     "idle_in_transaction_session_timeout": "15s",
     "synchronous_commit": "on",
@@ -60,7 +60,7 @@ _NOT_READY = "the database system is "
 _PAUSE = 0.05
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on a server that has stopped answering."""
 
     extra_time: float = 0.0
@@ -123,7 +123,7 @@ def parse_url(url: str) -> tuple[str, str]:
     return make_conninfo("", **parameters), shown
 
 
-def connect(conninfo: str, url: str) -> Connection:
+def connect(conninfo: str, url: str) -> PostgresConnection:
     """Open a connection that commits by itself, except between BEGIN and COMMIT.
 
     Raises:
@@ -145,14 +145,14 @@ def connect(conninfo: str, url: str) -> Connection:
     return connection
 
 
-class Connections:
+class ConnectionPool:
     """A few connections that threads take in turn."""
 
     def __init__(self, conninfo: str, url: str) -> None:
         self.url = url
         self._conninfo = conninfo
-        self._orphans: list[Connection] = []
-        self._idle: list[tuple[float, Connection]] = []
+        self._orphans: list[PostgresConnection] = []
+        self._idle: list[tuple[float, PostgresConnection]] = []
         self.closed: bool = False
         self._lock = threading.Lock()
         self._places = threading.Semaphore(MOST)
@@ -166,7 +166,7 @@ class Connections:
         self._places = threading.Semaphore(MOST)
 
     @contextmanager
-    def one(self) -> Generator[Connection]:
+    def one(self) -> Generator[PostgresConnection]:
         """Lend a connection; what it left unfinished is rolled back.
 
         Raises:
@@ -180,12 +180,12 @@ class Connections:
             finally:
                 self._give(connection)
 
-    def new(self) -> Connection:
-        """Open a connection that is not counted, for whoever closes it."""
+    def new(self) -> PostgresConnection:
+        """Open a connection that is not counted; the caller closes it."""
         return connect(self._conninfo, self.url)
 
     def forget_idle(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the connections that no thread uses."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:
@@ -210,13 +210,13 @@ class Connections:
         finally:
             places.release()
 
-    def _take(self) -> Connection:
+    def _take(self) -> PostgresConnection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()[1]
         return self.new()
 
-    def _give(self, connection: Connection) -> None:
+    def _give(self, connection: PostgresConnection) -> None:
         with suppress(psycopg.Error):
             if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
@@ -240,11 +240,11 @@ def _shown(scheme: str, rest: str) -> str:
     return without_password(f"{scheme}://{user}:***@{place}" if colon else f"{scheme}://{hidden}")
 
 
-def _connect(conninfo: str) -> Connection:
+def _connect(conninfo: str) -> PostgresConnection:
     until = time.monotonic() + _patience(conninfo)
     while True:
         try:
-            return Connection.connect(conninfo, autocommit=True)
+            return PostgresConnection.connect(conninfo, autocommit=True)
         except psycopg.OperationalError as error:
             if time.monotonic() > until or _NOT_READY not in str(error):
                 raise

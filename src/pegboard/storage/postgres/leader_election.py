@@ -1,4 +1,4 @@
-"""Election: of all processes that share a PostgreSQL database, one does a job."""
+"""Leader election by advisory lock: of all processes on a database, one does a job."""
 
 import os
 from collections.abc import Generator
@@ -7,22 +7,22 @@ from hashlib import sha256
 
 import psycopg
 
-from pegboard.storage.postgres.connections import Connection, Connections
+from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
 from pegboard.storage.postgres.transactions import Transactions
 
 __all__ = ["election"]
 
 
 @contextmanager
-def election(connections: Connections, transactions: Transactions, job: str) -> Generator[bool]:
-    """Give True to one holder of a job at a time, False to everybody else.
+def election(connections: ConnectionPool, transactions: Transactions, job: str) -> Generator[bool]:
+    """Give True to one holder of a job at a time, False to every other process.
 
     The server remembers the holder until it gives the job back, or for as long as its connection
     lasts.
     """
     keys = [_lock_key(it) for it in (transactions.tenant, job)]
 
-    def attempt() -> tuple[Connection, bool]:
+    def attempt() -> tuple[PostgresConnection, bool]:
         connection = connections.new()
         try:
             # Long jobs say nothing for long.
@@ -44,7 +44,7 @@ def election(connections: Connections, transactions: Transactions, job: str) -> 
             _leave(connection, keys if elected else None)
 
 
-def _leave(connection: Connection, keys: list[int] | None) -> None:
+def _leave(connection: PostgresConnection, keys: list[int] | None) -> None:
     # The server notices the end of a connection a while later, and others ask right now. One that
     # is lost, or of no use any more, it notices by itself.
     with closing(connection), suppress(psycopg.Error):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pegboard import StorageError, Tool
 from pegboard.model import Usage
 from pegboard.storage import LEASES, StoredTool
-from pegboard.storage.archive import archived, read_archive, restore
+from pegboard.storage.export_import import archived, read_archive, restore
 from pegboard.testing import Memory, MemoryStore
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)

@@ -1,4 +1,4 @@
-"""Clean-up of a PostgreSQL store: traces of what was deleted are not kept for ever."""
+"""Clean-up of a PostgreSQL store: old tombstones, the traces of deleted rows, are removed daily."""
 
 import logging
 import time
@@ -8,11 +8,11 @@ from typing import TypeVar
 import psycopg
 
 from pegboard.errors import StorageError
-from pegboard.storage.postgres.connections import Connection, Connections
-from pegboard.storage.postgres.election import election
+from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
+from pegboard.storage.postgres.leader_election import election
 from pegboard.storage.postgres.transactions import Transactions
 
-__all__ = ["CleaningTransactions"]
+__all__ = ["TransactionsWithCleanup"]
 
 logger: logging.Logger = logging.getLogger("pegboard.storage")
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 PAUSE = 60 * 60.0
 """Seconds between two looks of a process whether the last clean-up is a day ago."""
 BATCH = 2000
-"""So many rows of a table go at once: whoever writes meanwhile waits for no more than that."""
+"""So many rows of a table go at once: a writer waits for no more than that."""
 
 _DUE = """
 SELECT 1 FROM pegboard.tenants WHERE tenant = %s AND cleaned_at < now() - interval '1 day'
@@ -58,21 +58,23 @@ RETURNING greatest(
 """
 
 
-class CleaningTransactions(Transactions):
+class TransactionsWithCleanup(Transactions):
     """Transactions after which old deletions are forgotten, once a day and in one process."""
 
-    def __init__(self, connections: Connections, tenant: str) -> None:
+    def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         super().__init__(connections, tenant)
         self._look_at = 0.0
 
-    def write(self, work: Callable[[Connection, int], Result], *, announced: bool = True) -> Result:
+    def write(
+        self, work: Callable[[PostgresConnection, int], Result], *, announced: bool = True
+    ) -> Result:
         """Do something in one transaction, and clean up after it if that is due."""
         result = super().write(work, announced=announced)
         self.clean()
         return result
 
     def clean(self) -> None:
-        """Forget old deletions, if nobody did for a day; what goes wrong is for the log."""
+        """Forget old deletions, if no process did for a day; a failure is only logged."""
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + PAUSE
@@ -83,13 +85,13 @@ class CleaningTransactions(Transactions):
                         while super().write(self._forget):
                             pass
         except (psycopg.Error, StorageError):
-            # Somebody is in the way: a later one tries.
+            # Another session is in the way: a later write tries again.
             logger.warning("not_cleaned", exc_info=True)
 
-    def _is_due(self, connection: Connection) -> bool:
+    def _is_due(self, connection: PostgresConnection) -> bool:
         return connection.execute(_DUE, [self.tenant]).fetchone() is not None
 
-    def _forget(self, connection: Connection, _: int) -> bool:
+    def _forget(self, connection: PostgresConnection, _: int) -> bool:
         """Forget some, and tell whether there may be more."""
         query = {"tenant": self.tenant, "batch": BATCH}
         row = connection.execute(_CLEAN, query).fetchone()

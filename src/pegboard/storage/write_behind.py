@@ -1,4 +1,4 @@
-"""Flushing: what is collected in memory is written in the background, and at the end."""
+"""Write-behind: a background thread flushes what was collected in memory, also at exit."""
 
 import atexit
 import logging
@@ -10,18 +10,18 @@ from importlib import import_module
 
 from pegboard.model.fork_guard import start_anew_in_children
 
-__all__ = ["Flushing"]
+__all__ = ["WriteBehind"]
 
 logger: logging.Logger = logging.getLogger("pegboard.storage")
 
 SECONDS = 2.0
 
 
-class Flushing:
+class WriteBehind:
     """Calls a method every two seconds while there is something to write, and when closed.
 
     The method must keep what it could not write, and raise. Its object is held weakly: an owner
-    that nobody else holds is let go of.
+    that no other object holds is let go of.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
@@ -90,10 +90,10 @@ def _close_at_end_of_child() -> None:
         util.Finalize(None, _close_all, exitpriority=10)
 
 
-_open: "weakref.WeakSet[Flushing]" = weakref.WeakSet()
+_open: "weakref.WeakSet[WriteBehind]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
-    for flushing in list(_open):
-        flushing.close()
+    for it in list(_open):
+        it.close()

@@ -1,4 +1,4 @@
-"""Watchers of a store: one thread looks for changes, for as long as anybody wants to know."""
+"""Watchers of a store: one thread polls for changes, and calls each watcher with them."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ PAUSE = 1.0
 
 
 class _Told:
-    """One who watches, and what he could not take yet."""
+    """A watcher, and the changes that it has not taken yet."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -59,7 +59,7 @@ class Watchers:
             before = self._told
             if self._thread is None:
                 before_first()
-            # Before anybody looks: what is found is told only once.
+            # Before the thread looks: it tells each change only once.
             self._told = (*before, told)
             if self._thread is None:
                 try:
@@ -84,7 +84,7 @@ class Watchers:
         _join(thread)
 
     def after_fork(self) -> None:
-        """Forget the thread, which a child does not have, and whom it told."""
+        """Forget the thread, which a child does not have, and its watchers."""
         self._lock = threading.Lock()
         self._thread = None
         self._told = ()
@@ -130,7 +130,7 @@ def _tell(told: _Told, change: StoreChange | None) -> bool:
     try:
         told.watcher(change)
     except Exception:
-        # What he could not take now must not be lost.
+        # The watcher is told again of what it could not take now.
         if not told.troubled:
             logger.exception("store_watcher_failed")
         told.owed, told.troubled = change, True

@@ -1,13 +1,13 @@
-"""What changed in a PostgreSQL store: announced by the server, and looked up by revision."""
+"""Change feed of a PostgreSQL store: LISTEN and NOTIFY announce changes, revisions tell which."""
 
 import time
 
 from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.storage.postgres.connections import Connection, Connections
+from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
 from pegboard.storage.postgres.transactions import CHANNEL, tenant_mark
 from pegboard.storage.store import StoreChange
 
-__all__ = ["ChangeFeed"]
+__all__ = ["PostgresChangeFeed"]
 
 WAIT = 0.1
 """Seconds that one look waits for an announcement."""
@@ -25,15 +25,15 @@ FROM pegboard.tenants WHERE tenant = %(tenant)s
 """
 
 
-class ChangeFeed:
+class PostgresChangeFeed:
     """A connection that listens; a lost one is replaced, and nothing that happened is missed."""
 
-    def __init__(self, connections: Connections, tenant: str) -> None:
+    def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         self._connections = connections
         self._tenant = tenant
         self._mark = tenant_mark(tenant)
-        self._connection: Connection | None = None
-        self._orphans: list[Connection] = []
+        self._connection: PostgresConnection | None = None
+        self._orphans: list[PostgresConnection] = []
         self._seen = 0
         self._looked = 0.0
         start_anew_in_children(self)
@@ -73,17 +73,17 @@ class ChangeFeed:
         if connection is not None:
             connection.close()
 
-    def _listen(self) -> Connection:
+    def _listen(self) -> PostgresConnection:
         self.close()
         self._connection = connection = self._connections.new()
         connection.execute(f"LISTEN {CHANNEL}")
         return connection
 
-    def _heard(self, connection: Connection) -> bool:
+    def _heard(self, connection: PostgresConnection) -> bool:
         heard = list(connection.notifies(timeout=WAIT, stop_after=1))
         return any(it.payload.startswith(self._mark) for it in heard)
 
-    def _changes(self, connection: Connection) -> StoreChange | None:
+    def _changes(self, connection: PostgresConnection) -> StoreChange | None:
         query = {"tenant": self._tenant, "seen": self._seen}
         row = connection.execute(_CHANGES, query).fetchone()
         self._looked = time.monotonic()

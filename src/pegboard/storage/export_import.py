@@ -1,4 +1,4 @@
-"""An archive: everything of some tenants in one JSON document, to keep or to carry elsewhere."""
+"""Export a store to a JSON archive, import the archive, and copy one store to another."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
@@ -7,12 +7,20 @@ import msgspec
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
-from pegboard.storage.copying import Copied
 from pegboard.storage.encoding import check_tenant, decode_tool, encode_tool
 from pegboard.storage.leases import LEASES
 from pegboard.storage.store import OnProgress, Store, StoredTool
 
-__all__ = ["Archive", "ArchivedTenant", "ArchivedTool", "archived", "read_archive", "restore"]
+__all__ = [
+    "Archive",
+    "ArchivedTenant",
+    "ArchivedTool",
+    "Copied",
+    "archived",
+    "copy_store",
+    "read_archive",
+    "restore",
+]
 
 
 class ArchivedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +46,37 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["pegboard-archive"] = "pegboard-archive"
     version: Literal[1] = 1
     tenants: list[ArchivedTenant]
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied."""
+
+    tools: int
+    used: int
+    values: int
+
+
+def copy_store(source: Store, target: Store, *, on_progress: OnProgress | None = None) -> Copied:
+    """Copy tools, usage and values; what the target has under the same names is replaced.
+
+    The tools arrive all or none.
+
+    Raises:
+        StorageError: when one of them cannot be read or written.
+    """
+    tools = source.load_all()
+    target.save_many(tools, on_progress=on_progress)
+    usage = source.usage()
+    if usage:
+        target.set_usage(usage)
+    values = 0
+    for name in source.namespaces():
+        # A lease says which process does a job in this store.
+        if name != LEASES:
+            found = source.namespace(name).items()
+            target.namespace(name).put_many({key: it.value for key, it in found.items()})
+            values += len(found)
+    return Copied(tools=len(tools), used=len(usage), values=values)
 
 
 def archived(stores: Iterable[Store]) -> Archive:
@@ -109,7 +148,7 @@ def _tenant(store: Store) -> ArchivedTenant:
         values={
             name: {key: it.value for key, it in store.namespace(name).items().items()}
             for name in store.namespaces()
-            # Who does which job now is nobody's business elsewhere.
+            # A lease says which process does a job in this store.
             if name != LEASES
         },
     )

@@ -2,7 +2,7 @@ import gc
 import threading
 import weakref
 
-from pegboard.storage.flushing import Flushing
+from pegboard.storage.write_behind import WriteBehind
 
 
 class Collector:
@@ -10,7 +10,7 @@ class Collector:
         self.written: list[str] = []
         self.pending: list[str] = []
         self.broken = False
-        self.flushing = Flushing(self.flush)
+        self.flushing = WriteBehind(self.flush)
 
     def flush(self) -> None:
         if self.broken:
@@ -36,7 +36,7 @@ def test_what_cannot_be_written_at_the_end_is_logged(caplog) -> None:
     assert "lost" in caplog.text
 
 
-def test_an_owner_that_nobody_holds_is_let_go_of() -> None:
+def test_an_owner_that_no_other_object_holds_is_let_go_of() -> None:
     collector = Collector()
     collector.flushing.wake()
     reference = weakref.ref(collector)
