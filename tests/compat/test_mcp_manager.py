@@ -76,7 +76,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: str) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == "pegboard.excelmanus" and record.levelname == level
+        if record.name == "pegboard.compat" and record.levelname == level
     ]
 
 
@@ -324,7 +324,7 @@ async def test_servers_that_fail_cost_nobody_anything(caplog: pytest.LogCaptureF
     errors = [it for it in caplog.records if it.levelno >= logging.ERROR]
     told = {name: [it.name for it in errors if repr(name) in it.getMessage()] for name in status}
     # Who connects tells it first, except where there was nothing to connect to.
-    ours, both = ["pegboard.excelmanus"], ["pegboard.upstream", "pegboard.excelmanus"]
+    ours, both = ["pegboard.compat"], ["pegboard.upstream", "pegboard.compat"]
     assert told == {
         **dict.fromkeys(["missing", "mute", "nowhere"], both),
         **dict.fromkeys(["nonsense", "listless"], ours),
@@ -511,7 +511,7 @@ async def test_the_health_of_servers_can_be_seen_and_mended() -> None:
 
 @pytest.mark.covers("R-EXCEL-63", "R-EXCEL-64", "R-EXCEL-58")
 async def test_connecting_and_calling_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pegboard.excelmanus")
+    caplog.set_level(logging.DEBUG, "pegboard.compat")
     async with managing(in_memory("m", [tool("a"), tool("b")])) as (_, registry):
         registry.call_tool("mcp_m_a", {"text": LONG})
     (info,) = messages(caplog, "INFO")

@@ -8,7 +8,7 @@ from weakref import WeakSet
 __all__ = ["Forkable", "Resumable", "resume_in_children", "start_anew_in_children"]
 
 
-logger: logging.Logger = logging.getLogger("pegboard.forks")
+logger: logging.Logger = logging.getLogger("pegboard.model")
 
 
 class Forkable(Protocol):

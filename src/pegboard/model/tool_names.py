@@ -96,7 +96,7 @@ def _may_resemble(wanted: str, other: str) -> bool:
     )
 
 
-logger: logging.Logger = logging.getLogger("pegboard.naming")
+logger: logging.Logger = logging.getLogger("pegboard.model")
 
 MAX_LENGTH = 64
 _HASH_LENGTH = 8

@@ -18,7 +18,7 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 _encode = msgspec.json.Encoder().encode
 _SILENT = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
 

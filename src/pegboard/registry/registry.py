@@ -46,7 +46,7 @@ from pegboard.storage import Store
 
 __all__ = ["Registry"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _encode = msgspec.json.Encoder().encode

@@ -13,7 +13,7 @@ from pegboard.model.fork_guard import start_anew_in_children
 
 __all__ = ["UsageBoost", "usage_boost_of"]
 
-logger: logging.Logger = logging.getLogger("pegboard.search")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 FRESH_SECONDS = 5.0
 _PLENTY = 100

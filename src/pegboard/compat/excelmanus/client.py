@@ -18,7 +18,7 @@ from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 _CLIENT = "_mcp_client"
 """The attribute that tells whose function it is."""

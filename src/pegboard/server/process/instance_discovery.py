@@ -181,7 +181,7 @@ def _beginning(pid: int) -> str | None:
     return ""
 
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 
 async def announce(

@@ -27,7 +27,7 @@ from pegboard.server.stdio import StdioWire, serve_stdio
 
 __all__ = ["OnUp", "run_http", "run_stdio"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 OnUp = Callable[[Serving, str], object]
 """Told when everything is up: what is served, and at which address (none for stdio)."""
