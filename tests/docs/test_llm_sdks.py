@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".tools/llm-sdks/bin/python"
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="`make test` installs the SDKs into .tools/")
+@pytest.mark.interop("llm-sdks")
 @pytest.mark.timeout(120)
 def test_every_sdk_finds_and_calls_the_tool() -> None:
     trial = ROOT / "tests/docs/llm_sdks_trial.py"
