@@ -32,9 +32,14 @@ class Run(NamedTuple):
         """Say whether a test of the file failed."""
         return self.code not in (0, _NO_TESTS)
 
+    @property
+    def summary(self) -> str:
+        """Return the names of the tests that failed, as pytest lists them."""
+        return self.output.rpartition("short test summary info")[2].strip(" =\n")
+
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the files, print one line for each, and the output of those that failed at the end."""
+    """Run the files, print how each ended, and which tests failed at the end."""
     parser = argparse.ArgumentParser(prog="make alone", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, default=[ROOT / "tests"])
     parser.add_argument("--at-once", type=int, default=2)
@@ -49,16 +54,15 @@ def main(arguments: Sequence[str]) -> int:
             run = done.result()
             word = "FAILED" if run.has_failed else "passed"
             sys.stdout.write(f"{word} {run.seconds:6.1f} s  {run.path}\n")
-            sys.stdout.flush()
             if run.has_failed:
                 failed.append(run)
+                sys.stdout.write(f"{run.output}\n")
+            sys.stdout.flush()
     for run in failed:
-        sys.stdout.write(f"\n{run.path}, --shuffle {chosen.seed}\n{run.output}\n")
-    for run in failed:
-        sys.stdout.write(f"FAILED {run.path}\n")
+        sys.stdout.write(f"\n{run.path}\n{run.summary}\n")
     minutes = (time.monotonic() - started) / 60
     sys.stdout.write(
-        f"{len(files)} files, {len(failed)} failed, {minutes:.1f} minutes, seed {chosen.seed}\n"
+        f"{len(files)} files, {len(failed)} failed, {minutes:.1f} minutes, --seed {chosen.seed}\n"
     )
     return 1 if failed else 0
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,13 @@ TOOLS = Path(__file__).parents[1] / ".tools"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in a random order.")
+
+
+def pytest_configure() -> None:
+    # A script that starts the tests in the background makes them, and each program that they
+    # start, deaf to Ctrl-C; that is what some of the tests are about.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
