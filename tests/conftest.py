@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,10 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # A script that starts the tests in the background makes them, and each program that they
-    # start, deaf to Ctrl-C; that is what some of the tests are about.
+    # `nohup`, and a script that runs the tests in the background, let them ignore these signals.
+    # Every program that a test starts would inherit that; none inherits a handler.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
