@@ -1,6 +1,5 @@
 """The official conformance suite: against a bare upstream, and against the gateway before it."""
 
-import socket
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -24,13 +23,9 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 @pytest.fixture(scope="module")
 def upstream() -> Generator[str]:
     """The bare upstream behind HTTP."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with serving_process(*FIXTURE, "http", str(port)) as process:
+    with serving_process(*FIXTURE, "http") as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            if "serving" in line:
-                break
+        port = next(line.split()[-1] for line in process.stderr if "serving at port" in line)
         yield f"http://127.0.0.1:{port}/mcp"
 
 
