@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pegboard import Registry
 from pegboard.errors import InvalidToolError
-from pegboard.registry.types import UnsupportedTypeError, describe_type, output_schema
+from pegboard.registry.functions.types import UnsupportedTypeError, describe_type, output_schema
 
 FIRST_TOOL = """
 import anyio
