@@ -30,7 +30,7 @@ from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.session import session
 from tests.compat.excelmanus_servers import OBJECT, in_memory, linux_only, tool
 from tests.upstream.http_servers import build_server, serving
-from tests.upstream.processes import LIGHT, alive, new_marker, until
+from tests.upstream.processes import LIGHT, alive, all_ended, new_marker, until
 
 make_tool_func: Any = excelmanus._make_tool_func  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
@@ -107,7 +107,7 @@ async def test_a_process_is_started_called_and_ended() -> None:
     await client.close()
     await client.close()
     assert not client.is_connected
-    assert alive(marker) == []
+    await all_ended(marker)
     await client.connect()
     assert await client.call_tool("echo", {"text": "again"}) == "again"
     await client.close()
@@ -181,7 +181,7 @@ async def test_a_cancelled_connect_leaves_no_process_behind() -> None:
         group.start_soon(client.connect)
         await until(lambda: bool(alive(marker)))
         group.cancel_scope.cancel()
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
     assert not client.is_connected
 
 
@@ -449,12 +449,12 @@ async def test_a_cancelled_initialisation_can_be_repeated(tmp_path: Path) -> Non
         group.start_soon(manager.initialize, registry)
         await until(seen.exists)
         group.cancel_scope.cancel()
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
     assert registry.get_tool_names() == []
     await manager.initialize(registry)
     assert registry.call_tool("mcp_m_echo", {"text": "hi"}) == "hi"
     await manager.shutdown()
-    assert alive(marker) == []
+    await all_ended(marker)
 
 
 @linux_only
@@ -467,7 +467,7 @@ async def test_shutting_down_ends_a_connecting_that_has_not_ended() -> None:
         group.start_soon(manager.initialize, ToolRegistry())
         await until(lambda: bool(alive(marker)))
         await manager.shutdown()
-        assert alive(marker) == []
+        await all_ended(marker)
     assert manager.connected_servers == []
     assert manager.get_server_info()[0]["status"] == "disconnected"
 

@@ -31,7 +31,7 @@ from pegboard.upstream import FileCatalogCache, NoCatalogCache
 from pegboard.upstream.messages.messages import read_message
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script
 from tests.upstream.http_servers import serving
-from tests.upstream.processes import alive, new_marker
+from tests.upstream.processes import alive, all_ended, new_marker
 
 RAW = """
 import json, sys, time
@@ -152,7 +152,7 @@ def test_a_loop_that_ends_without_closing_leaves_no_process() -> None:
         protocol="legacy",
     )
     asyncio.run(hub_of(stubborn).start())
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)
 
 
 async def test_starting_and_closing_from_many_tasks_ends_well() -> None:

@@ -26,24 +26,25 @@ class StartupWait:
         self._hub = hub
         self._tools = tools
 
-    async def wait(self, visibility: Visibility) -> bool:
+    async def wait(self, visibility: Visibility) -> None:
         """Return once every server has been tried, or when that takes too long to wait for.
 
         A client that asks right after the start, and perhaps never again, is better off with the
-        whole list; one server that hangs must not cost more than that. False if nobody was waited
-        for.
+        whole list; one server that hangs must not cost more than that.
         """
-        awaited = self._seen(self._hub.starting, visibility)
-        if awaited:
-            await self._hub.started(awaited, until=PATIENCE)
-        return bool(awaited)
+        await self._hub.started(self._seen(self._hub.starting, visibility), until=PATIENCE)
 
     async def search(
         self, search: Callable[[], Awaitable[SearchResponse]], visibility: Visibility
     ) -> SearchResponse:
         """Return what a search finds; one that finds nothing is repeated after such a wait."""
+        # Asked before the search: a server may arrive while it runs, too late to be found by it.
+        awaited = self._seen(self._hub.starting, visibility)
         found = await search()
-        return await search() if not found.hits and await self.wait(visibility) else found
+        if found.hits or not awaited:
+            return found
+        await self._hub.started(awaited, until=PATIENCE)
+        return await search()
 
     async def find(self, name: object, visibility: Visibility) -> Tool:
         """Return a tool that exists for a client, waiting for the server that may bring it.
