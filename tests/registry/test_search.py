@@ -7,10 +7,10 @@ import pytest
 
 from pegboard import Access, Hub, Registry, Tool, Usage
 from pegboard.errors import InvalidQueryError
-from pegboard.registry.searching import index_place
 from pegboard.registry.usage_boost import usage_boost_of
 from pegboard.search import SearchResponse
 from pegboard.storage import Use, open_store
+from pegboard.storage.open_store import index_place
 from pegboard.testing import Memory
 from tests.search.searchers import Everything
 

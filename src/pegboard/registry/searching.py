@@ -1,10 +1,6 @@
 """Searching: what a registry adds to the search engine, which knows neither groups nor use."""
 
-import hashlib
 from collections.abc import Iterable
-from pathlib import Path
-
-import platformdirs
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
@@ -16,35 +12,9 @@ from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
 from pegboard.search.facets import hint
 from pegboard.search.options import Boost, SearchOptions, Visible, names_of, queries_of
 from pegboard.search.searcher import SearchResponse
-from pegboard.storage import DEFAULT_TENANT, Store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of
+from pegboard.storage.open_store import index_place
 
-__all__ = ["Searching", "index_place"]
-
-_FILES = ("json", "sqlite")
-
-
-def index_place(store: Store) -> Path | None:
-    """Return a file beside the store, or in the user's cache; ``None`` if the store is no place."""
-    try:
-        scheme = scheme_of(store.url)
-    except ValueError:
-        return None
-    if scheme in _FILES:
-        path = path_of(store.url).absolute()
-        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
-        return path.with_name(f"{path.name}{tenant}.search")
-    if scheme == "memory":
-        return None
-    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
-    return cache / f"{_digest(store.url, store.tenant)}.search"
-
-
-def _digest(*texts: str) -> str:
-    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()
-
+__all__ = ["Searching"]
 
 _SHOWN = 5
 

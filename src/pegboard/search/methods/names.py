@@ -11,8 +11,7 @@ import msgspec
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.search.methods.typos import NearMisses
-from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Hit, Match, Query, SearchResponse
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse, filter_of
 
 __all__ = [
     "EXACT",
