@@ -10,8 +10,7 @@ from weakref import WeakSet
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.policies import Telemetry
-from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.registry.entry import Entry
 
 __all__ = ["Catalog", "ChangeBuffer", "Keeper", "Subscriber", "Taken", "without_one"]
 
@@ -78,8 +77,6 @@ class Catalog:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.trodden: dict[str, TroddenPath] = {}
-        """Short ways to the tools that have one and have been called."""
         self.groups_off: frozenset[str] = frozenset()
         self.reserved: frozenset[str] = frozenset()
         """Names of tools that are being stored, and will be on the board when they are."""
@@ -180,8 +177,6 @@ class Catalog:
         """Add, replace and remove entries in one step. Hold the lock, then `deliver` without it."""
         gone = [name for name in without if name not in entries]
         before = [old for it in (*entries, *gone) if (old := self.entries.get(it)) is not None]
-        for old in before:
-            self.trodden.pop(old.tool.name, None)
         for name in gone:
             self.entries.pop(name, None)
         self.entries.update(entries)
@@ -193,14 +188,6 @@ class Catalog:
         self.groups_off = before - {group} if on else before | {group}
         concerned = [entry for entry in self.entries.values() if group in entry.groups]
         self._announce(concerned, before, concerned, self.groups_off)
-
-    def open(self, entry: Entry, telemetry: Telemetry) -> None:
-        """Note that a tool is called for the first time."""
-        trodden = entry.trodden(telemetry)
-        with self.lock:
-            # Unless it was replaced or removed meanwhile.
-            if trodden is not None and self.entries.get(entry.tool.name) is entry:
-                self.trodden[entry.tool.name] = trodden
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every later change; call what is returned to stop that."""

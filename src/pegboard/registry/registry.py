@@ -1,13 +1,9 @@
 """Registry: register tools, describe them to a planner, call them by name."""
 
 import copy
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter, time
 from typing import Any, Self, Unpack, cast
-
-import msgspec
 
 from pegboard.errors import (
     InvalidToolError,
@@ -15,7 +11,7 @@ from pegboard.errors import (
     ToolNotFoundError,
     WouldDeadlockError,
 )
-from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
+from pegboard.model import Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
 from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
@@ -25,7 +21,6 @@ from pegboard.policies import (
     Validation,
     check_options,
 )
-from pegboard.policies.telemetry import json_size
 from pegboard.registry.background_loop import on_background_loop, run_in_background
 from pegboard.registry.batch import (
     Batch,
@@ -37,7 +32,7 @@ from pegboard.registry.batch import (
 )
 from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
-from pegboard.registry.entry import Entry, TroddenPath, printable_name, refusal
+from pegboard.registry.entry import Entry, printable_name, refusal
 from pegboard.registry.implementation import run_inline
 from pegboard.registry.persistence import Persistence
 from pegboard.registry.searching import Searching
@@ -45,11 +40,6 @@ from pegboard.search import SearchEngine, Searcher, SearchOptions, SearchRespons
 from pegboard.storage import Store
 
 __all__ = ["Registry"]
-
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-_encode = msgspec.json.Encoder().encode
 
 
 class Registry:
@@ -87,8 +77,7 @@ class Registry:
         self._policies["telemetry"] = self._telemetry if given is not None else None
         self._catalog = Catalog()
         self._searching = Searching(self._catalog)
-        self._trodden: Mapping[str, TroddenPath] = {}
-        self._observe_anew((*self._telemetry.observers, *added))
+        self._telemetry.watch((*self._telemetry.observers, *added))
         self._keeping: Persistence | None = None
         if storage is not None:
             self.keep_in(storage)
@@ -347,54 +336,6 @@ class Registry:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        # The trodden path: what the steps of such a tool would do, in one frame, at about a third
-        # of the cost. Whatever is unusual, before or after, takes the usual way.
-        try:
-            trodden = self._trodden.get(name)
-        except TypeError:  # not hashable, so it is nobody's name
-            trodden = None
-        if trodden is not None and meta is None:
-            fits, function, tool = trodden
-            given: Any = arguments
-            try:
-                direct = fits(given)
-            except ValueError:  # not JSON
-                direct = False
-            if direct:
-                started = time()
-                began = perf_counter()
-                try:
-                    value: object = await function(**given)
-                except BaseException as error:
-                    duration = perf_counter() - began
-                    call = ToolCall(tool, given)
-                    size = json_size(given)
-                    self._telemetry.failed(call, started, duration, error, size=size)
-                    raise
-                try:
-                    if value.__class__ in _SCALARS:
-                        self._tell(
-                            CallRecord(
-                                name,
-                                started,
-                                perf_counter() - began,
-                                "ok",
-                                None,
-                                1,
-                                len(_encode(given)),
-                                len(_encode(value)),
-                            )
-                        )
-                        return value
-                except Exception:
-                    # Either the observer failed, or JSON does not have this text or number.
-                    if json_size(given) is not None and json_size(value) is not None:
-                        logger.exception("observer_failed")
-                        return value
-                duration = perf_counter() - began
-                call, size = ToolCall(tool, given), json_size(given)
-                self._telemetry.finished(call, started, duration, value, size=size)
-                return value
         entry = self._find(name)
         step, call = self._prepare(name, entry, arguments, meta)
         return await step(call)
@@ -422,11 +363,11 @@ class Registry:
         if self._policies.get("telemetry") is None:
             raise TypeError("This registry has `telemetry=None`; nothing is observed.")
         with self._catalog.lock:
-            self._observe_anew((*self._telemetry.observers, observer))
+            self._telemetry.watch((*self._telemetry.observers, observer))
 
         def stop() -> None:
             with self._catalog.lock:
-                self._observe_anew(without_one(self._telemetry.observers, observer))
+                self._telemetry.watch(without_one(self._telemetry.observers, observer))
 
         return stop
 
@@ -459,13 +400,6 @@ class Registry:
     def _find(self, name: object) -> Entry | None:
         return self._catalog.entries.get(name) if isinstance(name, str) else None
 
-    def _observe_anew(self, observers: Iterable[Observer]) -> None:
-        telemetry = self._telemetry
-        telemetry.watch(observers)
-        only = telemetry.observers[0] if len(telemetry.observers) == 1 else None
-        self._tell: Observer = telemetry.tell if only is None else only
-        self._trodden = self._catalog.trodden if telemetry.plain else {}
-
     def _prepare(
         self,
         name: object,
@@ -495,8 +429,6 @@ class Registry:
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
             return refusal(problem, entry.telemetry), call
-        if not entry.opened:
-            self._catalog.open(entry, self._telemetry)
         return entry.step(), call
 
     def _not_found(self, name: object) -> ToolNotFoundError:
