@@ -104,28 +104,6 @@ def test_after_closing_everything_says_so(path: Path) -> None:
     assert files(path) == ["tools.json"]
 
 
-def test_a_forked_child_reads_and_writes_beside_its_parent(path: Path) -> None:
-    script = """
-import os, sys, threading
-from pegboard.model import Tool
-from pegboard.storage import open_store
-store = open_store(sys.argv[1])
-store.save(Tool(name="parent"))
-child = os.fork()
-if child == 0:
-    store.save(Tool(name="child"))
-    store.close()
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-assert {it.tool.name for it in store.load_all()} == {"parent", "child"}
-store.save(Tool(name="later"))
-store.close()
-"""
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-    with open_store(path) as store:
-        assert names(store) == ["parent", "child", "later"]
-
-
 def run(script: str, path: Path, **options: Any) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", script, str(path)]
     return subprocess.run(command, encoding="utf-8", check=True, timeout=15, **options)

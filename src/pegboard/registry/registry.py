@@ -13,6 +13,7 @@ from pegboard.errors import (
 )
 from pegboard.model import Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
     Observer,
@@ -54,6 +55,9 @@ class Registry:
             store, which you close yourself. What is in it is on the board at once. Without it
             nothing is kept.
 
+    A forked child of its process cannot use it: every method but `close` raises
+    `ForkedProcessError` there.
+
     Raises:
         StorageError: when the storage cannot be opened or read.
     """
@@ -75,6 +79,7 @@ class Registry:
         defaults: PolicyOptions = {"validation": Validation()}
         self._policies: PolicyOptions = {**defaults, **policies}
         self._policies["telemetry"] = self._telemetry if given is not None else None
+        self._guard = ForkGuard("registry")
         self._catalog = Catalog()
         self._searching = Searching(self._catalog)
         self._telemetry.watch((*self._telemetry.observers, *added))
@@ -100,6 +105,7 @@ class Registry:
             StorageError: when the storage cannot be opened or read.
             RuntimeError: when this registry has a storage already.
         """
+        self._guard.check()
         if self._keeping is not None:
             raise RuntimeError("This registry has a storage already; `close` it first.")
         self._keeping = Persistence(storage, self._catalog, self._stored_entry)
@@ -111,8 +117,11 @@ class Registry:
     def close(self) -> None:
         """Write down the rest of the usage, and let go of the storage and what it keeps.
 
-        Functions stay on the board; what is registered from now on is kept nowhere.
+        Functions stay on the board; what is registered from now on is kept nowhere. In a forked
+        child it does nothing: storage and usage belong to the parent.
         """
+        if self._guard.in_child:
+            return
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             try:
@@ -180,6 +189,7 @@ class Registry:
             InvalidToolError: when one is not a tool, with ``on_error="raise"``.
             ToolConflictError: when a name is taken, with ``on_error="raise"``.
         """
+        self._guard.check()
         check_options(policies)
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
@@ -229,6 +239,7 @@ class Registry:
 
     def get_many(self, names: Iterable[str]) -> dict[str, Tool]:
         """Return the definitions of many tools by name; those that there are not are missing."""
+        self._guard.check()
         entries = self._catalog.entries
         return {name: it.tool for name in names if (it := entries.get(name)) is not None}
 
@@ -245,7 +256,7 @@ class Registry:
 
     def runs(self, name: object) -> bool:
         """Tell whether there is a tool of that name that could be called."""
-        entry = self._catalog.entries.get(name) if isinstance(name, str) else None
+        entry = self._find(name)
         return entry is not None and not entry.is_definition
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
@@ -255,16 +266,19 @@ class Registry:
             StorageError: when the storage cannot be read.
             TypeError: when this registry has no storage.
         """
+        self._guard.check()
         if self._keeping is None:
             raise TypeError("Usage is counted in a storage: `Registry(storage=...)`.")
         return self._keeping.counter.usage(None if names is None else list(names))
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the visible tools: not hidden by an access list, no group switched off."""
+        self._guard.check()
         return tuple(self._catalog.visible())
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Return ``{name: {"description": ..., "input_schema": ...}}`` of all visible tools."""
+        self._guard.check()
         return {
             tool.name: {"description": tool.description, "input_schema": tool.input_schema}
             for tool in self._catalog.visible()
@@ -276,6 +290,7 @@ class Registry:
         Raises:
             InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
         """
+        self._guard.check()
         return self._searching.search(text, options)
 
     def search_many(
@@ -286,16 +301,18 @@ class Registry:
         Raises:
             InvalidQueryError: when one of them cannot be searched for.
         """
+        self._guard.check()
         return self._searching.search_many(texts, options)
 
     @property
     def search_engine(self) -> SearchEngine:
         """What searches, for those who decide themselves what a caller may see."""
+        self._guard.check()
         return self._searching.engine
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
         """Offer one more ``method`` to search by; ``make`` gives a searcher without tools."""
-        self._searching.engine.add_searcher(method, make)
+        self.search_engine.add_searcher(method, make)
 
     def call(
         self,
@@ -350,6 +367,7 @@ class Registry:
 
     def groups(self) -> dict[str, bool]:
         """Return every group, and whether it is switched on."""
+        self._guard.check()
         off = self._catalog.groups_off
         names = {group for entry in list(self._catalog.entries.values()) for group in entry.groups}
         return {name: name not in off for name in sorted(names | off)}
@@ -398,6 +416,7 @@ class Registry:
         self._catalog.deliver()
 
     def _find(self, name: object) -> Entry | None:
+        self._guard.check()
         return self._catalog.entries.get(name) if isinstance(name, str) else None
 
     def _prepare(

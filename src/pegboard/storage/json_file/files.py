@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from weakref import WeakSet
 
 from pegboard.errors import StorageError, StoreDamagedError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.storage.json_file.atomic_write import make_folder, tidy_up
 from pegboard.storage.json_file.changes import Change
 from pegboard.storage.json_file.content import JsonContent
@@ -68,8 +68,8 @@ class JsonFiles:
         self._closed = False
         self._ending = False
         self._troubled = False
+        self._guard = ForkGuard("store")
         _open.add(self)
-        start_anew_in_children(self)
         try:
             with self._translated():
                 make_folder(paths.folder)
@@ -100,6 +100,7 @@ class JsonFiles:
         Raises:
             StorageError: when it cannot be written; and whatever the plan raises.
         """
+        self._guard.check()
         request = _Request(plan, only_tools=only_tools)
         self._waiting.append(request)
         with self._lock:
@@ -145,7 +146,9 @@ class JsonFiles:
                 self._disk.read_anew(journal)
 
     def close(self) -> None:
-        """Fold the journal, remove it, and let go of everything."""
+        """Fold the journal, remove it, and let go of everything; a forked child does nothing."""
+        if self._guard.in_child:
+            return
         _open.discard(self)
         with self._alone():
             self._closed = True
@@ -156,22 +159,12 @@ class JsonFiles:
 
     def end(self) -> None:
         """Leave the files whole, as the program ends; from now on each write does."""
+        if self._guard.in_child:
+            return
         with self._alone():
-            if self._disk.content is None:
-                # A forked child that has nothing to do with it.
-                return
             self._ending = True
         self._folding.stop()
         self._leave()
-
-    def after_fork(self) -> None:
-        """Share neither the lock nor the thread of the parent, nor what was half done in it."""
-        self._lock = threading.RLock()
-        self._inside = False
-        self._waiting.clear()
-        self._folding.start_anew()
-        self._disk = JsonDisk(self._paths, self._tenant)
-        self._journal.forget()
 
     def _batch(self, request: _Request[Any]) -> list[_Request[Any]]:
         # Ours in any case: somebody may have taken it from there, and been interrupted.
@@ -315,6 +308,7 @@ class JsonFiles:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
+        self._guard.check()
         with self._lock:
             if self._inside:
                 raise self._in_use()
