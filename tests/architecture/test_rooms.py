@@ -30,25 +30,10 @@ SMALL = {
 }
 # Pictures that only their authors understood; each has a plain word now.
 PICTURES = set(
-    "shelf sight errand nursery desk reception attendance acts owners announcing landmarks parked "
-    "heat knocking overheard standing itself strays apart depths following keeping kept_tools "
-    "made_once endings moments one_at_a_time warming news pieces folding fold memory recall line "
-    "offers visit life shortcut opening places browsers introduction unanswered conversation".split()
+    ["shelf", "sight", "errand", "nursery", "desk", "reception", "attendance", "acts", "owners", "announcing", "landmarks", "parked", "heat", "knocking", "overheard", "standing", "itself", "strays", "apart", "depths", "following", "keeping", "kept_tools", "made_once", "endings", "moments", "one_at_a_time", "warming", "news", "pieces", "folding", "fold", "memory", "recall", "line", "offers", "visit", "life", "shortcut", "opening", "places", "browsers", "introduction", "unanswered", "conversation"]
 ) - {"memory", "conversation"}
 # What an engineer of this field greps for.
-WORDS = """
-access annotations anthropic api_keys audit authentication backoff bm25 bridge cache catalog
-circuit command completion concurrency config cors deadline defaults dialects disconnect docstring
-doctor drain elicitation embedding entry env_file errors evaluation export fast_path fork gemini
-groups guardian header health host http hub hybrid implementation import index instance_discovery
-json_path jsonc jsonrpc jwt key_values legacy limits listing local_api login log metrics migrations
-mcp_json notifications oauth openai orphans otel pagination persistence plan policy postgres process
-prompts race_free ranking recovery redaction registry reload request_audit request_pipeline resources
-result_cache retry routes schema scopes search_tools secrets segment server_requests session settings
-signals snapshot spinner sqlite sse stateful stateless stderr stdio subscriptions surfaces suspended
-telemetry tenant threads tokens tool_names tracing translate transport types typos uris usage uvicorn
-validation variables vectors version visibility watch websocket words
-""".split()
+WORDS = ["access", "annotations", "anthropic", "api_keys", "audit", "authentication", "backoff", "bm25", "bridge", "cache", "catalog", "circuit", "command", "completion", "concurrency", "config", "cors", "deadline", "defaults", "dialects", "disconnect", "docstring", "doctor", "drain", "elicitation", "embedding", "entry", "env_file", "errors", "evaluation", "export", "fast_path", "fork", "gemini", "groups", "guardian", "header", "health", "host", "http", "hub", "hybrid", "implementation", "import", "index", "instance_discovery", "json_path", "jsonc", "jsonrpc", "jwt", "key_values", "legacy", "limits", "listing", "local_api", "login", "log", "metrics", "migrations", "mcp_json", "notifications", "oauth", "openai", "orphans", "otel", "pagination", "persistence", "plan", "policy", "postgres", "process", "prompts", "race_free", "ranking", "recovery", "redaction", "registry", "reload", "request_audit", "request_pipeline", "resources", "result_cache", "retry", "routes", "schema", "scopes", "search_tools", "secrets", "segment", "server_requests", "session", "settings", "signals", "snapshot", "spinner", "sqlite", "sse", "stateful", "stateless", "stderr", "stdio", "subscriptions", "surfaces", "suspended", "telemetry", "tenant", "threads", "tokens", "tool_names", "tracing", "translate", "transport", "types", "typos", "uris", "usage", "uvicorn", "validation", "variables", "vectors", "version", "visibility", "watch", "websocket", "words"]
 VAGUE = re.compile(
     r"\b(?:who|whom)ever\b|\b(?:some|no|any|every)(?:body|one)\b(?!\s+of)|\bno one\b(?!\s+of)",
     re.IGNORECASE,
