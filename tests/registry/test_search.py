@@ -65,6 +65,34 @@ def test_groups_narrow_a_search() -> None:
         registry.search("report", groups="few")
 
 
+def test_a_function_narrows_a_search_and_hides_groups_from_its_hints() -> None:
+    registry = Registry()
+    registry.register_many([Tool(name=f"report_{it}") for it in range(50)], groups=["many"])
+    registry.register(Tool(name="report_special"), groups=["few"])
+
+    def is_special(tool: Tool) -> bool:
+        return tool.name == "report_special"
+
+    assert names(registry.search("report", where=is_special)) == ["report_special"]
+    [found] = registry.search_many(["report"], where=is_special, groups=["few"], limit=1)
+    assert names(found) == ["report_special"]
+    found = registry.search("report", where=is_special, groups=["many"])
+    assert found == SearchResponse(hints=("group: few",))
+
+
+def test_a_search_is_warm_once_index_and_usage_are_read(tmp_path: Path) -> None:
+    with Registry(storage=tmp_path / "tools.db") as registry:
+        registry.register(Tool(name="report"))
+        assert not registry.is_search_warm("bm25")
+        registry.search("report", method="bm25", usage=False)
+        assert not registry.is_search_warm("bm25")
+        registry.search("report", method="bm25")
+        assert registry.is_search_warm("bm25")
+        assert not registry.is_search_warm("hybrid")
+        registry.register(Tool(name="other"))
+        assert not registry.is_search_warm("bm25")
+
+
 def test_many_texts_are_searched_for_at_once() -> None:
     registry = registry_of("send_email", "read_inbox")
     answers = registry.search_many(["email", "inbox"], method="regex", limit=1)

@@ -284,17 +284,32 @@ class Registry:
             for tool in self._catalog.visible()
         }
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
+    def search(
+        self,
+        text: str,
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResponse:
         """Return the visible tools that do what a text asks for, the best first, or none.
+
+        Args:
+            text: what the tool should do.
+            where: only tools for which this returns true; it is asked before the limit applies.
+            options: see `SearchOptions`.
 
         Raises:
             InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
         """
         self._guard.check()
-        return self._searching.search(text, options)
+        return self._searching.search(text, options, where=where)
 
     def search_many(
-        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[SearchResponse]:
         """Search for many texts at once, which is faster than one after the other.
 
@@ -302,11 +317,15 @@ class Registry:
             InvalidQueryError: when one of them cannot be searched for.
         """
         self._guard.check()
-        return self._searching.search_many(texts, options)
+        return self._searching.search_many(texts, options, where=where)
+
+    def is_search_warm(self, method: str) -> bool:
+        """Tell whether a search by this method starts at once, with nothing to build or load."""
+        return self._searching.is_warm(method)
 
     @property
     def search_engine(self) -> SearchEngine:
-        """What searches, for those who decide themselves what a caller may see."""
+        """The engine below `search`: it knows neither groups nor usage."""
         self._guard.check()
         return self._searching.engine
 

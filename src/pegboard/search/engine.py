@@ -22,6 +22,7 @@ from pegboard.search.open_searcher import (
     methods,
     open_searcher,
 )
+from pegboard.search.options import DEFAULT_METHOD
 from pegboard.search.plugin_results import checked_answers
 from pegboard.search.searcher import Query, Searcher, SearchResponse
 
@@ -29,7 +30,6 @@ __all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
-DEFAULT_METHOD = "hybrid"
 MOST_HITS = 1000
 """More than anybody reads; whoever wants all tools has `Registry.tools`."""
 
