@@ -26,8 +26,8 @@ def readmes() -> list[str]:
 def page(name: str) -> str:
     """Return a new README for a folder that has none, with an empty table."""
     folder = (ROOT / name).parent
-    title = folder.relative_to(_PACKAGE).as_posix()
-    return f"# {title}\n\n{_purpose(folder / _INIT)}\n\n<!-- made: modules -->\n\n<!-- made: end -->\n"
+    title, purpose = folder.relative_to(_PACKAGE).as_posix(), _purpose(folder / _INIT)
+    return f"# {title}\n\n{purpose}\n\n<!-- made: modules -->\n\n<!-- made: end -->\n"
 
 
 def table(name: str) -> str:
