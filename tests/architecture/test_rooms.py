@@ -139,5 +139,7 @@ def test_code_and_comments_name_the_actor(room: Path) -> None:
 def test_a_logger_is_named_after_its_room() -> None:
     # So that a module can move without renaming a log that people filter.
     for path in MODULES:
-        for name in re.findall(r"^logger.* = .*getLogger\((.*)\)", path.read_text("utf-8"), re.M):
+        for name in re.findall(
+            r"^logger.* = .*getLogger\((.*)\)", path.read_text("utf-8"), re.MULTILINE
+        ):
             assert name == f'"pegboard.{relative(path).split("/")[0]}"', relative(path)
