@@ -122,7 +122,10 @@ class Telemetry:
         """Tell the observers that a call gave a value."""
         # Asking whether it is a ToolResult is slow, so not of what certainly is none.
         reports = type(value) not in _SILENT
-        failed = reports and isinstance(value, ToolResult) and value.is_error
+        result = value if reports and isinstance(value, ToolResult) else None
+        failed = result is not None and result.is_error
+        # What a server sent is counted as it came, not once more as what was read from it.
+        counted = value if result is None or result.wire is None else result.wire
         record = self._kind(call)(
             call.tool.name,
             started,
@@ -131,7 +134,7 @@ class Telemetry:
             "tool_error" if failed else None,
             1 if call.tally is None else call.tally.attempts,
             size,
-            json_size(value),
+            json_size(counted),
             _cost(value) if reports else None,
             call.tool.server,
             call.meta,
