@@ -164,7 +164,7 @@ async def test_an_observer_that_fails_harms_neither_the_call_nor_other_observers
     observers = [broken] if how == "one observer" else [broken, records.append]
     registry = Registry(observers=observers)
     registry.register_many([plain, good])
-    with caplog.at_level(logging.ERROR, "pegboard.telemetry"):
+    with caplog.at_level(logging.ERROR, "pegboard.policies"):
         assert await registry.acall("plain", {"text": "a"}) == "a"
         assert await registry.acall("plain", {"text": "a"}) == "a"
         assert await registry.acall("good", {"text": "a"}) == "a"

@@ -13,12 +13,12 @@ import msgspec
 
 from pegboard.errors import Outcome, PegboardError
 from pegboard.model import CallRecord, Step, ToolCall, ToolResult
-from pegboard.model.record import HoldingRecord
+from pegboard.model.call import HoldingRecord
 from pegboard.policies.policy import Target
 
 __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 _encode = msgspec.json.Encoder().encode
 _SILENT = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
 

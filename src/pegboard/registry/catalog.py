@@ -45,7 +45,7 @@ class ChangeBuffer:
 
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger("pegboard.catalog")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 
 class Keeper(Protocol):
