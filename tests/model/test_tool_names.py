@@ -136,7 +136,7 @@ def test_a_conflict_is_raised_when_asked_for() -> None:
     assert table.exposed("a_b", "c") is None
 
 
-def test_a_renamed_newcomer_gets_a_hash_and_nobody_else_changes() -> None:
+def test_a_renamed_newcomer_gets_a_hash_and_no_other_name_changes() -> None:
     table = NameTable(on_conflict="rename", taken={"mcp_x_local"}.__contains__)
     assert table.assign("a-b", "c") == "mcp_a_b_c"
     renamed = table.assign("a_b", "c")

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from pegboard import (
@@ -64,6 +65,15 @@ def test_each_call_gives_one_record_with_time_outcome_sizes_and_cost(
     assert all(it.started > 1.7e9 and it.duration >= 0 for it in records)
     assert [it.arguments for it in records] == [None] * 5
     assert [it.result for it in records] == [None] * 5
+
+
+def test_the_result_of_a_server_is_counted_once_as_received(records: list[CallRecord]) -> None:
+    received = {"content": [{"type": "text", "text": "x" * 2000}], "isError": False}
+    answer = ToolResult(content=(Text(text="x" * 2000),), wire=received)
+    registry = Registry(observers=[records.append])
+    registry.register(tool_returning(answer))
+    registry.call("odd")
+    assert records[0].result_size == len(msgspec.json.encode(received))
 
 
 @pytest.mark.covers("R-SAGE-30")

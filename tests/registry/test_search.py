@@ -57,7 +57,7 @@ def test_groups_narrow_a_search() -> None:
     registry = Registry()
     registry.register_many([Tool(name=f"report_{it}") for it in range(50)], groups=["many"])
     registry.register(Tool(name="report_special"), groups=["few", "rare"])
-    found = registry.search("report", method="regex", groups=["few", "nobody"])
+    found = registry.search("report", method="regex", groups=["few", "absent"])
     assert names(found) == ["report_special"]
     assert registry.search("zzz.*", method="regex", groups=["few"]) == SearchResponse()
     assert registry.search("report", method="regex", groups=["fwe"]).hints == ("group: few",)
@@ -154,7 +154,7 @@ def test_tools_that_are_used_come_before_others_that_fit_alike(tmp_path: Path) -
     assert names(registry.search("report_", method="regex")) == []
 
 
-def test_use_that_cannot_be_read_keeps_nobody_from_searching() -> None:
+def test_search_goes_on_when_usage_cannot_be_read() -> None:
     store = Memory().open()
     registry = Registry(storage=store)
     registry.register(Tool(name="report"))
@@ -230,7 +230,7 @@ def test_a_single_text_where_several_belong_is_refused() -> None:
         registry_of("send_email").search_many("email")
 
 
-def test_groups_that_nobody_has_need_no_search() -> None:
+def test_groups_without_tools_need_no_search() -> None:
     registry, searcher = registry_of("send_email"), Everything()
     registry.register(Tool(name="read"), groups=["readers"])
     registry.add_searcher("all", lambda: searcher)

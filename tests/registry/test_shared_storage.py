@@ -177,7 +177,7 @@ def test_a_batch_that_another_process_registers_too_is_settled_in_one_round() ->
         assert len(rounds) <= 1
 
 
-def test_groups_and_policies_stay_when_somebody_edits_the_definition() -> None:
+def test_groups_and_policies_stay_when_the_definition_is_edited() -> None:
     memory = Memory()
     with memory.open() as one, memory.open() as two, Registry(storage=one) as registry:
         registry.register(Tool(name="danger"), access=Access(deny=["*"]))

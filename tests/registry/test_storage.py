@@ -273,7 +273,7 @@ def read(tool: Tool) -> bool:
         (3, 60, "cold"),
     ],
 )
-def test_a_tool_cools_down_while_nobody_calls_it(uses: int, idle_days: int, warmth: str) -> None:
+def test_a_tool_cools_down_while_it_is_not_called(uses: int, idle_days: int, warmth: str) -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
     usage = Usage(use_frequency=uses, last_used=now - timedelta(days=idle_days))
     assert usage.temperature(now=now) == warmth

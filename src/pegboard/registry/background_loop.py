@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for blocking callers of asynchronous tools."""
+"""The background event loop: it runs asynchronous tools for blocking callers, in its own thread."""
 
 import asyncio  # noqa: TID251 - running an event loop is the matter of this file
 import logging
@@ -114,7 +114,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
                 target=_run, args=(loop,), name="pegboard-background-loop", daemon=True
             )
             thread.start()
-            # Only now: a thread that cannot be started must not leave a loop nobody runs.
+            # Only now: a thread that cannot be started must not leave a loop that no thread runs.
             _loop, _thread = loop, thread
         return _loop
 

@@ -1,4 +1,4 @@
-"""UsageCounter: counts executed calls in memory, and adds them to a store in the background."""
+"""UsageCounter: count executed calls in memory, and write them to a store in the background."""
 
 import threading
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ __all__ = ["UsageCounter"]
 
 
 class UsageCounter:
-    """An observer that costs a call next to nothing: it adds one, somebody else writes it down."""
+    """An observer that counts calls; a background thread writes the counts to the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -34,8 +34,8 @@ class UsageCounter:
         self._flushing.wake()
 
     def usage(self, names: list[str] | None = None) -> dict[str, Usage]:
-        """Return what is stored, together with what is not written down yet."""
-        with self._writing:  # so that nothing is on its way from here to there
+        """Return the stored counts, together with those that are not written yet."""
+        with self._writing:  # so that no count is on its way to the store
             with self._lock:
                 pending = dict(self._pending)
             found = self._store.usage(names)
@@ -46,10 +46,10 @@ class UsageCounter:
         return found
 
     def flush(self) -> None:
-        """Write down what was counted.
+        """Write the counts to the store.
 
         Raises:
-            StorageError: when that is not possible now; nothing is forgotten.
+            StorageError: when that is not possible now; the counts are kept for the next time.
         """
         with self._writing:
             with self._lock:
@@ -65,7 +65,7 @@ class UsageCounter:
                 raise
 
     def close(self) -> None:
-        """Write down the rest and stop."""
+        """Write the remaining counts, and stop."""
         self._flushing.close()
 
     def _collect(self, uses: dict[str, tuple[int, float]]) -> None:
