@@ -150,13 +150,13 @@ async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None
     async with hub() as it, Gateway(it) as gateway:
         for era, level, meta, expected in cases:
             caller = Caller(gateway, era)
-            line = CallNotifier(caller.exchange("tools/call", _meta=meta), level=level)
+            notifier = CallNotifier(caller.exchange("tools/call", _meta=meta), level=level)
             for grave in ("debug", "error", "odd"):
-                await line.log({"level": grave, "data": "x"})
+                await notifier.log({"level": grave, "data": "x"})
             assert [params["level"] for _, params in caller.wire.sent] == expected
-            line.exchange = None
-            await line.log({"level": "error"})
-            await line.progress(1, None, None)
+            notifier.request = None
+            await notifier.log({"level": "error"})
+            await notifier.progress(1, None, None)
             assert len(caller.wire.sent) == len(expected)
 
 

@@ -45,18 +45,18 @@ OWN_NAMES = frozenset(
 class CallerContext(msgspec.Struct, frozen=True):
     """One request, and what exists for whoever sent it."""
 
-    exchange: ClientRequest
+    request: ClientRequest
     visibility: Visibility
 
     @property
     def client(self) -> Client:
         """Who sent it."""
-        return self.exchange.client
+        return self.request.client
 
     @property
     def owner(self) -> str:
         """Whose is what is kept for later: everybody's own within a tenant."""
-        return self.exchange.client.principal.subject
+        return self.request.client.principal.subject
 
 
 Run = Callable[[CallerContext, dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -96,7 +96,7 @@ def failure_of(
         raise rpc_error_of(error, principal)
     if isinstance(error, InvalidArgumentsError) and tool is not None:
         words = f"{error}\nIt is called like this: {signature(tool)}"
-        return error_result(words + _strangers(tool, arguments))
+        return error_result(words + _unknown_arguments(tool, arguments))
     if isinstance(error, NotImplementedToolError):
         return error_result(
             f"Tool {error.tool!r} is registered as a definition only: it can be described, but "
@@ -124,7 +124,7 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     return RpcError(INTERNAL_ERROR, words, data)
 
 
-def _strangers(tool: Tool, arguments: object) -> str:
+def _unknown_arguments(tool: Tool, arguments: object) -> str:
     """Name the arguments that a tool does not know, where its schema does not speak of others.
 
     Nothing refuses them; but whoever wrote one meant another that is missing.

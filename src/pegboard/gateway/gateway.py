@@ -62,9 +62,9 @@ class Gateway(AsyncContextManagerMixin):
         self._hub = hub
         self._open_tenant = open_tenant
         self._sessions = Sessions()
-        self._methods = Router(self.options, self._sessions, introduction=self._introduction)
+        self._router = Router(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
-        self._parking: SuspendedCalls | None = None
+        self._suspended_calls: SuspendedCalls | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
         self._running: set[anyio.CancelScope] = set()
@@ -122,14 +122,14 @@ class Gateway(AsyncContextManagerMixin):
         }
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request, as a client of its era expects it.
 
         Raises:
             RpcError: what is answered instead of a result.
         """
-        method, client = exchange.method, exchange.client
-        handler = self._methods.find(method, client.era)
+        method, client = request.method, request.client
+        handler = self._router.find(method, client.era)
         if handler is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
         tenants = self._tenants
@@ -137,9 +137,9 @@ class Gateway(AsyncContextManagerMixin):
             raise _shutting_down()
         try:
             if method == _LISTEN:
-                result = await self._answered(exchange, handler, tenants)
+                result = await self._answered(request, handler, tenants)
             else:
-                result = await self._finished(exchange, handler, tenants)
+                result = await self._finished(request, handler, tenants)
         except PegboardError as error:
             raise rpc_error_of(error, client.principal) from error
         except RecursionError:
@@ -162,27 +162,27 @@ class Gateway(AsyncContextManagerMixin):
         """Return the hub of a tenant besides the first, if it is open or just being opened."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
-    def own_tool(self, exchange: ClientRequest) -> str:
+    def own_tool(self, request: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, if it calls one."""
-        return own_tool_in(exchange, self.options)
+        return own_tool_in(request, self.options)
 
-    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
+    def missing_scope(self, request: ClientRequest) -> Scope | None:
         """Return the scope for lack of which a request is refused."""
-        return missing_scope(exchange, self.options)
+        return missing_scope(request, self.options)
 
-    def parked(self, exchange: ClientRequest) -> int:
+    def parked(self, request: ClientRequest) -> int:
         """Return how many calls of a caller wait for answers, besides the one it now answers.
 
         Raises:
             RpcError: when the request cannot be read.
         """
-        return 0 if self._parking is None else self._parking.count(exchange)
+        return 0 if self._suspended_calls is None else self._suspended_calls.count(request)
 
-    async def notified(self, exchange: ClientRequest) -> None:
+    async def notified(self, request: ClientRequest) -> None:
         """Take note of what a client says without expecting an answer."""
-        tenant = self._known(exchange.client)
-        if tenant is not None and exchange.method == "notifications/roots/list_changed":
-            await tenant.hub.roots_changed(client_key(exchange.client))
+        tenant = self._known(request.client)
+        if tenant is not None and request.method == "notifications/roots/list_changed":
+            await tenant.hub.roots_changed(client_key(request.client))
 
     def connected(self, client: Client, channel: Channel) -> None:
         """Take note that a session of the handshake era is up, and how to reach its client."""
@@ -240,13 +240,13 @@ class Gateway(AsyncContextManagerMixin):
                 await self._idle.wait()
 
     async def _finished(
-        self, exchange: ClientRequest, handler: RequestHandler, tenants: Tenants
+        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
         """Answer a request that is waited for when the gateway is to end."""
         with anyio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                return await self._answered(exchange, handler, tenants)
+                return await self._answered(request, handler, tenants)
             finally:
                 self._running.remove(scope)
                 if not self._running:
@@ -254,14 +254,14 @@ class Gateway(AsyncContextManagerMixin):
         raise CutOffError
 
     async def _answered(
-        self, exchange: ClientRequest, handler: RequestHandler, tenants: Tenants
+        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
-        name = exchange.client.principal.tenant
+        name = request.client.principal.tenant
         tenant = tenants.known(name) or await self._found(name, tenants)
         tenant.busy += 1
         try:
-            caller = tenant.caller(exchange)
-            scope = self.missing_scope(exchange)
+            caller = tenant.caller(request)
+            scope = self.missing_scope(request)
             if scope is not None:
                 raise MissingScopeError(scope)
             return await handler(tenant, caller)
@@ -284,7 +284,7 @@ class Gateway(AsyncContextManagerMixin):
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        parking = self._parking = SuspendedCalls(
+        suspended_calls = self._suspended_calls = SuspendedCalls(
             group,
             seconds=options.parked_seconds,
             most=options.parked_calls,
@@ -292,11 +292,11 @@ class Gateway(AsyncContextManagerMixin):
         )
 
         def make(hub: Hub) -> Tenant:
-            bridge = Bridge(hub, parking, self._sessions)
+            bridge = Bridge(hub, suspended_calls, self._sessions)
             return Tenant(hub, options, group, bridge=bridge, methods=methods)
 
         opens, most = self._open_tenant, options.open_tenants
-        first, waits = make(self._hub), parking.waits_in
+        first, waits = make(self._hub), suspended_calls.waits_in
         return Tenants(first, make, opens, group, most=most, waits=waits)
 
     def _introduction(self, client: Client) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class ResourceWatches:
         self, listener: Listener, uris: Iterable[str], resources: Resources, caller: CallerContext
     ) -> None:
         """Have a listener told of those that exist for it, and whose servers agree in time."""
-        tell = caller.exchange.on_watched or _tell_nobody
+        tell = caller.request.on_watched or _ignore_outcome
         turns = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(_AT_ONCE))
 
         async def add(uri: str) -> None:
@@ -143,7 +143,7 @@ def _check_amount(uris: Collection[str]) -> None:
         raise RpcError(INVALID_PARAMS, f"{words}together, and no more.")
 
 
-def _tell_nobody(_: str, __: BaseException | None) -> None:
+def _ignore_outcome(_: str, __: BaseException | None) -> None:
     pass
 
 
@@ -178,25 +178,25 @@ class ChangeNotifier:
         self._hub = hub
         self._group = group
         self._surfaces = surfaces
-        self._sight = visibility
+        self._visibility_for = visibility
         self._most = most
         self.watches: ResourceWatches = ResourceWatches(hub, seconds=seconds)
         self._listeners: set[Listener] = set()
         self._requests: Counter[str] = Counter()
-        self._pumping: set[Listener] = set()
-        self._offered: Callable[[str], Iterable[str]] = lambda _: ()
+        self._sending: set[Listener] = set()
+        self._listed_names: Callable[[str], Iterable[str]] = lambda _: ()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._stops = [hub.registry.subscribe(self._tools_changed)]
 
-    def follow(self, offers: ListingCache) -> None:
+    def follow(self, listings: ListingCache) -> None:
         """Hear what servers tell of themselves, and let the lists know it before the clients."""
 
         def take_in(event: ServerEvent) -> None:
-            offers.take_in(event)
+            listings.take_in(event)
             self._server_told(event)
 
-        self._offered = offers.names_of
+        self._listed_names = listings.names_of
         self._stops.append(self._hub.on_change(take_in))
 
     def late(self, kind: Kind, server: str) -> None:
@@ -246,11 +246,11 @@ class ChangeNotifier:
         Raises:
             RpcError: when too many listen already, or it is not said what for.
         """
-        exchange = caller.exchange
-        asked: object = exchange.params.get("notifications")
+        request = caller.request
+        asked: object = request.params.get("notifications")
         if not isinstance(asked, Mapping):
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
-        if isinstance(exchange.id, str) and len(exchange.id) > _LONGEST_ID:
+        if isinstance(request.id, str) and len(request.id) > _LONGEST_ID:
             raise RpcError(INVALID_PARAMS, f"An id here has at most {_LONGEST_ID} characters.")
         owner = caller.owner
         if self._requests.total() >= self._most:
@@ -258,19 +258,19 @@ class ChangeNotifier:
         if self._requests[owner] >= max(1, self._most // _SHARE):
             raise RpcError(INTERNAL_ERROR, "Too many clients of yours listen already; end some.")
         wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
-        meta = {SUBSCRIPTION_ID: exchange.id}
-        listener = Listener(exchange.client, exchange.channel, meta=meta)
+        meta = {SUBSCRIPTION_ID: request.id}
+        listener = Listener(request.client, request.channel, meta=meta)
         listener.wanted = {method for key, method in WANTED.items() if wanted.get(key) is True}
         # Before it is acknowledged, so that nothing is missed.
         self._listeners.add(listener)
         self._requests[owner] += 1
         try:
-            uris = watched_in(exchange.params)
+            uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
             await listener.acknowledge()
             while not listener.is_over:
-                await listener.news.wait()
-                listener.news = anyio.Event()
+                await listener.wake.wait()
+                listener.wake = anyio.Event()
                 await listener.tell()
         finally:
             self._requests[owner] -= 1
@@ -324,7 +324,7 @@ class ChangeNotifier:
             client = listener.client
             key = (client.principal, client.face)
             if key not in concerned:
-                visibility = self._sight_of(client)
+                visibility = self._visibility_of(client)
                 concerned[key] = visibility is not None and concerns(client, visibility)
             if concerned[key]:
                 self._note(listener, method)
@@ -339,15 +339,15 @@ class ChangeNotifier:
         registry = self._hub.registry
         tools = (it for it in registry.tools() if it.server == server and registry.runs(it.name))
         return any(map(visibility.sees, tools)) or any(
-            visibility.sees_of(server, name, tags) for name in self._offered(server)
+            visibility.sees_of(server, name, tags) for name in self._listed_names(server)
         )
 
     def _note(self, listener: Listener, method: str, uri: str = "") -> None:
         listener.note(method, uri)
         # A session has no request that would wait for news: somebody has to tell it.
-        if listener.client.era == "legacy" and listener not in self._pumping:
-            self._pumping.add(listener)
-            self._soon(self._pump, listener)
+        if listener.client.era == "legacy" and listener not in self._sending:
+            self._sending.add(listener)
+            self._soon(self._send_pending, listener)
 
     def _soon(self, work: Callable[[*Ts], Coroutine[Any, Any, object]], *args: *Ts) -> None:
         try:
@@ -356,13 +356,13 @@ class ChangeNotifier:
             # The gateway is closed, and the hub soon will be.
             logger.debug("group_is_gone")
 
-    async def _pump(self, listener: Listener) -> None:
+    async def _send_pending(self, listener: Listener) -> None:
         try:
             await listener.tell()
         except Exception:
             logger.exception("not_told: a client was not told of a change")
         finally:
-            self._pumping.discard(listener)
+            self._sending.discard(listener)
 
     def _tags_of(self, server: str) -> tuple[str, ...]:
         try:
@@ -370,8 +370,8 @@ class ChangeNotifier:
         except ServerNotFoundError:
             return ()
 
-    def _sight_of(self, client: Client) -> Visibility | None:
+    def _visibility_of(self, client: Client) -> Visibility | None:
         try:
-            return self._sight(client)
+            return self._visibility_for(client)
         except RpcError:
             return None

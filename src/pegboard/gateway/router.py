@@ -43,7 +43,7 @@ class Router:
         self._hints: Mapping[str, Any] = {"ttlMs": options.ttl_ms, "cacheScope": "private"}
         self._sessions = sessions
         self._introduction = introduction
-        self._answers: Mapping[str, RequestHandler] = {
+        self._handlers: Mapping[str, RequestHandler] = {
             "server/discover": self._discover,
             "ping": self._ping,
             "tools/list": self._list_tools,
@@ -64,7 +64,7 @@ class Router:
         """Return what answers a method, if there is such a method in this era."""
         if method in (_MODERN_ONLY if era == "legacy" else _LEGACY_ONLY):
             return None
-        return self._answers.get(method)
+        return self._handlers.get(method)
 
     async def _discover(self, _: Tenant, caller: CallerContext) -> dict[str, Any]:
         versions = list(MODERN_PROTOCOL_VERSIONS)
@@ -75,12 +75,12 @@ class Router:
 
     async def _list_tools(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         if not tenant.surfaces.is_fixed(caller.client):
-            await tenant.arrivals.wait(caller.visibility)
-        page = tenant.surfaces.page(caller, caller.exchange.params.get("cursor"))
+            await tenant.startup_wait.wait(caller.visibility)
+        page = tenant.surfaces.page(caller, caller.request.params.get("cursor"))
         return {**page, **self._hints}
 
     async def _call_tool(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
-        params = caller.exchange.params
+        params = caller.request.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "`tools/call` takes the `name` of a tool, a string.")
@@ -128,7 +128,7 @@ class Router:
         return await tenant.completions.complete(caller)
 
     async def _set_level(self, _: Tenant, caller: CallerContext) -> dict[str, Any]:
-        level: object = caller.exchange.params.get("level")
+        level: object = caller.request.params.get("level")
         if not isinstance(level, str) or level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"A level is one of {', '.join(LEVELS)}.")
         session = self._sessions.find(caller.client)
@@ -141,7 +141,7 @@ class Router:
 
 
 def _uri_in(caller: CallerContext) -> str:
-    uri: object = caller.exchange.params.get("uri")
+    uri: object = caller.request.params.get("uri")
     if not isinstance(uri, str):
-        raise RpcError(INVALID_PARAMS, f"`{caller.exchange.method}` takes a `uri`, a string.")
+        raise RpcError(INVALID_PARAMS, f"`{caller.request.method}` takes a `uri`, a string.")
     return uri

@@ -38,24 +38,24 @@ def own_names(face: Face, options: GatewayOptions) -> frozenset[str]:
     return _ON_FULL if options.result_cache_on_full else _NONE
 
 
-def own_tool_in(exchange: ClientRequest, options: GatewayOptions) -> str:
+def own_tool_in(request: ClientRequest, options: GatewayOptions) -> str:
     """Return the name of the tool of the gateway itself that a request calls, if it calls one."""
-    if exchange.method != "tools/call":
+    if request.method != "tools/call":
         return ""
-    name: object = exchange.params.get("name")
-    if isinstance(name, str) and name in own_names(exchange.client.face, options):
+    name: object = request.params.get("name")
+    if isinstance(name, str) and name in own_names(request.client.face, options):
         return name
     return ""
 
 
-def missing_scope(exchange: ClientRequest, options: GatewayOptions) -> Scope | None:
+def missing_scope(request: ClientRequest, options: GatewayOptions) -> Scope | None:
     """Return the scope that a request needs and its caller does not have.
 
     What is asked for is not looked at, but for what the gateway itself has.
     """
-    principal, method = exchange.client.principal, exchange.method
-    scope = METHODS.get(own_tool_in(exchange, options) or method)
-    if method.startswith("resources/") and exchange.params.get("uri") in OWN_RESOURCES:
+    principal, method = request.client.principal, request.method
+    scope = METHODS.get(own_tool_in(request, options) or method)
+    if method.startswith("resources/") and request.params.get("uri") in OWN_RESOURCES:
         scope = "read"
     if scope is None or holds(principal, scope):
         return None

@@ -46,17 +46,17 @@ class Listener:
         """Server and original address of the resources it watches, by their addresses here."""
         self.pages: dict[tuple[str, str], None] = {}
         """Server and id of questions that sent its person to a page."""
-        self.news: anyio.Event = anyio.Event()
+        self.wake: anyio.Event = anyio.Event()
         self.is_over: bool = False
         self._channel = channel
         self._meta = meta
-        self._untold: dict[tuple[str, str], None] = {}
+        self._pending: dict[tuple[str, str], None] = {}
 
     def note(self, method: str, uri: str = "") -> None:
         """Have the client told, if it wants to hear of it."""
         if method in self.wanted or uri in self.uris:
-            self._untold[method, uri] = None
-            self.news.set()
+            self._pending[method, uri] = None
+            self.wake.set()
 
     def sent_to_page(self, server: str, question: object) -> None:
         """Remember that a server will tell when its client's person has visited a page."""
@@ -72,13 +72,13 @@ class Listener:
     def end(self) -> None:
         """Tell what is left, and then nothing more."""
         self.is_over = True
-        self.news.set()
+        self.wake.set()
 
     async def tell(self) -> None:
         """Send what the client has not been told yet."""
-        while self._untold:
-            method, uri = next(iter(self._untold))
-            del self._untold[method, uri]
+        while self._pending:
+            method, uri = next(iter(self._pending))
+            del self._pending[method, uri]
             params: dict[str, Any] = {"uri": uri} if uri else {}
             if self._meta:
                 params["_meta"] = self._meta

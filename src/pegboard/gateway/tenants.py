@@ -22,9 +22,8 @@ from pegboard.gateway.notifications import ChangeNotifier
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.passthrough.completions import Completions
 from pegboard.gateway.passthrough.listing_cache import ListingCache
-from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.passthrough.prompts import Prompts
-from pegboard.gateway.passthrough.resources import Resources
+from pegboard.gateway.passthrough.resources import OwnResources, Resources
 from pegboard.gateway.request import Client, ClientRequest, RpcError
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.tools.call_tool import call_tool
@@ -59,22 +58,27 @@ class Tenant:
             most=options.result_cache_bytes,
         )
         self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
-        self.arrivals: StartupWait = StartupWait(hub, self.tools)
+        self.startup_wait: StartupWait = StartupWait(hub, self.tools)
         self.uris: ResourceUris = ResourceUris(hub)
         limit = options.max_result_chars
         self.calls: CallRunner = CallRunner(
-            hub, self.arrivals, bridge, result_cache=self.result_cache, uris=self.uris, limit=limit
+            hub,
+            self.startup_wait,
+            bridge,
+            result_cache=self.result_cache,
+            uris=self.uris,
+            limit=limit,
         )
         own = (
             search_tools(
                 hub.registry,
                 self.tools,
-                self.arrivals,
+                self.startup_wait,
                 methods=methods,
                 default=options.search_method,
             ),
-            get_tool_definition(self.tools, self.arrivals),
-            list_tools_by_category(self.tools, self.arrivals),
+            get_tool_definition(self.tools, self.startup_wait),
+            list_tools_by_category(self.tools, self.startup_wait),
             register_tool(hub.registry),
             unregister_tool(hub.registry, self.tools),
             call_tool(self.calls),
@@ -89,32 +93,32 @@ class Tenant:
             most=options.listeners,
             seconds=options.list_seconds,
         )
-        offers = ListingCache(
+        listings = ListingCache(
             hub,
             group,
             seconds=options.list_seconds,
             fresh=options.ttl_ms / 1000,
             on_late=self.changes.late,
         )
-        self.changes.follow(offers)
+        self.changes.follow(listings)
         self.resources: Resources = Resources(
-            hub, offers, self.uris, bridge, own=OwnResources(hub.registry, self.tools)
+            hub, listings, self.uris, bridge, own=OwnResources(hub.registry, self.tools)
         )
-        self.prompts: Prompts = Prompts(hub, offers, self.uris, bridge)
+        self.prompts: Prompts = Prompts(hub, listings, self.uris, bridge)
         self.completions: Completions = Completions(
-            hub, offers, self.uris, bridge, resources=self.resources, prompts=self.prompts
+            hub, listings, self.uris, bridge, resources=self.resources, prompts=self.prompts
         )
         self.busy: int = 0
         """How many requests are under way."""
         self._groups = Groups(hub, options)
 
-    def caller(self, exchange: ClientRequest) -> CallerContext:
+    def caller(self, request: ClientRequest) -> CallerContext:
         """Return a request together with what exists for whoever sent it.
 
         Raises:
             RpcError: when it came to the address of a group that there is not.
         """
-        return CallerContext(exchange, self.visibility(exchange.client))
+        return CallerContext(request, self.visibility(request.client))
 
     def visibility(self, client: Client) -> Visibility:
         """Return what exists for a client.
@@ -177,7 +181,7 @@ class Tenants:
         self._waits = waits
         self._is_closed = False
         self._others: OrderedDict[str, Tenant] = OrderedDict()
-        self._turning: dict[str, _Turn] = {}
+        self._transitions: dict[str, _Transition] = {}
 
     def open_now(self) -> list[Tenant]:
         """Return all tenants that are open."""
@@ -199,20 +203,20 @@ class Tenants:
             RpcError: when there is no such tenant, or no room for one more.
         """
         while (tenant := self.known(name)) is None:
-            turn = self._turning.get(name)
-            if turn is None:
-                turn = self._turning[name] = _Turn()
-                self._group.start_soon(self._open, name, turn)
-            await turn.over.wait()
-            if turn.error is not None:
-                raise turn.error.with_traceback(None)
+            transition = self._transitions.get(name)
+            if transition is None:
+                transition = self._transitions[name] = _Transition()
+                self._group.start_soon(self._open, name, transition)
+            await transition.over.wait()
+            if transition.error is not None:
+                raise transition.error.with_traceback(None)
         return tenant
 
     async def hub_of(self, name: str) -> Hub | None:
         """Return the hub of a tenant besides the first, if it is open or just being opened."""
-        turn = self._turning.get(name)
-        if turn is not None:
-            await turn.over.wait()
+        transition = self._transitions.get(name)
+        if transition is not None:
+            await transition.over.wait()
         tenant = self._others.get(name)
         return None if tenant is None else tenant.hub
 
@@ -224,8 +228,8 @@ class Tenants:
             for name in list(self._others):
                 group.start_soon(self._leave, name)
 
-    async def _open(self, name: str, turn: "_Turn") -> None:
-        turn.error = _shutting_down()
+    async def _open(self, name: str, transition: "_Transition") -> None:
+        transition.error = _shutting_down()
         try:
             hub = None if self._opens is None else self._opens(name)
             if hub is None:
@@ -236,18 +240,20 @@ class Tenants:
             except BaseException:
                 self._free += 1
                 raise
-            turn.error = None
+            transition.error = None
         except RpcError as error:
-            turn.error = error
+            transition.error = error
         except Exception as error:
             # Not for whoever asks: it may tell of files and addresses.
             bug = None if isinstance(error, PegboardError) else error
             context = {"tenant": name, "reason": str(error)}
             logger.error("tenant_not_opened: %r: %s", name, error, exc_info=bug, extra=context)  # noqa: TRY400 - only of bugs
-            turn.error = RpcError(INTERNAL_ERROR, f"Tenant {name!r} cannot be served just now.")
+            transition.error = RpcError(
+                INTERNAL_ERROR, f"Tenant {name!r} cannot be served just now."
+            )
         finally:
-            del self._turning[name]
-            turn.over.set()
+            del self._transitions[name]
+            transition.over.set()
 
     async def _take_place(self) -> None:
         if self._free:
@@ -268,7 +274,7 @@ class Tenants:
 
     async def _leave(self, name: str) -> None:
         tenant = self._others.pop(name)
-        turn = self._turning[name] = _Turn()
+        transition = self._transitions[name] = _Transition()
         try:
             tenant.close()
             await tenant.hub.close()
@@ -276,11 +282,11 @@ class Tenants:
             # It is gone all the same, and its place is free.
             logger.exception("tenant_not_closed: %r", name, extra={"tenant": name})
         finally:
-            del self._turning[name]
-            turn.over.set()
+            del self._transitions[name]
+            transition.over.set()
 
 
-class _Turn:
+class _Transition:
     """A tenant that is being opened, or closed."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class CallRunner:
 
     Args:
         hub: whose tools are called.
-        arrivals: finds the same tools, as clients see them.
+        startup_wait: finds the same tools, as clients see them.
         bridge: how a call reaches its client.
         result_cache: where results go that are too large.
         uris: what resources of servers are called here.
@@ -37,7 +37,7 @@ class CallRunner:
     def __init__(
         self,
         hub: Hub,
-        arrivals: StartupWait,
+        startup_wait: StartupWait,
         bridge: Bridge,
         *,
         result_cache: ResultCache,
@@ -45,7 +45,7 @@ class CallRunner:
         limit: int,
     ) -> None:
         self._hub = hub
-        self._arrivals = arrivals
+        self._startup_wait = startup_wait
         self._bridge = bridge
         self._result_cache = result_cache
         self._uris = uris
@@ -67,7 +67,7 @@ class CallRunner:
             RpcError: when the client has to do something about what went wrong.
         """
         principal = caller.client.principal
-        tool = await self._arrivals.find(name, caller.visibility)
+        tool = await self._startup_wait.find(name, caller.visibility)
         try:
             caller.visibility.check_call(tool)
             result = await self._call_with_failover(caller, tool, arguments)
@@ -89,29 +89,29 @@ class CallRunner:
         try:
             return await self._run(caller, tool, arguments)
         except NotConnectedError as error:
-            heir = None if error.sent else await self._replacement(tool, caller)
-            if heir is None:
+            replacement = None if error.sent else await self._replacement(tool, caller)
+            if replacement is None:
                 raise
-        caller.visibility.check_call(heir)
-        return await self._run(caller, heir, arguments)
+        caller.visibility.check_call(replacement)
+        return await self._run(caller, replacement, arguments)
 
     async def _replacement(self, tool: Tool, caller: CallerContext) -> Tool | None:
         try:
-            found = await self._arrivals.find(tool.name, caller.visibility)
+            found = await self._startup_wait.find(tool.name, caller.visibility)
         except PegboardError:
             return None
         return None if found is tool or found.server != tool.server else found
 
     async def _run(self, caller: CallerContext, tool: Tool, arguments: Any) -> dict[str, Any]:
         principal = caller.client.principal
-        meta = _who(principal.tenant, principal.subject)
+        meta = _call_meta(principal.tenant, principal.subject)
 
         async def work() -> dict[str, Any]:
             value = await self._hub.registry.acall(tool.name, arguments, meta)
             return _raw(ToolResult.of(value))
 
         server = self._server_of(tool)
-        result = await self._bridge.run(caller.exchange, server, work)
+        result = await self._bridge.run(caller.request, server, work)
         return result if server is None else self._uris.in_content(result, server)
 
     def _server_of(self, tool: Tool) -> str | None:
@@ -127,7 +127,7 @@ class CallRunner:
 
 
 @lru_cache(maxsize=1024)
-def _who(tenant: str, subject: str) -> Mapping[str, Any]:
+def _call_meta(tenant: str, subject: str) -> Mapping[str, Any]:
     """Return what the records of calls keep of a caller."""
     return FrozenDict({"tenant": tenant, "subject": subject})
 

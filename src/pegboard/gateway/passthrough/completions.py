@@ -26,7 +26,7 @@ class Completions:
     def __init__(
         self,
         hub: Hub,
-        offers: ListingCache,
+        listings: ListingCache,
         uris: ResourceUris,
         bridge: Bridge,
         *,
@@ -34,7 +34,7 @@ class Completions:
         prompts: Prompts,
     ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
         self._resources = resources
@@ -48,11 +48,11 @@ class Completions:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        given = caller.exchange.params
+        given = caller.request.params
         reference = object_in(given.get("ref"))
         server_name, named, shown = await self._origin(reference, caller)
         caller.visibility.check_use(server_name, shown)
-        if not self._offers.can(server_name, "completions"):
+        if not self._listings.can(server_name, "completions"):
             return _NOTHING
         server = self._hub.server(server_name)
         params = {key: given[key] for key in ("argument", "context") if key in given}
@@ -62,7 +62,7 @@ class Completions:
             return await server.request("completion/complete", params)
 
         try:
-            return await self._bridge.run(caller.exchange, server_name, work)
+            return await self._bridge.run(caller.request, server_name, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
 

@@ -81,7 +81,7 @@ class ListingCache:
 
     async def listed(self, kind: Kind) -> list[tuple[str, Items]]:
         """Return what each server offers, or offered when it was last heard of, by server names."""
-        servers = self._offering(kind)
+        servers = self._servers_listing(kind)
         asked = [found for server in servers if (found := self._asked(kind, server)) is not None]
         for known in asked:
             with anyio.move_on_after(known.asked_at + self._seconds - monotonic()):
@@ -126,7 +126,7 @@ class ListingCache:
             return False
         return said is None or capability in said.capabilities
 
-    def _offering(self, kind: Kind) -> list[str]:
+    def _servers_listing(self, kind: Kind) -> list[str]:
         capability = kind.partition("/")[0]
         return sorted(
             name

@@ -23,14 +23,16 @@ class Prompts:
 
     Args:
         hub: whose servers have them.
-        offers: what they list.
+        listings: what they list.
         uris: what resources in them are called here.
         bridge: how a request reaches its client.
     """
 
-    def __init__(self, hub: Hub, offers: ListingCache, uris: ResourceUris, bridge: Bridge) -> None:
+    def __init__(
+        self, hub: Hub, listings: ListingCache, uris: ResourceUris, bridge: Bridge
+    ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
 
@@ -41,7 +43,7 @@ class Prompts:
             RpcError: when the cursor is none of ours.
         """
         items = [{**item, "name": name} for name, (_, item) in (await self._seen(caller)).items()]
-        return page_of(items, caller.exchange.params.get("cursor"), key="prompts", size=size)
+        return page_of(items, caller.request.params.get("cursor"), key="prompts", size=size)
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:
         """Return a prompt, filled in.
@@ -51,12 +53,12 @@ class Prompts:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        name: object = caller.exchange.params.get("name")
+        name: object = caller.request.params.get("name")
         server_name, original = await self.origin(name, caller)
         caller.visibility.check_use(server_name, str(name))
         server = self._hub.server(server_name)
         params: dict[str, Any] = {"name": original}
-        arguments: object = caller.exchange.params.get("arguments")
+        arguments: object = caller.request.params.get("arguments")
         if arguments is not None:
             params["arguments"] = arguments
 
@@ -64,7 +66,7 @@ class Prompts:
             return await server.request("prompts/get", params)
 
         try:
-            result = await self._bridge.run(caller.exchange, server_name, work)
+            result = await self._bridge.run(caller.request, server_name, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
         messages = parts_in(result.get("messages"))
@@ -90,7 +92,7 @@ class Prompts:
         """Return server and definition of each prompt that exists for a client, by name."""
         names = NameTable(self._hub.exposed_name)
         seen: dict[str, tuple[str, dict[str, Any]]] = {}
-        for server, items in await self._offers.listed("prompts/list"):
+        for server, items in await self._listings.listed("prompts/list"):
             for item in items:
                 original: object = item.get("name")
                 if not isinstance(original, str):

@@ -2,28 +2,96 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+import anyio.to_thread
+import msgspec
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import ProtocolError, ServerNotFoundError
-from pegboard.gateway.builtin_tool import CallerContext
+from pegboard.errors import ProtocolError, ServerNotFoundError, StorageError
+from pegboard.gateway.builtin_tool import CATEGORIES, OWN_RESOURCES, STATS, CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache, page_of
-from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.request import RpcError, parts_in
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
+from pegboard.model.tool import categories_of
 from pegboard.policies.access import METHODS, holds
+from pegboard.registry import Registry
 
-__all__ = ["Resources"]
+__all__ = ["OwnResources", "Resources"]
 
+_MOST_USED = 10
 _NOT_FOUND = -32002
 """What the handshake era answers for a resource that there is not."""
+
+
+class OwnResources:
+    """``registry://stats`` and ``registry://categories``: each caller's own part of them."""
+
+    def __init__(self, registry: Registry, tools: ToolList) -> None:
+        self._registry = registry
+        self._tools = tools
+        self.items: list[dict[str, Any]] = [
+            {
+                "uri": CATEGORIES,
+                "name": "categories",
+                "title": "Categories of tools",
+                "description": "How many tools each category has.",
+                "mimeType": "application/json",
+            },
+            {
+                "uri": STATS,
+                "name": "stats",
+                "title": "Tools in numbers",
+                "description": "How many tools, categories and servers there are, and which tools "
+                "are used most.",
+                "mimeType": "application/json",
+            },
+        ]
+
+    def has(self, uri: str) -> bool:
+        """Tell whether an address is one of them."""
+        return uri in OWN_RESOURCES
+
+    async def read(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
+        """Return what one of them holds; ``None`` when it is none of them."""
+        if not self.has(uri):
+            return None
+        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
+        categories = categories_of(tools.values())
+        if uri == CATEGORIES:
+            held: dict[str, Any] = {"categories": categories}
+        else:
+            held = {
+                "tools": len(tools),
+                "categories": len(categories),
+                "servers": len({tool.server for tool in tools.values() if tool.server}),
+                "most_used": await self._most_used(list(tools)),
+            }
+        text = msgspec.json.encode(held).decode()
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+
+    async def _most_used(self, names: list[str]) -> list[dict[str, Any]]:
+        if self._registry.storage is None:
+            return []
+        try:
+            usage = await anyio.to_thread.run_sync(partial(self._registry.usage, names))
+        except (StorageError, TypeError):
+            # Numbers are no reason to fail, and the storage may just have been closed.
+            return []
+        used = sorted(usage.items(), key=lambda it: (-it[1].use_frequency, it[0]))
+        return [
+            {"name": name, "uses": use.use_frequency}
+            for name, use in used[:_MOST_USED]
+            if use.use_frequency
+        ]
 
 
 class Resources:
@@ -31,7 +99,7 @@ class Resources:
 
     Args:
         hub: whose servers have them.
-        offers: what they list.
+        listings: what they list.
         uris: what resources are called here.
         bridge: how a request reaches its client.
         own: the gateway's own resources.
@@ -40,14 +108,14 @@ class Resources:
     def __init__(
         self,
         hub: Hub,
-        offers: ListingCache,
+        listings: ListingCache,
         uris: ResourceUris,
         bridge: Bridge,
         *,
         own: OwnResources,
     ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
         self._own = own
@@ -62,7 +130,7 @@ class Resources:
         """
         found = await self._seen("resources/list", "uri", caller.visibility)
         items = [*self._own.items, *found] if caller.visibility.reads else []
-        return page_of(items, caller.exchange.params.get("cursor"), key="resources", size=size)
+        return page_of(items, caller.request.params.get("cursor"), key="resources", size=size)
 
     async def page_of_templates(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/templates/list`.
@@ -71,7 +139,7 @@ class Resources:
             RpcError: when the cursor is none of ours.
         """
         items = await self._seen("resources/templates/list", "uriTemplate", caller.visibility)
-        cursor = caller.exchange.params.get("cursor")
+        cursor = caller.request.params.get("cursor")
         return page_of(items, cursor, key="resourceTemplates", size=size)
 
     async def read(self, caller: CallerContext) -> dict[str, Any]:
@@ -82,7 +150,7 @@ class Resources:
             AccessDeniedError: when it may only be looked at.
             UpstreamError: when its server cannot be asked.
         """
-        uri: object = caller.exchange.params.get("uri")
+        uri: object = caller.request.params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`resources/read` takes a `uri`, a string.")
         own = await self._own.read(uri, caller) if caller.visibility.reads else None
@@ -95,7 +163,7 @@ class Resources:
             return await server.request("resources/read", {"uri": original})
 
         try:
-            result = await self._bridge.run(caller.exchange, name, work)
+            result = await self._bridge.run(caller.request, name, work)
         except ProtocolError as error:
             if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
                 raise _unknown(caller, uri, error.rpc_message) from error
@@ -184,7 +252,7 @@ class Resources:
         return seen
 
     async def _listed(self, kind: Kind) -> list[tuple[str, Items]]:
-        return await self._offers.listed(kind)
+        return await self._listings.listed(kind)
 
     def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
         known = self._templates.get(server)
@@ -200,7 +268,7 @@ class Resources:
 
     def _is_open_to(self, server: str) -> bool:
         """Tell whether a server may have resources under any address, unlisted ones included."""
-        return self._hub.server(server).config.prefix == "" and self._offers.can(
+        return self._hub.server(server).config.prefix == "" and self._listings.can(
             server, "resources"
         )
 

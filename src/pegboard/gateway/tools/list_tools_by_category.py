@@ -33,17 +33,17 @@ DEFINITION = Tool(
 )
 
 
-def list_tools_by_category(tools: ToolList, arrivals: StartupWait) -> BuiltinTool:
+def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> BuiltinTool:
     """Return the tool that lists others."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        await arrivals.wait(caller.visibility)
+        await startup_wait.wait(caller.visibility)
         category, seen = arguments["category"], list(tools.seen(caller.visibility))
         if category == EVERYTHING:
-            return _categories(categories_of(seen), arrivals.words(caller.visibility))
+            return _categories(categories_of(seen), startup_wait.words(caller.visibility))
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            return _unknown(category, categories_of(seen), arrivals.words(caller.visibility))
+            return _unknown(category, categories_of(seen), startup_wait.words(caller.visibility))
         shown = found[: arguments["limit"]]
         lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):
