@@ -1,4 +1,4 @@
-"""Router: which requests there are in which era, and what answers each."""
+"""Router: the MCP methods of each era, and the handler of each method."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -17,6 +17,7 @@ from pegboard.upstream import Era
 __all__ = ["RequestHandler", "Router"]
 
 RequestHandler = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
+"""Returns the raw result of one request."""
 _LEGACY_ONLY = frozenset(
     {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
@@ -27,9 +28,9 @@ class Router:
     """The table of methods.
 
     Args:
-        options: how long pages are, and how long they are good for.
-        sessions: of the handshake era.
-        introduction: what a client of the modern era is told about the gateway.
+        options: the page size, and how long clients may cache lists.
+        sessions: the sessions of the handshake era.
+        introduction: returns capabilities and instructions for a client of the modern era.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Router:
         }
 
     def find(self, method: str, era: Era) -> RequestHandler | None:
-        """Return what answers a method, if there is such a method in this era."""
+        """Return the handler of a method, or ``None`` if this era has no such method."""
         if method in (_MODERN_ONLY if era == "legacy" else _LEGACY_ONLY):
             return None
         return self._handlers.get(method)
@@ -106,7 +107,7 @@ class Router:
         uri = _uri_in(caller)
         origin = await tenant.resources.usable(uri, caller)
         session = self._sessions.find(caller.client)
-        # A wire without sessions has no way to tell of anything later.
+        # A transport without sessions cannot send notifications later.
         if session is not None and origin is not None:
             listener = tenant.changes.open_session(session)
             await tenant.changes.watches.add(listener, uri, origin)

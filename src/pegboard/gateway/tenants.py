@@ -1,4 +1,4 @@
-"""Tenants: everything that belongs to one of them, and nothing of it to another."""
+"""Tenants: isolated catalogues with their own servers, opened on demand and closed when idle."""
 
 import logging
 from collections import OrderedDict
@@ -38,9 +38,14 @@ from pegboard.model.principal import DEFAULT_TENANT
 
 __all__ = ["OpenTenant", "Tenant", "Tenants"]
 
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+OpenTenant = Callable[[str], Hub | None]
+"""Returns the hub of a tenant, not yet open; ``None`` if there is no such tenant."""
+
 
 class Tenant:
-    """The catalogue of one tenant, and all that is kept for its callers."""
+    """The catalogue of one tenant, and the state of its callers."""
 
     def __init__(
         self,
@@ -109,22 +114,22 @@ class Tenant:
             hub, listings, self.uris, bridge, resources=self.resources, prompts=self.prompts
         )
         self.busy: int = 0
-        """How many requests are under way."""
+        """How many requests run."""
         self._groups = Groups(hub, options)
 
     def caller(self, request: ClientRequest) -> CallerContext:
-        """Return a request together with what exists for whoever sent it.
+        """Return a request with the visibility of its client.
 
         Raises:
-            RpcError: when it came to the address of a group that there is not.
+            RpcError: when the address of the client names no group that it may see.
         """
         return CallerContext(request, self.visibility(request.client))
 
     def visibility(self, client: Client) -> Visibility:
-        """Return what exists for a client.
+        """Return the part of the catalogue that a client may see.
 
         Raises:
-            RpcError: when it came to the address of a group that there is not.
+            RpcError: when the address of the client names no group that it may see.
         """
         group = client.face.group
         if group is None:
@@ -138,28 +143,22 @@ class Tenant:
 
     @property
     def is_idle(self) -> bool:
-        """True when nobody waits for anything."""
+        """True when no request runs and no client waits for changes."""
         return not self.busy and not self.changes.is_awaited
 
 
-logger: logging.Logger = logging.getLogger("pegboard.gateway")
-
-OpenTenant = Callable[[str], Hub | None]
-"""Gives the hub of a tenant, not open yet; ``None`` when there is no such tenant."""
-
-
 class Tenants:
-    """The tenants that are open. The first one is always; others when somebody asks for them.
+    """The open tenants. The first one is always open; a request opens any other on demand.
 
-    Each is opened and closed by a task of its own: nobody waits for the servers of another, and
-    whoever asked first may leave.
+    Each tenant has its own task that opens or closes it. So no caller waits for the servers of
+    another tenant, and opening goes on when the first caller disconnects.
 
     Args:
-        first: of whoever has no tenant of their own.
+        first: the default tenant.
         make: makes a tenant of a hub.
-        opens: gives the hubs of others; without it there are none.
-        group: whose tasks open them; cancelled before they are closed.
-        most: how many others are open at once.
+        opens: returns the hubs of other tenants; without it there are none.
+        group: runs the tasks that open them; it is cancelled before the tenants close.
+        most: how many other tenants are open at once.
         waits: tells whether calls of a tenant are parked.
     """
 
@@ -184,11 +183,11 @@ class Tenants:
         self._transitions: dict[str, _Transition] = {}
 
     def open_now(self) -> list[Tenant]:
-        """Return all tenants that are open."""
+        """Return all open tenants."""
         return [self.first, *self._others.values()]
 
     def known(self, name: str) -> Tenant | None:
-        """Return a tenant if it is open."""
+        """Return a tenant, or ``None`` if it is not open."""
         if name == DEFAULT_TENANT:
             return self.first
         tenant = self._others.get(name)
@@ -197,7 +196,7 @@ class Tenants:
         return tenant
 
     async def find(self, name: str) -> Tenant:
-        """Return a tenant, opening it if need be.
+        """Return a tenant, and open it if necessary.
 
         Raises:
             RpcError: when there is no such tenant, or no room for one more.
@@ -213,7 +212,7 @@ class Tenants:
         return tenant
 
     async def hub_of(self, name: str) -> Hub | None:
-        """Return the hub of a tenant besides the first, if it is open or just being opened."""
+        """Return the hub of a tenant other than the first, if it is open or opening."""
         transition = self._transitions.get(name)
         if transition is not None:
             await transition.over.wait()
@@ -221,7 +220,7 @@ class Tenants:
         return None if tenant is None else tenant.hub
 
     async def close(self) -> None:
-        """Close all of them; the hub of the first belongs to whoever opened it."""
+        """Close all tenants, but not the hub of the first: the program that opened it closes it."""
         self._is_closed = True
         self.first.close()
         async with anyio.create_task_group() as group:
@@ -233,7 +232,7 @@ class Tenants:
         try:
             hub = None if self._opens is None else self._opens(name)
             if hub is None:
-                raise RpcError(INVALID_REQUEST, f"There is no tenant {name!r} here.")  # noqa: TRY301 - told as any other
+                raise RpcError(INVALID_REQUEST, f"There is no tenant {name!r} here.")  # noqa: TRY301 - handled as any other
             await self._take_place()
             try:
                 self._others[name] = await self._start(hub)
@@ -244,7 +243,7 @@ class Tenants:
         except RpcError as error:
             transition.error = error
         except Exception as error:
-            # Not for whoever asks: it may tell of files and addresses.
+            # The caller does not get the reason: it may name files and addresses.
             bug = None if isinstance(error, PegboardError) else error
             context = {"tenant": name, "reason": str(error)}
             logger.error("tenant_not_opened: %r: %s", name, error, exc_info=bug, extra=context)  # noqa: TRY400 - only of bugs
@@ -262,7 +261,7 @@ class Tenants:
         idle = [name for name, it in self._others.items() if it.is_idle and not self._waits(name)]
         if not idle:
             raise RpcError(INVALID_REQUEST, "Too many tenants are busy; try again later.")
-        # Whoever was here last stays; results that somebody may still read go last of all.
+        # The least recently used goes first, but tenants with cached results go last of all.
         await self._leave(min(idle, key=lambda name: len(self._others[name].result_cache) > 0))
 
     async def _start(self, hub: Hub) -> Tenant:
@@ -279,7 +278,7 @@ class Tenants:
             tenant.close()
             await tenant.hub.close()
         except Exception:
-            # It is gone all the same, and its place is free.
+            # The tenant is gone all the same, and its place is free.
             logger.exception("tenant_not_closed: %r", name, extra={"tenant": name})
         finally:
             del self._transitions[name]
@@ -287,7 +286,7 @@ class Tenants:
 
 
 class _Transition:
-    """A tenant that is being opened, or closed."""
+    """A tenant that is opening or closing."""
 
     def __init__(self) -> None:
         self.over = anyio.Event()

@@ -30,34 +30,11 @@ from pegboard.storage.urls import path_of
 __all__ = ["Searching", "index_place"]
 
 _FILES = ("json", "sqlite")
-
-
-def index_place(store: Store) -> Path | None:
-    """Return a file beside the store, or in the user's cache; ``None`` if the store is no place."""
-    try:
-        scheme = scheme_of(store.url)
-    except ValueError:
-        return None
-    if scheme in _FILES:
-        path = path_of(store.url).absolute()
-        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
-        return path.with_name(f"{path.name}{tenant}.search")
-    if scheme == "memory":
-        return None
-    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
-    return cache / f"{_digest(store.url, store.tenant)}.search"
-
-
-def _digest(*texts: str) -> str:
-    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()
-
-
 _SHOWN = 5
 
 
 class Searching:
-    """Searches the visible tools of a catalogue."""
+    """Searches the visible tools of a catalogue; the engine below knows no groups and no usage."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -134,3 +111,24 @@ class Searching:
         }
         near = [name for group in sorted(groups) for name in nearest_names(group, known)]
         return tuple(hint("group", name) for name in (near or sorted(known))[:_SHOWN])
+
+
+def index_place(store: Store) -> Path | None:
+    """Return the index file beside the store, or in the user's cache; ``None`` for no file."""
+    try:
+        scheme = scheme_of(store.url)
+    except ValueError:
+        return None
+    if scheme in _FILES:
+        path = path_of(store.url).absolute()
+        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
+        return path.with_name(f"{path.name}{tenant}.search")
+    if scheme == "memory":
+        return None
+    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
+    return cache / f"{_digest(store.url, store.tenant)}.search"
+
+
+def _digest(*texts: str) -> str:
+    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""CallNotifier: how a call reaches its client while it runs."""
+"""CallNotifier: progress and log notifications to the client while its call runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from pegboard.gateway.request import ClientRequest, object_in
 __all__ = ["LEVELS", "CallNotifier", "meta_of", "own_meta_of"]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""How grave a log message can be, the least grave first."""
+"""The log levels of MCP, the least severe first."""
 
 
 class CallNotifier:
-    """Leads to the request that waits for the call; to nobody while the call is parked.
+    """Sends notifications with the request that waits for a call; drops them while it is parked.
 
     Args:
-        request: who waits for it first.
-        level: how grave a log message must be, if a client of the handshake era has said so.
+        request: the first request that waits for the call.
+        level: the lowest log level to send, if a client of the handshake era has set one.
     """
 
     def __init__(self, request: ClientRequest, *, level: str | None = None) -> None:
@@ -27,19 +27,19 @@ class CallNotifier:
 
     @property
     def wants_progress(self) -> bool:
-        """True when the client asked to be told how far the call is."""
+        """True when the client asked for progress notifications."""
         return self.request is not None and _token(self.request) is not None
 
     @property
     def log_level(self) -> str | None:
-        """How grave a log message must be to be sent; ``None`` if the client has not said."""
+        """The lowest log level to send; ``None`` if the client has not set one."""
         if self.request is None or self.request.client.era == "legacy":
             return self._level
         level: object = meta_of(self.request).get(LOG_LEVEL)
         return level if isinstance(level, str) and level in LEVELS else None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the call is."""
+        """Notify the client of the progress of the call."""
         request = self.request
         token = None if request is None else _token(request)
         if request is None or token is None:
@@ -52,24 +52,24 @@ class CallNotifier:
         await request.channel.notify("notifications/progress", params)
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Pass on what a server logs, if it is grave enough."""
+        """Pass on a log message of the server, if it is severe enough."""
         request, wanted, level = self.request, self.log_level, params.get("level")
         if request is None:
             return
         if wanted is None:
-            # Then a client of the handshake era gets what the server sends, and a modern one none.
-            is_grave = request.client.era == "legacy"
+            # Without a level, a client of the handshake era gets every message, a modern one none.
+            is_severe = request.client.era == "legacy"
         else:
-            is_grave = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
-        if is_grave:
+            is_severe = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
+        if is_severe:
             await request.channel.notify("notifications/message", params)
 
     def lost(self, params: Mapping[str, Any]) -> None:
-        """Keep the log message that says how many the client did not take in time."""
+        """Keep the log message that says how many messages were dropped for a slow client."""
         self._lost = params
 
     async def finish(self) -> None:
-        """Tell that ahead of the result, which a client that reads nothing does not have yet."""
+        """Send the message about dropped messages, ahead of the result."""
         if self._lost is not None:
             await self.log(self._lost)
 
@@ -80,7 +80,7 @@ def meta_of(request: ClientRequest) -> Mapping[str, Any]:
 
 
 def own_meta_of(request: ClientRequest) -> dict[str, Any]:
-    """Return what a client sent there for the server, without what is the protocol's own."""
+    """Return the ``_meta`` of a client for the server, without the keys of the protocol."""
     return {
         key: value
         for key, value in meta_of(request).items()

@@ -1,10 +1,10 @@
-"""Bridge: lets a call ask its client, in all four combinations of the two eras.
+"""Bridge: lets a server ask the client (elicitation, sampling, roots) across protocol eras.
 
-| client | server | who asks whom |
+| client | server | how a question reaches the client |
 |---|---|---|
-| legacy | either | the client is asked while the call runs |
-| modern | modern | the question is the result; the repeated call carries the answer on |
-| modern | legacy | the call is parked, the question is the result, the repeat resumes it |
+| legacy | either | the gateway asks the client while the call runs |
+| modern | modern | the question is the result; the repeated call passes the answer on |
+| modern | legacy | the call is parked, and the question is the result; the repeat resumes it |
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -36,7 +36,7 @@ _KINDS = {
     "sampling": "sampling/createMessage",
     "roots": "roots/list",
 }
-"""What a client can be asked for, by the capability that says so."""
+"""The requests that a client can answer, by the capability that it declares."""
 
 
 class Bridge:
@@ -48,10 +48,10 @@ class Bridge:
         self._sessions = sessions
 
     async def run(self, request: ClientRequest, server: str | None, work: Work) -> dict[str, Any]:
-        """Run work that calls a server, and give its raw result, or a question as the result.
+        """Run work that calls a server, and return its raw result, or a question as the result.
 
         Raises:
-            RpcError: when what is to be resumed is not there any more.
+            RpcError: when the parked call to resume does not exist any more.
         """
         if server is None:
             return await work()
@@ -92,7 +92,7 @@ class Bridge:
 
 
 def client_key(client: Client) -> str:
-    """Return what tells clients apart: who it is, and which conversation of theirs."""
+    """Return the key of a client: its tenant, its subject and its session."""
     principal = client.principal
     return "\0".join((principal.tenant, principal.subject, client.session))
 
@@ -152,7 +152,7 @@ def _passing(request: ClientRequest, notifier: CallNotifier, questions: Question
 
 
 async def _cannot(method: str, _: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    # Not declined, as if a person had been asked: the server is told what it would be told alone.
+    # Not "declined", as if a user had seen the question: the server gets the client's error.
     raise QuestionRefusedError(METHOD_NOT_FOUND, f"The client does not support {method}.")
 
 
@@ -171,6 +171,6 @@ def _questions(ask: Ask, can: Container[str]) -> Questions:
 
 
 _NEVER_ASKED = Questions()
-"""For servers of the modern era: they ask by their result, and by nothing else."""
+"""For servers of the modern era: they ask only with their results."""
 _CANNOT_BE_ASKED = _questions(_cannot, ())
-"""Of a client that cannot be asked anything."""
+"""For clients that can answer no question."""

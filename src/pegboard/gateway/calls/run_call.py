@@ -26,12 +26,12 @@ class CallRunner:
     """Calls tools of one hub.
 
     Args:
-        hub: whose tools are called.
-        startup_wait: finds the same tools, as clients see them.
-        bridge: how a call reaches its client.
-        result_cache: where results go that are too large.
-        uris: what resources of servers are called here.
-        limit: how many characters a result of a tool of this process may have.
+        hub: its registry runs the calls.
+        startup_wait: finds the tools that a client may see.
+        bridge: relays questions of the server to the client.
+        result_cache: keeps results that are too long.
+        uris: the URIs of resources in the gateway.
+        limit: the length limit, in characters, for results of tools of this process.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class CallRunner:
     async def call(
         self, caller: CallerContext, name: object, arguments: Any, *, relays: bool = False
     ) -> dict[str, Any]:
-        """Return the raw result of a tool; what goes wrong is in it, in words for a model.
+        """Return the raw result of a tool; a failure becomes a result that a model can read.
 
         Args:
-            caller: for whom.
-            name: of the tool, as it is called here.
-            arguments: as the client gave them.
-            relays: give the result whole, and a server's JSON-RPC errors as they are.
+            caller: the request, and what its client may see.
+            name: the name of the tool in the gateway.
+            arguments: the arguments from the client.
+            relays: return the result whole, and raise a server's JSON-RPC errors as they are.
 
         Raises:
-            ToolNotFoundError: when there is no such tool for this client.
-            RpcError: when the client has to do something about what went wrong.
+            ToolNotFoundError: when there is no such tool that the client may see.
+            RpcError: when the client, not the model, has to act on the error.
         """
         principal = caller.client.principal
         tool = await self._startup_wait.find(name, caller.visibility)
@@ -85,7 +85,7 @@ class CallRunner:
     async def _call_with_failover(
         self, caller: CallerContext, tool: Tool, arguments: Any
     ) -> dict[str, Any]:
-        """Run a tool; if its server is replaced before it could be asked, by the new one."""
+        """Run a tool; if its server was replaced before it got the call, run it on the new one."""
         try:
             return await self._run(caller, tool, arguments)
         except NotConnectedError as error:
@@ -115,7 +115,7 @@ class CallRunner:
         return result if server is None else self._uris.in_content(result, server)
 
     def _server_of(self, tool: Tool) -> str | None:
-        # A definition may name a server that is none of ours.
+        # A definition may name a server that the hub does not have.
         try:
             return None if tool.server is None else self._hub.server(tool.server).config.name
         except ServerNotFoundError:
@@ -128,7 +128,7 @@ class CallRunner:
 
 @lru_cache(maxsize=1024)
 def _call_meta(tenant: str, subject: str) -> Mapping[str, Any]:
-    """Return what the records of calls keep of a caller."""
+    """Return the caller for the call records."""
     return FrozenDict({"tenant": tenant, "subject": subject})
 
 

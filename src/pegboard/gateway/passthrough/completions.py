@@ -1,4 +1,4 @@
-"""Completions: what an argument of a prompt or of a resource template may be."""
+"""Completions: suggested values for an argument of a prompt or a resource template."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ _NOTHING: dict[str, Any] = {"completion": {"values": [], "total": 0, "hasMore": 
 
 
 class Completions:
-    """Asks the server that a prompt or template belongs to."""
+    """Asks the server of a prompt or template for completions."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Completions:
         self._prompts = prompts
 
     async def complete(self, caller: CallerContext) -> dict[str, Any]:
-        """Return what an argument may be.
+        """Return the values that an argument may have.
 
         Raises:
-            RpcError: when the prompt or template does not exist for this client.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such prompt or template that the client may see.
+            AccessDeniedError: when the client may only see it.
+            UpstreamError: when its server cannot be reached.
         """
         given = caller.request.params
         reference = object_in(given.get("ref"))

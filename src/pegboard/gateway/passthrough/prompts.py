@@ -1,4 +1,4 @@
-"""Prompts of all servers, under the names that tools of theirs would have."""
+"""Prompts of all servers: `prompts/list` and `prompts/get`, with names prefixed as tools are."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ class Prompts:
     """Lists and gets the prompts of one hub.
 
     Args:
-        hub: whose servers have them.
-        listings: what they list.
-        uris: what resources in them are called here.
-        bridge: how a request reaches its client.
+        hub: its servers have the prompts.
+        listings: the cached lists of the servers.
+        uris: the URIs of resources in the gateway.
+        bridge: relays questions of the server to the client.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class Prompts:
         """Return one page of `prompts/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         items = [{**item, "name": name} for name, (_, item) in (await self._seen(caller)).items()]
         return page_of(items, caller.request.params.get("cursor"), key="prompts", size=size)
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:
-        """Return a prompt, filled in.
+        """Return a prompt with its arguments filled in.
 
         Raises:
-            RpcError: when there is no such prompt for this client, or its server refuses.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such prompt that the client may see, or its server refuses.
+            AccessDeniedError: when the client may only see the prompt.
+            UpstreamError: when its server cannot be reached.
         """
         name: object = caller.request.params.get("name")
         server_name, original = await self.origin(name, caller)
@@ -75,10 +75,10 @@ class Prompts:
         return {**result, "messages": [self._shown(it, server_name) for it in messages]}
 
     async def origin(self, name: object, caller: CallerContext) -> tuple[str, str]:
-        """Return the server of a prompt, and the name it has there.
+        """Return the server of a prompt, and its original name there.
 
         Raises:
-            RpcError: when there is none of that name, as far as this client may know.
+            RpcError: when there is no such prompt that the client may see.
         """
         seen = await self._seen(caller)
         found = seen.get(name) if isinstance(name, str) else None
@@ -89,7 +89,7 @@ class Prompts:
         return found[0], found[1]["name"]
 
     async def _seen(self, caller: CallerContext) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return server and definition of each prompt that exists for a client, by name."""
+        """Return server and definition of each prompt that a client may see, by name."""
         names = NameTable(self._hub.exposed_name)
         seen: dict[str, tuple[str, dict[str, Any]]] = {}
         for server, items in await self._listings.listed("prompts/list"):

@@ -1,4 +1,4 @@
-"""Resources of all servers, under addresses that say whose they are."""
+"""Resources of all servers (list, templates, read), and the gateway's own `registry://` ones."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,11 +29,11 @@ __all__ = ["OwnResources", "Resources"]
 
 _MOST_USED = 10
 _NOT_FOUND = -32002
-"""What the handshake era answers for a resource that there is not."""
+"""The error code of the handshake era for a resource that does not exist."""
 
 
 class OwnResources:
-    """``registry://stats`` and ``registry://categories``: each caller's own part of them."""
+    """``registry://stats`` and ``registry://categories``, counted over what each caller may see."""
 
     def __init__(self, registry: Registry, tools: ToolList) -> None:
         self._registry = registry
@@ -57,11 +57,11 @@ class OwnResources:
         ]
 
     def has(self, uri: str) -> bool:
-        """Tell whether an address is one of them."""
+        """Tell whether a URI is one of them."""
         return uri in OWN_RESOURCES
 
     async def read(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
-        """Return what one of them holds; ``None`` when it is none of them."""
+        """Return the contents of one of them; ``None`` for any other URI."""
         if not self.has(uri):
             return None
         tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
@@ -84,7 +84,7 @@ class OwnResources:
         try:
             usage = await anyio.to_thread.run_sync(partial(self._registry.usage, names))
         except (StorageError, TypeError):
-            # Numbers are no reason to fail, and the storage may just have been closed.
+            # Statistics must not fail, and the storage may just have been closed.
             return []
         used = sorted(usage.items(), key=lambda it: (-it[1].use_frequency, it[0]))
         return [
@@ -98,10 +98,10 @@ class Resources:
     """Lists, reads and finds the resources of one hub.
 
     Args:
-        hub: whose servers have them.
-        listings: what they list.
-        uris: what resources are called here.
-        bridge: how a request reaches its client.
+        hub: its servers have the resources.
+        listings: the cached lists of the servers.
+        uris: the URIs of resources in the gateway.
+        bridge: relays questions of the server to the client.
         own: the gateway's own resources.
     """
 
@@ -126,7 +126,7 @@ class Resources:
         """Return one page of `resources/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         found = await self._seen("resources/list", "uri", caller.visibility)
         items = [*self._own.items, *found] if caller.visibility.reads else []
@@ -136,19 +136,19 @@ class Resources:
         """Return one page of `resources/templates/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         items = await self._seen("resources/templates/list", "uriTemplate", caller.visibility)
         cursor = caller.request.params.get("cursor")
         return page_of(items, cursor, key="resourceTemplates", size=size)
 
     async def read(self, caller: CallerContext) -> dict[str, Any]:
-        """Return what a resource holds.
+        """Return the contents of a resource.
 
         Raises:
-            RpcError: when there is no such resource for this client, or its server fails.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such resource that the client may see, or its server fails.
+            AccessDeniedError: when the client may only see the resource.
+            UpstreamError: when its server cannot be reached.
         """
         uri: object = caller.request.params.get("uri")
         if not isinstance(uri, str):
@@ -174,27 +174,27 @@ class Resources:
         return {**result, "contents": [self._uris.in_item(it, name) for it in contents]}
 
     async def usable(self, uri: str, caller: CallerContext) -> tuple[str, str] | None:
-        """Return where a resource is that may be watched; ``None`` for one of the gateway itself.
+        """Return server and original URI of a resource to watch; ``None`` for the gateway's own.
 
         Raises:
-            RpcError: when this client may watch nothing, or it is nobody's, as far as it may know.
-            AccessDeniedError: when it may only be looked at.
+            RpcError: when the client lacks the scope to watch, or may see no such resource.
+            AccessDeniedError: when the client may only see the resource.
         """
         if caller.visibility.reads and self._own.has(uri):
             return None
         scope = METHODS["resources/subscribe"]
         if not holds(caller.client.principal, scope):
-            # Before it is looked for: who may watch nothing is not told what there is.
+            # Checked before the lookup, so that the error does not reveal which resources exist.
             raise MissingScopeError(scope)
         return await self._used(uri, caller)
 
     async def origin(self, uri: str, caller: CallerContext) -> tuple[str, str]:
-        """Return the server of a resource, and the address it has there.
+        """Return the server of a resource, and its original URI there.
 
-        An address that only one server offers is understood without the server's name.
+        A URI that only one server has works without the prefix of the server.
 
         Raises:
-            RpcError: when it is nobody's, as far as this client may know.
+            RpcError: when there is no such resource that the client may see.
         """
         visibility = caller.visibility
         ours = self._uris.origin(uri)
@@ -219,7 +219,7 @@ class Resources:
         raise _unknown(caller, uri)
 
     async def template_origin(self, template: str, caller: CallerContext) -> tuple[str, str] | None:
-        """Return the server of a template, or of a resource, and what it is called there."""
+        """Return the server of a template or a resource, and its original URI there."""
         for name, items in await self._listed("resources/templates/list"):
             for item in items:
                 original: object = item.get("uriTemplate")
@@ -267,7 +267,7 @@ class Resources:
             return False
 
     def _is_open_to(self, server: str) -> bool:
-        """Tell whether a server may have resources under any address, unlisted ones included."""
+        """Tell whether a server may have resources with any URI, even unlisted ones."""
         return self._hub.server(server).config.prefix == "" and self._listings.can(
             server, "resources"
         )

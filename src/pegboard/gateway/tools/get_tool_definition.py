@@ -1,4 +1,4 @@
-"""get_tool_definition: everything that is known of one tool, its schemas included."""
+"""get_tool_definition: the complete definition of one tool, with its JSON Schemas."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""list_tools_by_category: what there is, without searching for anything."""
+"""list_tools_by_category: the categories, and the tools of each, without a search."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _SHOWN, _NAMED = 200, 10
 
 DEFINITION = Tool(
     name="list_tools_by_category",
-    description='List the tools of a category, or with "all" the categories. Tools that have no '
+    description='List the tools of a category, or with "all" the categories. Tools without a '
     "category are listed under the name of their server.",
     input_schema={
         "type": "object",

@@ -26,26 +26,17 @@ __all__ = ["definition_with", "search_tools"]
 _SHOWN = 5
 _BY_WORDS = "bm25"
 _BY_MEANING = "hybrid"
-_FELL_BACK = "(No tool has these words; these were found by their meaning, with hybrid.)"
-_AS_TEXT = "(This is no valid regular expression; it was looked for as text.)"
+_FELL_BACK = "(No tool has these words; hybrid found these tools by meaning.)"
+_AS_TEXT = "(This is not a valid regular expression, so it was searched for as plain text.)"
 _PATTERNS = "regex"
 _PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
 _QUICK = frozenset({"bm25", "hybrid", "embedding"})
 _SHORT, _FEW = 300, 50_000
-"""A query of so many characters over so many tools takes about a millisecond."""
+"""A query of at most this length over at most this many tools takes about a millisecond."""
 _MOST_CALLERS = 256
 _THREADS = 4
 """How many slow searches run at once, so that a flood of them leaves threads for other work."""
-
-
-class _Seen(NamedTuple):
-    """The servers, categories and tags that exist for one caller."""
-
-    hints: frozenset[str]
-    """Written as a search writes them: ``server: github``, ``tag: code``."""
-    categories: list[str]
-    """The largest first."""
 
 
 def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHOD) -> Tool:
@@ -54,9 +45,9 @@ def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHO
     fallback = " When you name no method and bm25 finds nothing, hybrid is tried."
     return Tool(
         name="search_tools",
-        description="Find tools by what they do. Gives one line for each: name(arguments) — "
+        description="Find tools by what they do. Returns one line for each: name(arguments) — "
         "purpose. [score]. Then call_tool runs one; get_tool_definition shows its full schema. "
-        "hybrid goes by words and meaning, also in other languages; bm25 by words only."
+        "hybrid compares words and meaning, also across languages; bm25 compares only words."
         f"{fallback if default == _BY_WORDS else ''}",
         input_schema={
             "type": "object",
@@ -157,6 +148,15 @@ class _Searches:
         if method not in _QUICK or len(text) > _SHORT or len(self._tools) > _FEW:
             return False
         return self._registry.is_search_warm(method)
+
+
+class _Seen(NamedTuple):
+    """The servers, categories and tags that exist for one caller."""
+
+    hints: frozenset[str]
+    """Written as a search writes them: ``server: github``, ``tag: code``."""
+    categories: list[str]
+    """The largest first."""
 
 
 class _SearchHints:
