@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_used_is_one_error_and_no_servers(
     (nowhere / "mcp.json").write_bytes(content)
     assert MCPConfigLoader.load() == []
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "pegboard.excelmanus")
+    assert (record.levelname, record.name) == ("ERROR", "pegboard.compat")
     assert "mcp.json" in record.getMessage()
     with pytest.raises(ConfigError):
         MCPConfigLoader.load(strict=True)
@@ -215,7 +215,7 @@ def test_a_place_that_cannot_be_looked_at_is_one_error_and_not_quoted(
         monkeypatch.setenv(place, given.pop(place))
     assert MCPConfigLoader.load(**given) == []
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "pegboard.excelmanus")
+    assert (record.levelname, record.name) == ("ERROR", "pegboard.compat")
     assert f"`{place}`" in record.getMessage()
     with pytest.raises(ConfigError) as caught:
         MCPConfigLoader.load(**given, strict=True)
@@ -291,7 +291,7 @@ def test_an_invalid_entry_costs_a_warning_and_only_itself(
     servers = parse({"mcpServers": {"good": STDIO, "bad": entry, "other": STDIO}})
     assert names(servers) == ["good", "other"]
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("WARNING", "pegboard.excelmanus")
+    assert (record.levelname, record.name) == ("WARNING", "pegboard.compat")
     assert "'bad'" in record.getMessage()
     assert "12345678" not in record.getMessage(), "it may be a secret"
     assert validate(entry) is None

@@ -19,7 +19,7 @@ from pegboard.compat.sage import MCPRegistry, RemoteMCPAdapter
 from pegboard.errors import ServerUnavailableError
 from tests.compat.excelmanus_servers import linux_only
 from tests.upstream.http_servers import build_server, serving
-from tests.upstream.processes import LIGHT, alive, new_marker
+from tests.upstream.processes import LIGHT, alive, all_ended, new_marker
 
 LIGHT_CMD = [sys.executable, LIGHT]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -167,10 +167,10 @@ def test_adapters_of_one_command_share_a_process_until_the_last_is_closed() -> N
     before = second.call({})
     assert len(alive(marker)) == 1
     second.close()
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)
     assert second.call({}) != before
     second.close()
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)
 
 
 @pytest.mark.covers("R-SAGE-24")

@@ -1,4 +1,3 @@
-import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,10 +6,10 @@ import pytest
 
 from pegboard import Access, Hub, Registry, Tool, Usage
 from pegboard.errors import InvalidQueryError
-from pegboard.registry.searching import index_place
 from pegboard.registry.usage_boost import usage_boost_of
 from pegboard.search import SearchResponse
 from pegboard.storage import Use, open_store
+from pegboard.storage.open_store import index_place
 from pegboard.testing import Memory
 from tests.search.searchers import Everything
 
@@ -198,22 +197,6 @@ def test_the_index_has_its_place_beside_the_store(
     assert place.parent == tmp_path
     assert place.name != "tools.db.search"
     assert index_place(Memory().open()) is None
-
-
-def test_a_forked_child_searches() -> None:
-    registry = registry_of("send_email")
-    registry.search("email", method="regex")
-    child = os.fork()
-    if child == 0:
-        try:
-            registry.register(Tool(name="in_the_child"))
-            found = names(registry.search("child", method="regex"))
-            os._exit(0 if found == ["in_the_child"] else 1)
-        finally:
-            os._exit(2)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert names(registry.search("child", method="regex")) == []
 
 
 async def test_a_hub_searches_what_its_board_has() -> None:

@@ -16,7 +16,7 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Retry"]
 
-logger: logging.Logger = logging.getLogger("pegboard.retry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 
 
 class Retry:

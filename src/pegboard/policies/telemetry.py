@@ -18,7 +18,7 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 _encode = msgspec.json.Encoder().encode
 _SILENT = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
 
@@ -68,11 +68,6 @@ class Telemetry:
         """Tell these observers from now on, instead of those before."""
         self.observers = _checked(observers)
         self._tracers = tuple(it for it in self.observers if isinstance(it, Tracer))
-
-    @property
-    def plain(self) -> bool:
-        """True when records hold no arguments or results, and no observer surrounds calls."""
-        return not (self._tracers or self.arguments or self.results)
 
     def tell(self, record: CallRecord) -> None:
         """Give a record to every observer; what one raises is logged and goes no further."""

@@ -15,7 +15,7 @@ from pegboard.policies.concurrency import blocked_threads
 
 __all__ = ["on_background_loop", "run_in_background"]
 
-logger: logging.Logger = logging.getLogger("pegboard.background")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 T = TypeVar("T")
 

@@ -1,10 +1,6 @@
 """Searching: the ranking of `Registry.search`: groups, the caller's filter, usage boost, budget."""
 
-import hashlib
 from collections.abc import Iterable
-from pathlib import Path
-
-import platformdirs
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
@@ -23,13 +19,10 @@ from pegboard.search.options import (
     queries_of,
 )
 from pegboard.search.searcher import SearchResponse
-from pegboard.storage import DEFAULT_TENANT, Store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of
+from pegboard.storage.open_store import index_place
 
-__all__ = ["Searching", "index_place"]
+__all__ = ["Searching"]
 
-_FILES = ("json", "sqlite")
 _SHOWN = 5
 
 
@@ -111,24 +104,3 @@ class Searching:
         }
         near = [name for group in sorted(groups) for name in nearest_names(group, known)]
         return tuple(hint("group", name) for name in (near or sorted(known))[:_SHOWN])
-
-
-def index_place(store: Store) -> Path | None:
-    """Return the index file beside the store, or in the user's cache; ``None`` for no file."""
-    try:
-        scheme = scheme_of(store.url)
-    except ValueError:
-        return None
-    if scheme in _FILES:
-        path = path_of(store.url).absolute()
-        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
-        return path.with_name(f"{path.name}{tenant}.search")
-    if scheme == "memory":
-        return None
-    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
-    return cache / f"{_digest(store.url, store.tenant)}.search"
-
-
-def _digest(*texts: str) -> str:
-    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()

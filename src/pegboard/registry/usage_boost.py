@@ -9,11 +9,11 @@ from time import monotonic
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = ["UsageBoost", "usage_boost_of"]
 
-logger: logging.Logger = logging.getLogger("pegboard.search")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 FRESH_SECONDS = 5.0
 _PLENTY = 100
@@ -27,12 +27,7 @@ class UsageBoost:
         self._read = read
         self._boosts: Mapping[str, float] | None = None
         self._read_at = 0.0
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: a forked child does not have the thread that held the old one."""
-        self._reading = threading.Lock()
+        self._reading = GuardedLock("registry", threading.Lock())
 
     @property
     def is_known(self) -> bool:

@@ -19,7 +19,7 @@ from pegboard.model import ArgumentSchema
 
 __all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema", "read_servers"]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 VARIABLE = "EXCELMANUS_MCP_CONFIG"
 _PATIENCE = 30.0

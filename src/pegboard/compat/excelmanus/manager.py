@@ -40,7 +40,7 @@ __all__ = [
     "mcp_config_schema",
 ]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 ServerStatus = Literal["ready", "connect_failed", "discover_failed", "disconnected"]
 """Where a server is: in use, never reached, reached but not listed, or lost and closed."""

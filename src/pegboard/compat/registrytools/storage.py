@@ -16,7 +16,7 @@ from pegboard.storage import Store, open_store
 
 __all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
 
-logger: logging.Logger = logging.getLogger("pegboard.compat.registrytools")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 _SUFFIXES = frozenset({"", ".json", ".db", ".sqlite", ".sqlite3"})
 

@@ -25,24 +25,25 @@ class StartupWait:
         self._hub = hub
         self._tools = tools
 
-    async def wait(self, visibility: Visibility) -> bool:
+    async def wait(self, visibility: Visibility) -> None:
         """Return once the hub has tried every server, or `PATIENCE` is over.
 
         A client that asks for a list right after the start may never ask again, so it should get
-        the whole list. One server that hangs must not cost more time than that. Return false if
-        there was no server to wait for.
+        the whole list. One server that hangs must not cost more time than that.
         """
-        awaited = self._seen(self._hub.starting, visibility)
-        if awaited:
-            await self._hub.started(awaited, until=PATIENCE)
-        return bool(awaited)
+        await self._hub.started(self._seen(self._hub.starting, visibility), until=PATIENCE)
 
     async def search(
         self, search: Callable[[], Awaitable[SearchResponse]], visibility: Visibility
     ) -> SearchResponse:
         """Return what a search finds; wait and repeat the search if it finds nothing."""
+        # Read before the search: a server may arrive while it runs, too late for the search.
+        awaited = self._seen(self._hub.starting, visibility)
         found = await search()
-        return await search() if not found.hits and await self.wait(visibility) else found
+        if found.hits or not awaited:
+            return found
+        await self._hub.started(awaited, until=PATIENCE)
+        return await search()
 
     async def find(self, name: object, visibility: Visibility) -> Tool:
         """Return a tool that the client may see; wait for the server that may have it.
