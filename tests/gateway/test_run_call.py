@@ -70,9 +70,9 @@ async def test_an_unknown_name_is_answered_with_near_ones() -> None:
 
 
 async def test_near_names_are_only_those_that_exist_for_the_caller() -> None:
-    somebody = Principal(subject="s", scopes=frozenset({"call"}), tools=("mcp_calc_other",))
+    limited = Principal(subject="s", scopes=frozenset({"call"}), tools=("mcp_calc_other",))
     async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
-        result = await Caller(gateway, principal=somebody).call("call_tool", name="mcp_calc_echo")
+        result = await Caller(gateway, principal=limited).call("call_tool", name="mcp_calc_echo")
         assert text_of(result) == (
             "No tool is named 'mcp_calc_echo'. search_tools finds tools by what they do."
         )
@@ -185,10 +185,10 @@ async def test_values_of_functions_become_results_of_both_eras() -> None:
 
 
 async def test_records_say_who_called(records: list[CallRecord]) -> None:
-    somebody = Principal(subject="pb_1", scopes=frozenset({"call"}))
+    limited = Principal(subject="pb_1", scopes=frozenset({"call"}))
     registry = Registry(observers=[records.append])
     async with hub(bench("calc", echo=echo), registry=registry) as it, Gateway(it) as gateway:
-        caller = Caller(gateway, principal=somebody)
+        caller = Caller(gateway, principal=limited)
         await caller.call("call_tool", name="mcp_calc_echo", arguments={"text": "x"})
     [record] = records
     assert record.meta == {"tenant": "default", "subject": "pb_1"}
@@ -241,7 +241,7 @@ async def test_a_result_in_too_many_parts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("more", "ending"),
     [
-        ({}, "add_days(day: string, days: integer)\nIt does not know `date`."),
+        ({}, "add_days(day: string, days: integer)\nIt has no argument `date`."),
         ({"additionalProperties": True}, "add_days(day: string, days: integer)"),
         ({"anyOf": [{"properties": {"date": {}}}]}, "add_days(day: string, days: integer)"),
     ],

@@ -267,7 +267,7 @@ async def test_a_pattern_that_is_none_is_looked_for_as_text_and_the_answer_says_
         caller = Caller(gateway)
         for query, is_told in (("echo (", True), ("zebra (", True), ("echo", False)):
             found = await caller.call("search_tools", query=query, method="regex")
-            assert ("no valid regular expression" in text_of(found).splitlines()[-1]) is is_told
+            assert ("not a valid regular expression" in text_of(found).splitlines()[-1]) is is_told
         found = await caller.call("search_tools", query="echo (")
         assert "regular expression" not in text_of(found)
 

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, each in its own environment, at a gateway in its own process."""
+"""Real third-party clients, each in its own environment, at a gateway in its own process."""
 
 import json
 import subprocess

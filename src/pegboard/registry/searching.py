@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 class Searching:
-    """Searches the visible tools of a catalogue."""
+    """Searches the visible tools of a catalogue; the engine below knows no groups and no usage."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

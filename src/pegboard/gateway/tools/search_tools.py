@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
-from pegboard.gateway.catalog.search_hints import SearchHints
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.request import object_in
 from pegboard.gateway.tool_lines import ToolLines
 from pegboard.gateway.visibility import Visibility
-from pegboard.model import Annotations, Tool
+from pegboard.model import Annotations, Principal, Tool
+from pegboard.model.tool import categories_of
 from pegboard.registry import Registry
 from pegboard.search import SearchResponse
 from pegboard.search.methods.regex_patterns import compile_pattern
@@ -26,14 +26,15 @@ __all__ = ["definition_with", "search_tools"]
 _SHOWN = 5
 _BY_WORDS = "bm25"
 _BY_MEANING = "hybrid"
-_FELL_BACK = "(No tool has these words; these were found by their meaning, with hybrid.)"
-_AS_TEXT = "(This is no valid regular expression; it was looked for as text.)"
+_FELL_BACK = "(No tool has these words; hybrid found these tools by meaning.)"
+_AS_TEXT = "(This is not a valid regular expression, so it was searched for as plain text.)"
 _PATTERNS = "regex"
 _PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
 _QUICK = frozenset({"bm25", "hybrid", "embedding"})
 _SHORT, _FEW = 300, 50_000
-"""A query of so many characters over so many tools takes about a millisecond."""
+"""A query of at most this length over at most this many tools takes about a millisecond."""
+_MOST_CALLERS = 256
 _THREADS = 4
 """How many slow searches run at once, so that a flood of them leaves threads for other work."""
 
@@ -44,9 +45,9 @@ def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHO
     fallback = " When you name no method and bm25 finds nothing, hybrid is tried."
     return Tool(
         name="search_tools",
-        description="Find tools by what they do. Gives one line for each: name(arguments) — "
+        description="Find tools by what they do. Returns one line for each: name(arguments) — "
         "purpose. [score]. Then call_tool runs one; get_tool_definition shows its full schema. "
-        "hybrid goes by words and meaning, also in other languages; bm25 by words only."
+        "hybrid compares words and meaning, also across languages; bm25 compares only words."
         f"{fallback if default == _BY_WORDS else ''}",
         input_schema={
             "type": "object",
@@ -92,7 +93,7 @@ def search_tools(
         methods: the search methods that a caller may name.
         default: the method of a call that names none.
     """
-    searches, lines, search_hints = _Searches(registry, tools), ToolLines(), SearchHints(tools)
+    searches, lines, search_hints = _Searches(registry, tools), ToolLines(), _SearchHints(tools)
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         text, limit = arguments["query"], arguments["limit"]
@@ -149,8 +150,46 @@ class _Searches:
         return self._registry.is_search_warm(method)
 
 
+class _Seen(NamedTuple):
+    """The servers, categories and tags that exist for one caller."""
+
+    hints: frozenset[str]
+    """Written as a search writes them: ``server: github``, ``tag: code``."""
+    categories: list[str]
+    """The largest first."""
+
+
+class _SearchHints:
+    """Lists what a caller may be pointed to, once for each caller and change of the catalogue."""
+
+    def __init__(self, tools: ToolList) -> None:
+        self._tools = tools
+        self._known: dict[tuple[Principal, str | None], tuple[int, _Seen]] = {}
+
+    async def around(self, caller: CallerContext) -> _Seen:
+        """Return what exists for a caller."""
+        client, revision = caller.client, self._tools.revision
+        key = (client.principal, client.face.group)
+        known = self._known.get(key)
+        if known is not None and known[0] == revision:
+            return known[1]
+        seen = await run_sync(self._look, caller.visibility)
+        if len(self._known) >= _MOST_CALLERS:
+            self._known.clear()
+        self._known[key] = (revision, seen)
+        return seen
+
+    def _look(self, visibility: Visibility) -> _Seen:
+        tools = list(self._tools.seen(visibility))
+        hints = {f"server: {tool.server}" for tool in tools}
+        hints |= {f"category: {tool.category}" for tool in tools}
+        hints |= {f"tag: {tag}" for tool in tools for tag in tool.tags}
+        counts = categories_of(tools)
+        return _Seen(frozenset(hints), sorted(counts, key=lambda it: -counts[it]))
+
+
 def _named_methods(caller: CallerContext) -> dict[str, Any]:
-    said = object_in(caller.exchange.params.get("arguments"))
+    said = object_in(caller.request.params.get("arguments"))
     return {name: said[name] for name in ("method", "search_method") if name in said}
 
 
