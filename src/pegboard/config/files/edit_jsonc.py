@@ -222,7 +222,7 @@ def _deepest_object(document: Document, path: Sequence[str], file: str | None) -
     node = document.root
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
-            what = f"`{'.'.join(path[:depth])}` must be" if depth else "The file must hold"
+            what = f"`{'.'.join(path[:depth])}` must be" if depth else "The file must contain"
             place = document.place(node.start)._asdict()
             raise ConfigError(f"{what} an object.", path=file, **place)
         member = _last_member(node, key)
