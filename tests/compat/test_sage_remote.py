@@ -143,7 +143,7 @@ def test_a_server_may_use_the_code_of_a_lost_connection(table: tuple[list[str], 
 def test_an_answer_that_is_no_result_is_a_runtime_error(table: tuple[list[str], Path]) -> None:
     with (
         RemoteMCPAdapter("nonsense", "", {}, table[0]) as nonsense,
-        pytest.raises(RuntimeError, match="no result"),
+        pytest.raises(RuntimeError, match="not a valid result"),
     ):
         nonsense.call({})
 

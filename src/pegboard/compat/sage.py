@@ -1,4 +1,4 @@
-"""SAGE's `RemoteMCPAdapter`: one tool of an MCP server, as an object for a registry."""
+"""SAGE's API: `MCPRegistry`, and `RemoteMCPAdapter` for one tool of an MCP server."""
 
 import atexit
 import os
@@ -33,8 +33,8 @@ class _Server(NamedTuple):
     env: frozenset[tuple[str, str]]
 
 
-class _Line:
-    """One connection, and the adapters that use it."""
+class _Connection:
+    """One connection, and the adapters that share it."""
 
     def __init__(self, server: _Server) -> None:
         self.client = StandaloneClient(_config(server))
@@ -42,29 +42,29 @@ class _Line:
         self.turn = anyio.Lock()
 
 
-_lines: dict[_Server, _Line] = {}
+_connections: dict[_Server, _Connection] = {}
 """Used on the background loop only, so it needs no lock."""
 
 
 class RemoteMCPAdapter:
-    """A tool of a server behind the four members of a local one; safe to call from any thread.
+    """A remote tool with the four members of a local one; any thread may call it.
 
-    The first call starts the server. Adapters of the same command share one process, until the
-    last of them is closed or the interpreter exits; a server that died is started again by the
-    next call.
+    The first call starts the server. Adapters with the same command share one process, until the
+    last of them is closed or the interpreter exits. If the server died, the next call starts it
+    again.
 
     Args:
-        name: the name of the tool, here and at the server.
-        description: what a planner is told of it.
-        input_schema: what it takes.
+        name: the name of the tool, here and on the server.
+        description: the description for a planner.
+        input_schema: the JSON Schema of the arguments.
         server_cmd: the command that starts the server.
-        url: the address of a server that runs already: ``ws://`` or ``wss://`` for WebSocket,
-            ``http://`` or ``https://`` for streamable HTTP.
-        env: variables for the server, besides the few harmless ones it gets anyway.
-        timeout: how long one call may take, in seconds; starting the server has 30 of its own.
+        url: the address of a running server: ``ws://`` or ``wss://`` for WebSocket, ``http://`` or
+            ``https://`` for streamable HTTP.
+        env: environment variables for the server, in addition to the few it always gets.
+        timeout: how many seconds one call may take; starting the server has its own 30 seconds.
 
     Raises:
-        ConfigError: when there is not exactly one of ``server_cmd`` and ``url``, or it is unusable.
+        ConfigError: unless exactly one of ``server_cmd`` and ``url`` is given, or if it is invalid.
     """
 
     def __init__(  # noqa: PLR0913 - the first four are the document's
@@ -79,7 +79,9 @@ class RemoteMCPAdapter:
         timeout: float = 60.0,
     ) -> None:
         if isinstance(server_cmd, str):
-            raise ConfigError("`server_cmd` is a list: the program, then each of its arguments.")
+            raise ConfigError(
+                "`server_cmd` must be a list: the program, then each of its arguments."
+            )
         if bool(server_cmd) == bool(url):
             raise ConfigError("An adapter needs either a `server_cmd` or a `url`.")
         self.name = name
@@ -87,19 +89,18 @@ class RemoteMCPAdapter:
         self.input_schema = input_schema
         self._timeout = Timeouts(call=timeout).call
         self._server = _Server(tuple(server_cmd or ()), url, frozenset((env or {}).items()))
-        # Now, and not at the first call: a bad address is found out where it was written.
+        # Checked now, and not at the first call, so that the error is raised at its cause.
         _config(self._server)
 
     def call(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call the tool and wait: ``{"output": ...}`` with its structured content, else its text.
+        """Call the tool and wait for ``{"output": ...}``: its structured content, or its text.
 
-        An answer with nothing in it is ``{}``. What the server says about the result is in
-        ``"meta"``, if it says anything.
+        An empty result is ``{}``. The metadata of the result is in ``"meta"``, if there is any.
 
         Raises:
             ToolExecutionError: when the tool reports a failure; it is a `RuntimeError`.
             ProtocolError: when the server answers with a JSON-RPC error; it is a `RuntimeError`.
-            ToolTimeoutError: when it took too long.
+            ToolTimeoutError: when the call took too long.
             UpstreamError: when the server cannot be started or reached, or was lost.
         """
         raw = run_in_background(lambda: self._ask(arguments), tool=self.name)
@@ -107,7 +108,7 @@ class RemoteMCPAdapter:
             result = result_of(raw).raise_for_error()
         except (TypeError, ValueError) as error:
             raise ProtocolError(
-                f"The answer of tool {self.name!r} is no result: {error}",
+                f"The response of tool {self.name!r} is not a valid result: {error}",
                 server=_label(self._server),
                 tool=self.name,
             ) from error
@@ -119,7 +120,7 @@ class RemoteMCPAdapter:
         return {**answer, "meta": meta} if meta else answer
 
     def close(self) -> None:
-        """Let go of the server; it is stopped when nobody else uses it. A call opens it again."""
+        """Close this adapter; its server stops with the last adapter. A call opens it again."""
         run_in_background(self._leave, tool=self.name)
 
     def __enter__(self) -> Self:
@@ -129,31 +130,31 @@ class RemoteMCPAdapter:
         self.close()
 
     async def _ask(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        line = await self._connected()
+        connection = await self._connected()
         with anyio.move_on_after(self._timeout):
-            return await line.client.call_tool(self.name, arguments, reconnect=True)
+            return await connection.client.call_tool(self.name, arguments, reconnect=True)
         raise ToolTimeoutError(self.name, seconds=self._timeout, remedy="raise its `timeout`")
 
-    async def _connected(self) -> _Line:
+    async def _connected(self) -> _Connection:
         while True:
-            line = _lines.get(self._server)
-            if line is None:
-                line = _lines[self._server] = _Line(self._server)
-            line.users.add(self)
-            async with line.turn:
-                # While waiting, somebody may have closed it: nobody would close it a second time.
-                if _lines.get(self._server) is line:
-                    await line.client.connect()
-                    return line
+            connection = _connections.get(self._server)
+            if connection is None:
+                connection = _connections[self._server] = _Connection(self._server)
+            connection.users.add(self)
+            async with connection.turn:
+                # Another adapter may have closed it meanwhile: then nothing would close it again.
+                if _connections.get(self._server) is connection:
+                    await connection.client.connect()
+                    return connection
 
     async def _leave(self) -> None:
-        line = _lines.get(self._server)
-        if line is None:
+        connection = _connections.get(self._server)
+        if connection is None:
             return
-        line.users.discard(self)
-        if not line.users:
-            del _lines[self._server]
-            await line.client.close()
+        connection.users.discard(self)
+        if not connection.users:
+            del _connections[self._server]
+            await connection.client.close()
 
 
 def _config(server: _Server) -> ServerConfig:
@@ -183,31 +184,31 @@ def _label(server: _Server) -> str:
 
 
 async def _close_all() -> None:
-    lines = list(_lines.values())
-    _lines.clear()
+    connections = list(_connections.values())
+    _connections.clear()
     with anyio.move_on_after(_GOODBYE):
         async with anyio.create_task_group() as group:
-            for line in lines:
-                group.start_soon(line.client.close)
+            for connection in connections:
+                group.start_soon(connection.client.close)
 
 
 @atexit.register
 def _at_exit() -> None:
-    if _lines:
+    if _connections:
         with suppress(Exception):
             run_in_background(_close_all, tool="")
 
 
 if hasattr(os, "register_at_fork"):
     # A forked child has the objects, but neither the loop nor the pipes.
-    os.register_at_fork(after_in_child=_lines.clear)
+    os.register_at_fork(after_in_child=_connections.clear)
 
 
 class MCPRegistry:
-    """Tools of this process by name, with the behaviour of the document.
+    """The tools of this process by name, with the behaviour of the document.
 
-    A second tool of the same name replaces the first, and arguments go to the tool unchecked. Pass
-    policies to have more: ``MCPRegistry(validation=Validation(), deadline=Deadline(30))``.
+    A second tool of the same name replaces the first, and arguments are not validated. Policies
+    change that: ``MCPRegistry(validation=Validation(), deadline=Deadline(30))``.
     """
 
     def __init__(self, **policies: Unpack[PolicyOptions]) -> None:
@@ -228,7 +229,7 @@ class MCPRegistry:
         return self.registry.describe()
 
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Run a tool; its value or exception comes back unchanged.
+        """Run a tool, and return its value or raise its exception unchanged.
 
         Raises:
             KeyError: when there is no such tool.
@@ -244,10 +245,10 @@ class MCPRegistry:
         return await self.registry.acall(name, arguments)
 
     def execute(self, data: object = None) -> Any:
-        """Do what a message asks for.
+        """Carry out a message: describe the tools, or call one.
 
-        Nothing, ``"describe"`` and ``{"op": "describe"}`` describe; ``{"name": ..., "arguments":
-        {...}}``, with or without ``"op": "call"``, calls.
+        ``None``, ``"describe"`` and ``{"op": "describe"}`` describe the tools. ``{"name": ...,
+        "arguments": {...}}``, with or without ``"op": "call"``, calls a tool.
 
         Raises:
             ValueError: for an unknown ``op``, or a call without a name.
@@ -262,7 +263,7 @@ class MCPRegistry:
         if op == "describe":
             return self.describe()
         if op != "call":
-            raise ValueError(f"Unsupported op {op!r}; known are 'describe' and 'call'.")
+            raise ValueError(f"Unsupported op {op!r}; the known ones are 'describe' and 'call'.")
         name = message.get("name")
         if not isinstance(name, str) or not name:
             raise ValueError("A call needs the `name` of a tool.")
