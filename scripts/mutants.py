@@ -214,15 +214,16 @@ def _verdict(case: Case, copies: SimpleQueue[Path]) -> Verdict:
             run = _pytest(copy, [witness, *case.tests, "-x"], limit=_LIMIT)
         except subprocess.TimeoutExpired:
             return Verdict(case, "HUNG", "", time.monotonic() - started)
-        outcomes = {name: word for word, name in _OUTCOME.findall(run.stdout)}
-        fault = _fault(run.returncode, outcomes, witness.partition("[")[0])
+        function = witness.partition("[")[0]
+        outcomes = {word for word, name in _OUTCOME.findall(run.stdout) if name == function}
+        fault = _fault(run.returncode, of_witness=outcomes)
         return Verdict(case, fault, run.stdout + run.stderr, time.monotonic() - started)
 
 
-def _fault(code: int, outcomes: dict[str, str], witness: str) -> str:
+def _fault(code: int, *, of_witness: set[str]) -> str:
     if code not in (0, _FAILED):
         return "NOT RUN"
-    if outcomes.get(witness) != "PASSED":
+    if of_witness != {"PASSED"}:
         return "WITNESS FAILED"
     return "" if code == _FAILED else "SURVIVED"
 
