@@ -134,10 +134,10 @@ async def test_errors_of_a_server_are_relayed_where_nothing_else_is_changed(era:
 
 
 async def test_a_page_to_visit_is_for_the_client_and_not_for_the_model() -> None:
-    def caller(_: dict[str, Any]) -> str:
+    def visit(_: dict[str, Any]) -> str:
         raise MCPError(types.URL_ELICITATION_REQUIRED, "visit", {"elicitations": []})
 
-    async with hub(bench("calc", caller=caller)) as it, Gateway(it) as gateway:
+    async with hub(bench("calc", visit=visit)) as it, Gateway(it) as gateway:
         with pytest.raises(RpcError) as caught:
             await Caller(gateway, "legacy").call("call_tool", name="mcp_calc_visit")
         assert caught.value.code == types.URL_ELICITATION_REQUIRED
@@ -152,7 +152,7 @@ async def test_results_are_relayed_as_they_came() -> None:
     async def respond() -> types.CallToolResult:
         return result
 
-    async with hub(bench("calc", response=lambda _: respond())) as it, Gateway(it) as gateway:
+    async with hub(bench("calc", answer=lambda _: respond())) as it, Gateway(it) as gateway:
         got = await Caller(gateway, face=FULL).call("mcp_calc_answer")
         assert got["content"][0]["annotations"] == {"priority": 0.5}
         assert got["structuredContent"] == {"a": [1, None]}
@@ -214,7 +214,7 @@ async def test_links_in_results_lead_to_where_they_can_be_read() -> None:
     async def respond() -> types.CallToolResult:
         return result
 
-    made = Bench(response=lambda _: respond())
+    made = Bench(answer=lambda _: respond())
     configs = (memory("desk", made), memory("own", made, prefix=""))
     async with hub(*configs) as it, Gateway(it) as gateway:
         caller = Caller(gateway, face=FULL)

@@ -83,7 +83,7 @@ async def test_right_after_the_start_a_search_that_finds_nothing_waits_for_who_m
         await anyio.wait_all_tasks_blocked()
         assert found == []
         late.let.set()
-    assert found[0]["structuredContent"]["method"] == "bm25"
+    assert found[0]["structuredContent"]["method"] == "hybrid"
     assert "mcp_late_sow" in text_of(found[0])
 
 

@@ -1,6 +1,4 @@
 import random
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -205,29 +203,6 @@ async def test_a_task_left_behind_by_a_tool_has_no_place_of_its_own() -> None:
         await registry.acall("leave_behind")
         go.set()
     assert max(most) == 1
-
-
-def test_a_forked_child_has_all_places() -> None:
-    code = """
-import os, threading
-from pegboard import Concurrency, Registry
-inside, release = threading.Event(), threading.Event()
-def hold() -> None:
-    inside.set(); release.wait()
-def fine() -> int:
-    return 1
-registry = Registry(concurrency=Concurrency(1))
-registry.register_many([hold, fine])
-threading.Thread(target=registry.call, args=("hold",), daemon=True).start()
-inside.wait()
-child = os.fork()
-if child == 0:
-    registry.unregister("hold")
-    os._exit(0 if registry.call("fine") == 1 else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-release.set()
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=15)
 
 
 def test_a_place_survives_a_loop_that_is_closed_with_calls_in_flight() -> None:

@@ -1,7 +1,6 @@
 """A registry with a store: durable before it is shown, shared with other processes, counted."""
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -223,26 +222,6 @@ def test_what_could_not_be_counted_is_counted_later(memory: Memory) -> None:
 
 def noop() -> None:
     """Do nothing."""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_counts_only_its_own_calls(tmp_path: Path) -> None:
-    path = tmp_path / "usage.db"
-    with Registry(storage=path) as registry:
-        registry.register(noop)
-        registry.call("noop", {})
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                registry.call("noop", {})
-                registry.close()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        assert registry.usage()["noop"].use_frequency == 2
 
 
 def test_usage_without_a_storage_says_what_to_do() -> None:

@@ -30,10 +30,7 @@ from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password
 
-__all__ = ["LogFloods", "ServeChoices", "Shown", "run"]
-
-Shown = Literal["search", "full"]
-"""What clients see at `/mcp`."""
+__all__ = ["LogFloods", "ServeChoices", "run"]
 
 
 class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +41,7 @@ class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
     stdio: bool = False
     host: str = "127.0.0.1"
     port: int = 8765
-    surface: Shown = "search"
+    surface: Literal["search", "full"] = "search"
     store: str | None = None
     audit: str | None = None
     allow_anonymous: bool = False

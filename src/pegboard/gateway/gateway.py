@@ -10,14 +10,14 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
-from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.errors import ConfigError, PegboardError, ToolNotFoundError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
-from pegboard.gateway.router import Router, SearchResponse
+from pegboard.gateway.router import RequestHandler, Router
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
@@ -44,6 +44,9 @@ class Gateway(AsyncContextManagerMixin):
             (``relays_questions``), so that servers know that they may ask.
         options: see `GatewayOptions`.
         open_tenant: gives the hubs of tenants besides the first, which are opened and closed here.
+
+    Raises:
+        ConfigError: on entering, when `search_method` of the options is no method of the hub.
     """
 
     def __init__(
@@ -70,9 +73,10 @@ class Gateway(AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         raised: BaseException | None = None
+        # In a thread: plug-ins are looked for on the disk.
+        methods = await run_sync(self._hub.registry.search_engine.methods)
+        self._check_search_method(methods)
         async with anyio.create_task_group() as group:
-            # In a thread: plug-ins are looked for on the disk.
-            methods = await run_sync(self._hub.registry.search_engine.methods)
             tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
             try:
@@ -125,17 +129,17 @@ class Gateway(AsyncContextManagerMixin):
             RpcError: what is answered instead of a result.
         """
         method, client = exchange.method, exchange.client
-        response = self._methods.find(method, client.era)
-        if response is None:
+        handler = self._methods.find(method, client.era)
+        if handler is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
         try:
             if method == _LISTEN:
-                result = await self._answered(exchange, response, tenants)
+                result = await self._answered(exchange, handler, tenants)
             else:
-                result = await self._finished(exchange, response, tenants)
+                result = await self._finished(exchange, handler, tenants)
         except PegboardError as error:
             raise rpc_error_of(error, client.principal) from error
         except RecursionError:
@@ -236,13 +240,13 @@ class Gateway(AsyncContextManagerMixin):
                 await self._idle.wait()
 
     async def _finished(
-        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
+        self, exchange: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
         """Answer a request that is waited for when the gateway is to end."""
         with anyio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                return await self._answered(exchange, response, tenants)
+                return await self._answered(exchange, handler, tenants)
             finally:
                 self._running.remove(scope)
                 if not self._running:
@@ -250,7 +254,7 @@ class Gateway(AsyncContextManagerMixin):
         raise CutOffError
 
     async def _answered(
-        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
+        self, exchange: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
         name = exchange.client.principal.tenant
         tenant = tenants.known(name) or await self._found(name, tenants)
@@ -260,7 +264,7 @@ class Gateway(AsyncContextManagerMixin):
             scope = self.missing_scope(exchange)
             if scope is not None:
                 raise MissingScopeError(scope)
-            return await response(tenant, caller)
+            return await handler(tenant, caller)
         finally:
             tenant.busy -= 1
 
@@ -271,6 +275,12 @@ class Gateway(AsyncContextManagerMixin):
             if session.listener is not None:
                 tenant.changes.open_session(session)
         return tenant
+
+    def _check_search_method(self, known: tuple[str, ...]) -> None:
+        method = self.options.search_method
+        if method not in known:
+            words = f"`search_method` of the gateway is one of {', '.join(known)}, not {method!r}."
+            raise ConfigError(words)
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pegboard.errors import ConfigError
+from pegboard.search.options import DEFAULT_METHOD
 
 __all__ = ["GatewayOptions", "Profile"]
 
@@ -29,6 +30,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of the catalogue by name, for addresses such as ``/mcp/<name>``."""
     pinned: tuple[str, ...] = ()
     """Glob patterns of tools that the search surface lists beside its own."""
+    search_method: str = DEFAULT_METHOD
+    """The method of `search_tools` when a call names none; ``bm25`` compares words only."""
     page_size: int = 200
     """How many items one page of a list has."""
     list_seconds: float = 5.0

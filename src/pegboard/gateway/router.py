@@ -14,9 +14,9 @@ from pegboard.gateway.sessions import Sessions
 from pegboard.gateway.tenants import Tenant
 from pegboard.upstream import Era
 
-__all__ = ["Router", "SearchResponse"]
+__all__ = ["RequestHandler", "Router"]
 
-SearchResponse = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
+RequestHandler = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
 _LEGACY_ONLY = frozenset(
     {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
@@ -43,7 +43,7 @@ class Router:
         self._hints: Mapping[str, Any] = {"ttlMs": options.ttl_ms, "cacheScope": "private"}
         self._sessions = sessions
         self._introduction = introduction
-        self._answers: Mapping[str, SearchResponse] = {
+        self._answers: Mapping[str, RequestHandler] = {
             "server/discover": self._discover,
             "ping": self._ping,
             "tools/list": self._list_tools,
@@ -60,7 +60,7 @@ class Router:
             "subscriptions/listen": self._listen,
         }
 
-    def find(self, method: str, era: Era) -> SearchResponse | None:
+    def find(self, method: str, era: Era) -> RequestHandler | None:
         """Return what answers a method, if there is such a method in this era."""
         if method in (_MODERN_ONLY if era == "legacy" else _LEGACY_ONLY):
             return None

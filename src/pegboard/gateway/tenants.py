@@ -66,7 +66,13 @@ class Tenant:
             hub, self.arrivals, bridge, result_cache=self.result_cache, uris=self.uris, limit=limit
         )
         own = (
-            search_tools(hub.registry, self.tools, self.arrivals, methods=methods),
+            search_tools(
+                hub.registry,
+                self.tools,
+                self.arrivals,
+                methods=methods,
+                default=options.search_method,
+            ),
             get_tool_definition(self.tools, self.arrivals),
             list_tools_by_category(self.tools, self.arrivals),
             register_tool(hub.registry),

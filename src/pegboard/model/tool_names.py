@@ -5,13 +5,12 @@ import fnmatch
 import hashlib
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, islice
 from typing import Literal, TypeAlias, get_args
 
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError, ToolNotFoundError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = [
     "Identity",
@@ -206,13 +205,8 @@ class NameTable:
         self._names: dict[Identity, str] = {}
         self._origins: dict[str, Identity] = {}
         self._nameless: dict[Identity, str] = {}
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
         # Re-entrant, because a naming policy or `taken` may look into the table.
-        self._lock = threading.RLock()
+        self._lock = GuardedLock("name table")
 
     def __len__(self) -> int:
         return len(self._names)

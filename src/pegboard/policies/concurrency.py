@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pegboard.errors import QueueFullError, WouldDeadlockError
 from pegboard.model import Step, ToolCall
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.policies.policy import Target
 
 __all__ = ["Concurrency", "blocked_threads"]
@@ -51,13 +51,8 @@ class Concurrency:
             raise ValueError("`limit` must be at least 1 and `queue` at least 0.")
         self.limit = limit
         self.queue = queue
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Forget who runs and waits: in a forked child nobody does."""
         # Re-entrant, because the garbage collector may close a waiting coroutine at any moment.
-        self._lock = threading.RLock()
+        self._lock = GuardedLock("concurrency limit")
         self._places: set[_Place] = set()
         self._waiting: dict[Future[None], asyncio.AbstractEventLoop] = {}
         self._granted = 0

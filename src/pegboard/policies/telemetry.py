@@ -69,11 +69,6 @@ class Telemetry:
         self.observers = _checked(observers)
         self._tracers = tuple(it for it in self.observers if isinstance(it, Tracer))
 
-    @property
-    def plain(self) -> bool:
-        """True when records hold no arguments or results, and no observer surrounds calls."""
-        return not (self._tracers or self.arguments or self.results)
-
     def tell(self, record: CallRecord) -> None:
         """Give a record to every observer; what one raises is logged and goes no further."""
         for observer in self.observers:

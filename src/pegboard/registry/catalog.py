@@ -9,9 +9,8 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.policies import Telemetry
-from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.model.fork_guard import GuardedLock
+from pegboard.registry.entry import Entry
 
 __all__ = ["Catalog", "ChangeBuffer", "Keeper", "Subscriber", "Taken", "without_one"]
 
@@ -22,7 +21,7 @@ class ChangeBuffer:
     Everything that is visible at the beginning counts as new.
     """
 
-    def __init__(self, lock: threading.RLock, revision: int, visible: Iterable[Tool]) -> None:
+    def __init__(self, lock: GuardedLock, revision: int, visible: Iterable[Tool]) -> None:
         # The catalogue's own: with a second one, a finalizer that unregisters could lock up.
         self._lock = lock
         self.revision: int = revision
@@ -36,10 +35,6 @@ class ChangeBuffer:
         for tool in (*change.added, *change.changed):
             self._news[tool.name] = tool
         self.revision = change.revision
-
-    def after_fork(self, lock: threading.RLock) -> None:
-        """Use the new lock of the catalogue."""
-        self._lock = lock
 
     def take(self) -> tuple[int, dict[str, Tool | None]]:
         """Return the revision, and each tool that is new or different; ``None`` if it went."""
@@ -78,8 +73,6 @@ class Catalog:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.trodden: dict[str, TroddenPath] = {}
-        """Short ways to the tools that have one and have been called."""
         self.groups_off: frozenset[str] = frozenset()
         self.reserved: frozenset[str] = frozenset()
         """Names of tools that are being stored, and will be on the board when they are."""
@@ -88,19 +81,12 @@ class Catalog:
         self._subscribers: tuple[Subscriber, ...] = ()
         self._following: WeakSet[ChangeBuffer] = WeakSet()
         self._undelivered: deque[CatalogChange] = deque()
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make new locks: the threads that held them are not in a forked child."""
         # Re-entrant, because the garbage collector may run a finalizer that unregisters something.
-        self.lock: threading.RLock = threading.RLock()
-        """Held for a moment by whoever changes the table."""
-        self.writing: threading.RLock = threading.RLock()
-        """Held, perhaps for long, by whoever changes what a store keeps; never with the other."""
+        self.lock: GuardedLock = GuardedLock("registry")
+        """Held for a moment by each thread that changes the table."""
+        self.writing: GuardedLock = GuardedLock("registry")
+        """Held, perhaps for long, by a thread that writes to the store; never with the other."""
         self._delivering = threading.Lock()
-        for following in list(self._following):
-            following.after_fork(self.lock)
 
     def visible(self) -> list[Tool]:
         """Return the tools that may be seen, in the order of registration."""
@@ -180,8 +166,6 @@ class Catalog:
         """Add, replace and remove entries in one step. Hold the lock, then `deliver` without it."""
         gone = [name for name in without if name not in entries]
         before = [old for it in (*entries, *gone) if (old := self.entries.get(it)) is not None]
-        for old in before:
-            self.trodden.pop(old.tool.name, None)
         for name in gone:
             self.entries.pop(name, None)
         self.entries.update(entries)
@@ -193,14 +177,6 @@ class Catalog:
         self.groups_off = before - {group} if on else before | {group}
         concerned = [entry for entry in self.entries.values() if group in entry.groups]
         self._announce(concerned, before, concerned, self.groups_off)
-
-    def open(self, entry: Entry, telemetry: Telemetry) -> None:
-        """Note that a tool is called for the first time."""
-        trodden = entry.trodden(telemetry)
-        with self.lock:
-            # Unless it was replaced or removed meanwhile.
-            if trodden is not None and self.entries.get(entry.tool.name) is entry:
-                self.trodden[entry.tool.name] = trodden
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every later change; call what is returned to stop that."""

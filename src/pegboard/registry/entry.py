@@ -1,7 +1,7 @@
 """Entry: one tool on the board; what it takes to call it is put together on its first call."""
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Never, cast
+from collections.abc import Collection
+from typing import Never, cast
 
 from pegboard.errors import (
     InvalidArgumentsError,
@@ -11,10 +11,10 @@ from pegboard.errors import (
     Violation,
 )
 from pegboard.model import ArgumentSchema, Step, Tool, ToolCall
-from pegboard.policies import PolicyOptions, Target, Telemetry, Validation, needs_loop, wrap_step
+from pegboard.policies import PolicyOptions, Target, Telemetry, needs_loop, wrap_step
 from pegboard.registry.candidate import Candidate, stored_candidate
 
-__all__ = ["Entry", "TroddenPath", "printable_name", "refusal"]
+__all__ = ["Entry", "printable_name", "refusal"]
 
 _NOBODY = Target(Tool(name="nobody"), ArgumentSchema({}, tool="nobody"))
 
@@ -36,10 +36,6 @@ def printable_name(name: object) -> str:
         return Tool(name=cast("str", name)).name
     except InvalidToolError:
         return "(not a valid name)"
-
-
-TroddenPath = tuple[Callable[[Any], bool], Callable[..., Awaitable[object]], Tool]
-"""A native check of the arguments, and the coroutine function that takes them as they are."""
 
 
 class Entry:
@@ -93,11 +89,6 @@ class Entry:
             return InvalidArgumentsError(name, [Violation("", words)])
         return None
 
-    @property
-    def opened(self) -> bool:
-        """True once the tool has been called."""
-        return self._step is not None
-
     def step(self) -> Step:
         """Return the tool with its policies around it."""
         if self._step is None:
@@ -114,19 +105,3 @@ class Entry:
     def telemetry(self) -> Telemetry | None:
         """Who is told about its calls."""
         return self._policies.get("telemetry")
-
-    def trodden(self, telemetry: Telemetry) -> TroddenPath | None:
-        """Return the shortest way to call the tool, if there is one that does the same."""
-        function = self._candidate.implementation.coroutine_function
-        if function is None or self.groups:
-            return None
-        schema = self._candidate.arguments()
-        present = {name for name, policy in self._policies.items() if policy is not None}
-        usual = (
-            schema.flat
-            and present == {"telemetry", "validation"}
-            and self.telemetry is telemetry
-            and type(telemetry) is Telemetry
-            and type(self._policies.get("validation")) is Validation
-        )
-        return (schema.fits, function, self.tool) if usual else None

@@ -25,18 +25,10 @@ class Implementation:
     It counts itself (`ToolCall.started`) right before the tool's own code begins.
     """
 
-    __slots__ = ("asynchronous", "coroutine_function", "step")
+    __slots__ = ("asynchronous", "step")
 
-    def __init__(
-        self,
-        run: Callable[[ToolCall], Any],
-        *,
-        asynchronous: bool,
-        coroutine_function: Callable[..., Awaitable[object]] | None = None,
-    ) -> None:
+    def __init__(self, run: Callable[[ToolCall], Any], *, asynchronous: bool) -> None:
         self.asynchronous: bool = asynchronous
-        self.coroutine_function: Callable[..., Awaitable[object]] | None = coroutine_function
-        """Set when calling it with valid arguments by name is all there is to running the tool."""
         self.step: Step = run if asynchronous else _sync_step(run)
 
 

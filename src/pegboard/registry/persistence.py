@@ -1,6 +1,5 @@
 """PersistentTools: the definitions on a board that a store keeps, and what others change in it."""
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -8,7 +7,6 @@ from pathlib import Path
 
 from pegboard.errors import RevisionConflictError, StorageError
 from pegboard.model import Temperature, Tool
-from pegboard.model.fork_guard import resume_in_children
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.catalog import Catalog
 from pegboard.registry.entry import Entry
@@ -58,7 +56,6 @@ class PersistentTools:
         except BaseException:
             self._stop()
             raise
-        resume_in_children(self)
 
     def close(self) -> None:
         """Follow the store no longer, and take what it keeps off the board."""
@@ -135,15 +132,6 @@ class PersistentTools:
             leaving = [name for name in gone if name in shown and shown[name].is_definition]
             if entries or leaving:
                 self._catalog.put(entries, without=leaving)
-
-    def resume_in_child(self) -> None:
-        """Follow the store in a forked child as in its parent."""
-        threading.Thread(target=self._resume, name="pegboard-store-resume", daemon=True).start()
-
-    def _resume(self) -> None:
-        with suppress(StorageError):
-            self._watch()
-            self._catch_up(StoreChange(everything=True))
 
     def _changed_entries(self, found: Mapping[str, StoredTool]) -> Iterable[tuple[str, Entry]]:
         for name, it in found.items():

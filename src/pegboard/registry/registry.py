@@ -1,13 +1,9 @@
 """Registry: register tools, describe them to a planner, call them by name."""
 
 import copy
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter, time
 from typing import Any, Self, Unpack, cast
-
-import msgspec
 
 from pegboard.errors import (
     InvalidToolError,
@@ -15,8 +11,9 @@ from pegboard.errors import (
     ToolNotFoundError,
     WouldDeadlockError,
 )
-from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
+from pegboard.model import Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
     Observer,
@@ -25,7 +22,6 @@ from pegboard.policies import (
     Validation,
     check_options,
 )
-from pegboard.policies.telemetry import json_size
 from pegboard.registry.background_loop import on_background_loop, run_in_background
 from pegboard.registry.batch import (
     Batch,
@@ -37,7 +33,7 @@ from pegboard.registry.batch import (
 )
 from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
-from pegboard.registry.entry import Entry, TroddenPath, printable_name, refusal
+from pegboard.registry.entry import Entry, printable_name, refusal
 from pegboard.registry.implementation import run_inline
 from pegboard.registry.persistence import Persistence
 from pegboard.registry.searching import Searching
@@ -45,11 +41,6 @@ from pegboard.search import SearchEngine, Searcher, SearchOptions, SearchRespons
 from pegboard.storage import Store
 
 __all__ = ["Registry"]
-
-logger: logging.Logger = logging.getLogger("pegboard.registry")
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-_encode = msgspec.json.Encoder().encode
 
 
 class Registry:
@@ -63,6 +54,9 @@ class Registry:
         storage: where definitions and usage are kept: a URL or path as for `open_store`, or a
             store, which you close yourself. What is in it is on the board at once. Without it
             nothing is kept.
+
+    A forked child of its process cannot use it: every method but `close` raises
+    `ForkedProcessError` there.
 
     Raises:
         StorageError: when the storage cannot be opened or read.
@@ -85,10 +79,10 @@ class Registry:
         defaults: PolicyOptions = {"validation": Validation()}
         self._policies: PolicyOptions = {**defaults, **policies}
         self._policies["telemetry"] = self._telemetry if given is not None else None
+        self._guard = ForkGuard("registry")
         self._catalog = Catalog()
         self._searching = Searching(self._catalog)
-        self._trodden: Mapping[str, TroddenPath] = {}
-        self._observe_anew((*self._telemetry.observers, *added))
+        self._telemetry.watch((*self._telemetry.observers, *added))
         self._keeping: Persistence | None = None
         if storage is not None:
             self.keep_in(storage)
@@ -111,6 +105,7 @@ class Registry:
             StorageError: when the storage cannot be opened or read.
             RuntimeError: when this registry has a storage already.
         """
+        self._guard.check()
         if self._keeping is not None:
             raise RuntimeError("This registry has a storage already; `close` it first.")
         self._keeping = Persistence(storage, self._catalog, self._stored_entry)
@@ -122,8 +117,11 @@ class Registry:
     def close(self) -> None:
         """Write down the rest of the usage, and let go of the storage and what it keeps.
 
-        Functions stay on the board; what is registered from now on is kept nowhere.
+        Functions stay on the board; what is registered from now on is kept nowhere. In a forked
+        child it does nothing: storage and usage belong to the parent.
         """
+        if self._guard.in_child:
+            return
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             try:
@@ -191,6 +189,7 @@ class Registry:
             InvalidToolError: when one is not a tool, with ``on_error="raise"``.
             ToolConflictError: when a name is taken, with ``on_error="raise"``.
         """
+        self._guard.check()
         check_options(policies)
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
@@ -240,6 +239,7 @@ class Registry:
 
     def get_many(self, names: Iterable[str]) -> dict[str, Tool]:
         """Return the definitions of many tools by name; those that there are not are missing."""
+        self._guard.check()
         entries = self._catalog.entries
         return {name: it.tool for name in names if (it := entries.get(name)) is not None}
 
@@ -256,7 +256,7 @@ class Registry:
 
     def runs(self, name: object) -> bool:
         """Tell whether there is a tool of that name that could be called."""
-        entry = self._catalog.entries.get(name) if isinstance(name, str) else None
+        entry = self._find(name)
         return entry is not None and not entry.is_definition
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
@@ -266,47 +266,72 @@ class Registry:
             StorageError: when the storage cannot be read.
             TypeError: when this registry has no storage.
         """
+        self._guard.check()
         if self._keeping is None:
             raise TypeError("Usage is counted in a storage: `Registry(storage=...)`.")
         return self._keeping.counter.usage(None if names is None else list(names))
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the visible tools: not hidden by an access list, no group switched off."""
+        self._guard.check()
         return tuple(self._catalog.visible())
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Return ``{name: {"description": ..., "input_schema": ...}}`` of all visible tools."""
+        self._guard.check()
         return {
             tool.name: {"description": tool.description, "input_schema": tool.input_schema}
             for tool in self._catalog.visible()
         }
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
+    def search(
+        self,
+        text: str,
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResponse:
         """Return the visible tools that do what a text asks for, the best first, or none.
+
+        Args:
+            text: what the tool should do.
+            where: only tools for which this returns true; it is asked before the limit applies.
+            options: see `SearchOptions`.
 
         Raises:
             InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
         """
-        return self._searching.search(text, options)
+        self._guard.check()
+        return self._searching.search(text, options, where=where)
 
     def search_many(
-        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[SearchResponse]:
         """Search for many texts at once, which is faster than one after the other.
 
         Raises:
             InvalidQueryError: when one of them cannot be searched for.
         """
-        return self._searching.search_many(texts, options)
+        self._guard.check()
+        return self._searching.search_many(texts, options, where=where)
+
+    def is_search_warm(self, method: str) -> bool:
+        """Tell whether a search by this method starts at once, with nothing to build or load."""
+        return self._searching.is_warm(method)
 
     @property
     def search_engine(self) -> SearchEngine:
-        """What searches, for those who decide themselves what a caller may see."""
+        """The engine below `search`: it knows neither groups nor usage."""
+        self._guard.check()
         return self._searching.engine
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
         """Offer one more ``method`` to search by; ``make`` gives a searcher without tools."""
-        self._searching.engine.add_searcher(method, make)
+        self.search_engine.add_searcher(method, make)
 
     def call(
         self,
@@ -347,54 +372,6 @@ class Registry:
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when its deadline passed.
         """
-        # The trodden path: what the steps of such a tool would do, in one frame, at about a third
-        # of the cost. Whatever is unusual, before or after, takes the usual way.
-        try:
-            trodden = self._trodden.get(name)
-        except TypeError:  # not hashable, so it is nobody's name
-            trodden = None
-        if trodden is not None and meta is None:
-            fits, function, tool = trodden
-            given: Any = arguments
-            try:
-                direct = fits(given)
-            except ValueError:  # not JSON
-                direct = False
-            if direct:
-                started = time()
-                began = perf_counter()
-                try:
-                    value: object = await function(**given)
-                except BaseException as error:
-                    duration = perf_counter() - began
-                    call = ToolCall(tool, given)
-                    size = json_size(given)
-                    self._telemetry.failed(call, started, duration, error, size=size)
-                    raise
-                try:
-                    if value.__class__ in _SCALARS:
-                        self._tell(
-                            CallRecord(
-                                name,
-                                started,
-                                perf_counter() - began,
-                                "ok",
-                                None,
-                                1,
-                                len(_encode(given)),
-                                len(_encode(value)),
-                            )
-                        )
-                        return value
-                except Exception:
-                    # Either the observer failed, or JSON does not have this text or number.
-                    if json_size(given) is not None and json_size(value) is not None:
-                        logger.exception("observer_failed")
-                        return value
-                duration = perf_counter() - began
-                call, size = ToolCall(tool, given), json_size(given)
-                self._telemetry.finished(call, started, duration, value, size=size)
-                return value
         entry = self._find(name)
         step, call = self._prepare(name, entry, arguments, meta)
         return await step(call)
@@ -409,6 +386,7 @@ class Registry:
 
     def groups(self) -> dict[str, bool]:
         """Return every group, and whether it is switched on."""
+        self._guard.check()
         off = self._catalog.groups_off
         names = {group for entry in list(self._catalog.entries.values()) for group in entry.groups}
         return {name: name not in off for name in sorted(names | off)}
@@ -422,11 +400,11 @@ class Registry:
         if self._policies.get("telemetry") is None:
             raise TypeError("This registry has `telemetry=None`; nothing is observed.")
         with self._catalog.lock:
-            self._observe_anew((*self._telemetry.observers, observer))
+            self._telemetry.watch((*self._telemetry.observers, observer))
 
         def stop() -> None:
             with self._catalog.lock:
-                self._observe_anew(without_one(self._telemetry.observers, observer))
+                self._telemetry.watch(without_one(self._telemetry.observers, observer))
 
         return stop
 
@@ -457,14 +435,8 @@ class Registry:
         self._catalog.deliver()
 
     def _find(self, name: object) -> Entry | None:
+        self._guard.check()
         return self._catalog.entries.get(name) if isinstance(name, str) else None
-
-    def _observe_anew(self, observers: Iterable[Observer]) -> None:
-        telemetry = self._telemetry
-        telemetry.watch(observers)
-        only = telemetry.observers[0] if len(telemetry.observers) == 1 else None
-        self._tell: Observer = telemetry.tell if only is None else only
-        self._trodden = self._catalog.trodden if telemetry.plain else {}
 
     def _prepare(
         self,
@@ -495,8 +467,6 @@ class Registry:
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
             return refusal(problem, entry.telemetry), call
-        if not entry.opened:
-            self._catalog.open(entry, self._telemetry)
         return entry.step(), call
 
     def _not_found(self, name: object) -> ToolNotFoundError:

@@ -9,7 +9,7 @@ from time import monotonic
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = ["UsageBoost", "usage_boost_of"]
 
@@ -27,12 +27,7 @@ class UsageBoost:
         self._read = read
         self._heat: Mapping[str, float] | None = None
         self._read_at = 0.0
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
-        self._reading = threading.Lock()
+        self._reading = GuardedLock("registry", threading.Lock())
 
     @property
     def is_known(self) -> bool:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from time import time
 
 from pegboard.model import CallRecord, Usage
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage import Store, Use
 from pegboard.storage.usage_counts import sum_of_usage
 from pegboard.storage.write_behind import WriteBehind
@@ -18,14 +18,9 @@ class UsageCounter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._flushing = WriteBehind(self.flush)
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Start from nothing: what was counted before is the parent's to write down."""
-        self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._flushing = WriteBehind(self.flush, owner="registry")
+        self._lock = GuardedLock("registry", threading.Lock())
+        self._writing = GuardedLock("registry", threading.Lock())
         self._pending: dict[str, tuple[int, float]] = {}
 
     def __call__(self, record: CallRecord) -> None:

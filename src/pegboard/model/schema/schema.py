@@ -69,11 +69,6 @@ class ArgumentSchema:
         self._fits: Callable[[Any], bool] | None = None
         self._fill: Filler | None = None
 
-    @property
-    def fits(self) -> Callable[[Any], bool]:
-        """The native check, for arguments of a flat schema."""
-        return self._fits or self._ready()
-
     def check(self, arguments: dict[str, Any], *, tool: str) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in, at any depth.
 

@@ -118,9 +118,7 @@ class FunctionTool(Generic[P, R]):
                 f"`instance.{self.function.__name__}`."
             )
         run = functools.partial(self._parameters.apply, self.function)
-        asynchronous = is_async(self.function)
-        direct = self._parameters.direct(self.function) if asynchronous else None
-        return Implementation(run, asynchronous=asynchronous, coroutine_function=direct)
+        return Implementation(run, asynchronous=is_async(self.function))
 
 
 def _is_unbound_method(function: object, signature: inspect.Signature) -> bool:

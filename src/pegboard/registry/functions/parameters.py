@@ -58,18 +58,6 @@ class Parameters:
         ]
         self._indirect = bool(self._converts or self._context or self._defaults or self._positional)
 
-    def direct(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return what takes the arguments by name as they come, defaults left out; or ``None``."""
-        if self._indirect:
-            return None
-        if not self._recasts:
-            return function
-
-        def recast(**arguments: Any) -> Any:
-            return function(**self._recast(arguments, self._tool))
-
-        return recast
-
     def apply(self, function: Callable[..., Any], call: ToolCall) -> Any:
         """Call the function with the arguments of the call.
 
