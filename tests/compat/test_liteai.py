@@ -44,7 +44,7 @@ from pegboard.compat.liteai import (
     generate_tool_definition_from_mcp_tool,
     prepare_tools,
 )
-from pegboard.config import OAuthConfig, Timeouts
+from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ProtocolError, ServerAuthenticationError
 from pegboard.toolsets import Toolset
 from tests.compat.raw_servers import ECHO as RAW_ECHO
@@ -454,6 +454,32 @@ def test_what_is_secret_is_not_shown() -> None:
         for shown in (repr(params), pretty_repr(params), pformat(params)):
             assert type(params).__name__ in shown
             assert "secret" not in shown
+
+
+@pytest.mark.covers("R-LITE-3")
+def test_everything_that_is_said_of_a_local_server_reaches_the_connection() -> None:
+    params = LocalServerParams(command="run", args=["a", "b"], env={"KEY": "1"}, cwd="/tmp")
+    assert params.config("local") == ServerConfig(
+        name="local",
+        transport="stdio",
+        command="run",
+        args=("a", "b"),
+        env={"KEY": "1"},
+        cwd="/tmp",
+        timeouts=params.timeouts,
+    )
+
+
+@pytest.mark.covers("R-LITE-4")
+def test_everything_that_is_said_of_a_remote_server_reaches_the_connection() -> None:
+    params = RemoteServerParams(url="https://example.com/mcp", bearer_token="t", transport="sse")
+    assert params.config("remote") == ServerConfig(
+        name="remote",
+        transport="sse",
+        url="https://example.com/mcp",
+        bearer_token="t",
+        timeouts=params.timeouts,
+    )
 
 
 @pytest.mark.covers("X-LITE-5")
