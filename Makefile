@@ -24,10 +24,10 @@ OWN_TESTS := -m "not interop and not interop_full"
 # Tests and benches start hundreds of programs; none of them should compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs bench bench-search words-table fuzz soak stress lowest clean
+.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress lowest clean
 
 help: ## List the recipes
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -106,7 +106,7 @@ interop-full: $(READY) $(STRANGERS) ## Every test with a real server or client o
 alone: $(READY) ## Run each file of `make test` by itself in random order; ARGS="--seed 1 tests/cli" chooses
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m scripts.alone $(ARGS)
 
-check: lint types layers changelog docs ## Everything CI checks besides the tests
+check: lint types layers changelog docs mutants-check ## Everything CI checks besides the tests
 
 lint: $(READY) ## Formatting and lint (ruff)
 	@$(IN)/ruff format --check --quiet . && $(IN)/ruff check --quiet .
@@ -128,6 +128,12 @@ changelog: $(READY) ## The changelog fragments can be collected
 docs: $(READY) ## Build the documentation into site/, warnings are errors
 	@$(IN)/python -m scripts.reference --check
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
+
+mutants: $(READY) ## Break each requirement on purpose; a tied test must fail. IDS="R-SAGE-1 liteai" chooses
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m scripts.mutants $(IDS)
+
+mutants-check: $(READY) ## Every requirement has a mutation that still applies; no test runs
+	@$(IN)/python -m scripts.mutants --check
 
 cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 	@$(UV) run --quiet --locked --with coverage coverage run --source src -m pytest -q && \

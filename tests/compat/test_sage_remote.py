@@ -66,7 +66,7 @@ def light(name: str, **options: Any) -> RemoteMCPAdapter:
     return RemoteMCPAdapter(name, "", {}, LIGHT_CMD, **options)
 
 
-@pytest.mark.covers("R-SAGE-20", "R-SAGE-25")
+@pytest.mark.covers("R-SAGE-19", "R-SAGE-20", "R-SAGE-25")
 def test_the_usage_of_the_document(tmp_path: Path) -> None:
     reg = MCPRegistry()
     remote = RemoteMCPAdapter(
@@ -80,7 +80,17 @@ def test_the_usage_of_the_document(tmp_path: Path) -> None:
         server_cmd=["sh", "-c", f"exec {sys.executable} {LIGHT}"],
     )
     reg.register(remote)
-    assert reg.describe()["echo"]["input_schema"]["required"] == ["query"]
+    assert reg.describe() == {
+        "echo": {
+            "description": "Search the web",
+            "input_schema": {
+                "type": "object",
+                "properties": {"query": {"type": "string"}},
+                "required": ["query"],
+            },
+        }
+    }
+    assert (remote.name, remote.description) == ("echo", "Search the web")
     with remote:
         assert reg.call("echo", {"text": "hi"}) == {"output": "hi"}
 

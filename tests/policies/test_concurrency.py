@@ -54,6 +54,7 @@ async def test_no_more_calls_run_at_once_than_allowed_and_the_rest_wait() -> Non
     assert gate.most == 3
 
 
+@pytest.mark.covers("R-SAGE-40")
 async def test_a_full_queue_refuses_at_once_and_says_so() -> None:
     gate = Gate()
     registry = Registry(concurrency=Concurrency(1, queue=1))

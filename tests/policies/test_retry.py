@@ -61,6 +61,7 @@ async def test_a_tool_declared_safe_is_repeated(hint: str, records: list[CallRec
     assert [(it.outcome, it.attempts) for it in records] == [("ok", 3)]
 
 
+@pytest.mark.covers("R-SAGE-37")
 async def test_the_last_error_reaches_the_caller_unchanged(records: list[CallRecord]) -> None:
     flaky = Flaky(failures=9)
     registry = Registry(retry=Retry(3, initial=0), observers=[records.append])
