@@ -22,7 +22,7 @@ REMEDIES = {
     "ToolDisabledError": "`registry.enable_group(…)`, for each of `groups`.",
     "NotImplementedToolError": "Register something that runs it under this name, or call it where it runs.",
     "InvalidArgumentsError": "Give the message back to the model: `violations` says what to change, and where.",
-    "QueueFullError": "Try again later, or raise the places or the `queue` of `Concurrency`.",
+    "QueueFullError": "Try again later, or raise the `limit` or the `queue` of `Concurrency`.",
     "WouldDeadlockError": "Await the asynchronous form: `registry.acall`, `hub.call`, `tools.call`.",
     "RateLimitedError": "Wait for `retry_after` seconds, or raise the limits of the key.",
     "ToolTimeoutError": "Raise `Deadline`, or `timeouts.call` of the server. With `sent` it may have had effects: look before you repeat.",

@@ -127,7 +127,7 @@ PATTERNS = st.lists(NAMES, max_size=3).map(tuple)
 
 
 @given(scopes=SOME_SCOPES, servers=PATTERNS, tools=PATTERNS, name=NAMES, server=st.none() | NAMES)
-def test_whoever_may_call_something_finds_nothing_that_they_may_not_call(
+def test_a_principal_finds_only_what_it_may_call(
     scopes: frozenset[Scope],
     servers: tuple[str, ...],
     tools: tuple[str, ...],
