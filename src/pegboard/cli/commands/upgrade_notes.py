@@ -57,7 +57,7 @@ def _fragment_folders() -> Iterator[Path]:
     yield _PACKAGE / "changelog.d"
     # Installed from a checkout, where the package lies in `src`.
     if _PACKAGE.parent.name == "src":
-        yield _PACKAGE.parents[2] / "changelog.d"
+        yield _PACKAGE.parents[1] / "changelog.d"
 
 
 def _number(path: Path) -> tuple[int, str]:
