@@ -15,8 +15,8 @@ from pegboard.errors import (
 )
 from pegboard.model import Tool, Usage
 from pegboard.storage import StoreChange, open_store
-from pegboard.storage.json_file.atomic_write import signature
 from pegboard.storage.json_file.journal import encode_header
+from pegboard.storage.json_file.paths import signature
 from pegboard.storage.json_file.recovery import recover
 from tests.storage.test_json_file import files, names, until
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pegboard.storage.json_file.journal import Change, Counted, Forgotten, Put, Removed, Saved
 from pegboard.storage.store import StoreChange
 
+__all__ = ["ChangeFeed", "JsonContent", "revision_of"]
+
 if TYPE_CHECKING:
     from pegboard.model import Tool, Usage
 

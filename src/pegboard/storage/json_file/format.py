@@ -1,10 +1,10 @@
 """Format of `tools.json` and of the state file beside it: parsing with exact errors, writing."""
 
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +19,25 @@ from pegboard.storage.json_file.paths import JsonPaths
 from pegboard.storage.json_file.positions import damaged, offset_of, syntax_error, walk
 from pegboard.storage.open_store import DEFAULT_TENANT
 
+__all__ = [
+    "USAGE_FIELDS",
+    "VERSION",
+    "Raws",
+    "ShapeError",
+    "check_tenant",
+    "load_content",
+    "offset_said",
+    "read_entry",
+    "read_state",
+    "read_tools",
+    "read_usage",
+    "state_text",
+    "tools_text",
+    "unknown_fields",
+]
+
 VERSION = 1
 USAGE_FIELDS: frozenset[str] = frozenset(Usage.__struct_fields__)
-ENTRIES = 64
-"""Entries that are written at once: few enough that other threads hardly wait."""
 
 Raws = dict[str, msgspec.Raw]
 
@@ -52,9 +67,6 @@ _BOM = b"\xef\xbb\xbf"
 _FIELD = re.compile(r"at `\$\.(\w+)|^The `(\w+)` is not")
 _SERVER_FILES = frozenset({"mcpServers", "servers", "context_servers"})
 """What a client's configuration has at its top; people mix the two up."""
-# How `_pretty` begins and ends the tools. A line cannot break in a text, so this is nowhere else.
-_TOOLS = b'\n  "tools": {'
-_TOOLS_END = b"\n  }\n}\n"
 
 
 def load_content(paths: JsonPaths, tenant: str | None) -> JsonContent:
@@ -85,16 +97,78 @@ def check_tenant(found: str | None, wanted: str | None, path: Path) -> None:
         )
 
 
-def read_tools(content: JsonContent, path: Path) -> None:
+def _positioned(
+    take: Callable[[JsonContent, bytes, Path], None],
+) -> Callable[[JsonContent, Path], None]:
+    """Make a reader of compact JSON one of a file, whose errors say line and column."""
+
+    @wraps(take)
+    def read(content: JsonContent, path: Path) -> None:
+        try:
+            take(content, _compact(path.read_bytes(), path), path)
+        except ShapeError as error:
+            try:
+                # Again: a large text is not kept in memory for this.
+                text = path.read_text("utf-8-sig")
+                offset = offset_of(text, error.steps)
+            except (OSError, ValueError):
+                # It is being edited at this moment.
+                text, offset = "", 0
+            raise damaged(path, error.problem, text, offset) from None
+
+    return read
+
+
+@_positioned
+def read_tools(content: JsonContent, compact: bytes, path: Path) -> None:
     """Take the tools and their usage from a file; see `load_content`."""
-    with _positioned(path):
-        _take_tools(content, _compact(path.read_bytes(), path), path)
+    around = _listed(compact) if compact[:1] == b"[" else _object(compact)
+    version = _version(around, path) if "version" in around or "tools" in around else 0
+    within = ("tools",) if version else ()
+    if version == 0:
+        # The document's file is the entries and nothing else.
+        if not around.keys().isdisjoint(_SERVER_FILES):
+            raise ShapeError("These are servers, not tools: open the file with `Hub.open`.")
+        entries, around = around, {}
+    elif "tools" not in around:
+        raise ShapeError("There is a `version`, but there are no `tools`.")
+    else:
+        entries = _object(around["tools"], "tools")
+        around["tools"] = msgspec.Raw(b"{}")
+    content.tools_version = version
+    content.tenant, content.tools_around = _tenant(around), _copied(around)
+    for name, raw in entries.items():
+        try:
+            text, tool, usage = read_entry(name, bytes(raw))
+        except ShapeError as error:
+            problem = f"The entry {name!r} is not that of a tool: {error.problem}"
+            raise ShapeError(problem, *within, name, *error.steps) from None
+        content.tools[name] = text
+        if tool is not None:
+            content.decoded[name] = tool
+        if usage is not None:
+            content.uses[name] = usage
 
 
-def read_state(content: JsonContent, path: Path) -> None:
+@_positioned
+def read_state(content: JsonContent, compact: bytes, path: Path) -> None:
     """Take values, and usage of tools that are not in their file; see `load_content`."""
-    with _positioned(path):
-        _take_state(content, _compact(path.read_bytes(), path), path)
+    around = _object(compact)
+    _version(around, path)
+    content.tenant, content.state_around = _tenant(around), _copied(around)
+    field = "usage"
+    try:
+        for name, usage in _decode_usages(around.get("usage", b"{}")).items():
+            found = _counted(usage)
+            if found is not None:
+                # The entry of a tool was written later.
+                content.uses.setdefault(name, found)
+        field = "values"
+        for name, room in _decode_rooms(around.get("values", b"{}")).items():
+            if room:
+                content.values[name] = {key: bytes(it) for key, it in room.items()}
+    except (ValueError, OverflowError) as error:
+        raise ShapeError(f"This is not of the right shape: {error}.", field) from error
 
 
 def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
@@ -142,20 +216,10 @@ def unknown_fields(text: bytes) -> Raws:
     return {name: it for name, it in _decode_members(text).items() if name not in KNOWN_FIELDS}
 
 
-def stream_tools(content: JsonContent) -> Iterator[bytes]:
-    """Give the file with the tools in chunks: a large one is never in memory as a whole."""
-    whole = _pretty(_top(content, content.tools_around) | {"tools": {}})
-    if not content.tools:
-        yield whole
-        return
-    before, after = whole.split(_TOOLS + b"}")
-    names = iter(content.tools)
-    start = before + _TOOLS
-    while some := tuple(islice(names, ENTRIES)):
-        text = _pretty({"tools": {name: _with_usage(content, name) for name in some}})
-        yield start + text[len(b"{" + _TOOLS) : -len(_TOOLS_END)]
-        start = b","
-    yield b"\n  }" + after
+def tools_text(content: JsonContent) -> bytes:
+    """Return the file with the tools."""
+    tools = {name: _with_usage(content, name) for name in content.tools}
+    return _pretty(_top(content, content.tools_around) | {"tools": tools})
 
 
 def state_text(content: JsonContent) -> bytes | None:
@@ -174,69 +238,6 @@ def offset_said(error: Exception, data: bytes) -> int:
     """Return which letter of a text it is whose byte an error of msgspec speaks of."""
     number = re.search(r"\(byte ([0-9]+)\)", str(error))
     return len(data[: int(number[1])].decode(errors="ignore")) if number else 0
-
-
-@contextmanager
-def _positioned(path: Path) -> Generator[None]:
-    try:
-        yield
-    except ShapeError as error:
-        try:
-            # Again: a large text is not kept in memory for this.
-            text = path.read_text("utf-8-sig")
-            offset = offset_of(text, error.steps)
-        except (OSError, ValueError):
-            # It is being edited at this moment.
-            text, offset = "", 0
-        raise damaged(path, error.problem, text, offset) from None
-
-
-def _take_tools(content: JsonContent, compact: bytes, path: Path) -> None:
-    around = _listed(compact) if compact[:1] == b"[" else _object(compact)
-    version = _version(around, path) if "version" in around or "tools" in around else 0
-    within = ("tools",) if version else ()
-    if version == 0:
-        # The document's file is the entries and nothing else.
-        if not around.keys().isdisjoint(_SERVER_FILES):
-            raise ShapeError("These are servers, not tools: open the file with `Hub.open`.")
-        entries, around = around, {}
-    elif "tools" not in around:
-        raise ShapeError("There is a `version`, but there are no `tools`.")
-    else:
-        entries = _object(around["tools"], "tools")
-        around["tools"] = msgspec.Raw(b"{}")
-    content.tools_version = version
-    content.tenant, content.tools_around = _tenant(around), _copied(around)
-    for name, raw in entries.items():
-        try:
-            text, tool, usage = read_entry(name, bytes(raw))
-        except ShapeError as error:
-            problem = f"The entry {name!r} is not that of a tool: {error.problem}"
-            raise ShapeError(problem, *within, name, *error.steps) from None
-        content.tools[name] = text
-        if tool is not None:
-            content.decoded[name] = tool
-        if usage is not None:
-            content.uses[name] = usage
-
-
-def _take_state(content: JsonContent, compact: bytes, path: Path) -> None:
-    around = _object(compact)
-    _version(around, path)
-    content.tenant, content.state_around = _tenant(around), _copied(around)
-    field = "usage"
-    try:
-        for name, usage in _decode_usages(around.get("usage", b"{}")).items():
-            found = _counted(usage)
-            if found is not None:
-                # The entry of a tool was written later.
-                content.uses.setdefault(name, found)
-        field = "values"
-        for name, room in _decode_rooms(around.get("values", b"{}")).items():
-            if room:
-                content.values[name] = {key: bytes(it) for key, it in room.items()}
-    except (ValueError, OverflowError) as error:
-        raise ShapeError(f"This is not of the right shape: {error}.", field) from error
 
 
 def _compact(data: bytes, path: Path) -> bytes:

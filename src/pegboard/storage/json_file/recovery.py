@@ -1,6 +1,5 @@
 """Recovery of a damaged JSON store: keep every entry that can still be read, report the rest."""
 
-import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -13,16 +12,17 @@ import msgspec
 from pegboard.errors import InvalidToolError, StorageError, StoreDamagedError, StoreVersionError
 from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import KNOWN_FIELDS
+from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file import format as file_format
 from pegboard.storage.json_file import journal, positions
-from pegboard.storage.json_file.atomic_write import set_aside
 from pegboard.storage.json_file.compaction import replace_files
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.file_lock import LockedFile
 from pegboard.storage.json_file.format import Raws, ShapeError
-from pegboard.storage.json_file.paths import JsonPaths, paths_of, unavailable
+from pegboard.storage.json_file.paths import JsonPaths, paths_of, set_aside, unavailable
 from pegboard.storage.json_file.positions import BrokenJsonError, Member, walk
 from pegboard.storage.store import Recovered
+
+__all__ = ["recover"]
 
 # Not a tool called `version` or `tools`, which version 0 may have.
 _VERSIONED = re.compile(
@@ -90,8 +90,7 @@ class _Recovery:
             self.content.tenant = self.tenant
             self.content.tools_version = file_format.VERSION
             self.content.tools_changed = self.content.state_changed = True
-            if replace_files(self.paths, self.content, self.paths.signatures()) is None:
-                raise OSError(errno.EBUSY, "It is being edited")
+            replace_files(self.paths, self.content, self.paths.signatures())
             os.truncate(self.paths.journal, 0)
         return Recovered(kept=tuple(self.content.tools), lost=tuple(self.lost), saved_as=saved_as)
 
@@ -236,7 +235,7 @@ class _Recovery:
 
     def changes(self) -> Iterator[journal.Change]:
         path, tools = self.paths.journal, self.paths.tools
-        lines = path.read_bytes().rstrip(journal.ZERO).splitlines(keepends=True)
+        lines = path.read_bytes().splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             header = changes = None
             try:

@@ -11,12 +11,12 @@ from time import monotonic, sleep
 from typing import TypeVar
 from weakref import WeakSet
 
+from pegboard.config.atomic_write import make_folder
 from pegboard.errors import StorageError, StoreDamagedError
-from pegboard.storage.json_file.atomic_write import make_folder, tidy_up
+from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file.compaction import CompactionThread
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.disk import JsonDisk
-from pegboard.storage.json_file.file_lock import LockedFile
 from pegboard.storage.json_file.journal import Change
 from pegboard.storage.json_file.paths import READ_ONLY, FileGoneError, JsonPaths, unavailable
 from pegboard.storage.store import StoreChange
@@ -60,8 +60,7 @@ class JsonTransactions:
                 with self._reading() as handle:
                     self._catch_up(handle, writing=False)
                     if handle is not None:
-                        tidy_up(paths.tools)
-                        tidy_up(paths.state)
+                        _remove_leftovers(paths)
         except BaseException:
             self.close()
             raise
@@ -173,7 +172,7 @@ class JsonTransactions:
     def _current(self) -> JsonContent:
         content = self._disk.content
         # A reader of what has not changed needs no lock, so it is in no writer's way.
-        if content is None or not self._disk.is_current(self._journal.handle):
+        if content is None or not self._disk.is_current:
             with self._reading() as handle:
                 content = self._catch_up(handle, writing=False)
         return content
@@ -232,6 +231,15 @@ class JsonTransactions:
                 # Where this process may not lock, it does not write either.
                 handle = None
             yield handle
+
+
+def _remove_leftovers(paths: JsonPaths) -> None:
+    # Of dead processes, however young: a living one would have the lock.
+    starts = (f".{paths.tools.name}.", f".{paths.state.name}.")
+    for found in paths.folder.iterdir():
+        if found.name.startswith(starts) and found.suffix == ".tmp":
+            with suppress(OSError):
+                found.unlink()
 
 
 _open: "WeakSet[JsonTransactions]" = WeakSet()
