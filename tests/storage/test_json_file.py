@@ -16,7 +16,7 @@ from pegboard.model import Annotations, Tool, Usage
 from pegboard.storage import Store, StoreChange, StoredTool, Use, open_store
 from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file.compaction import QUIET
-from pegboard.storage.json_file.paths import paths_of, signature
+from pegboard.storage.json_file.paths import paths_of, signature_of
 
 WHEN = datetime(2026, 11, 16, 2, tzinfo=UTC)
 EMPTY = '{\n  "version": 1,\n  "tools": {}\n}\n'
@@ -307,10 +307,10 @@ def test_a_long_journal_is_folded_while_others_write(path: Path) -> None:
 def test_saving_the_same_again_leaves_the_file_alone(path: Path) -> None:
     with open_store(path) as store:
         first = store.save(Tool(name="a"))
-    before = signature(path.stat())
+    before = signature_of(path)
     with open_store(path) as store:
         assert store.save(Tool(name="a")) == first
-    assert signature(path.stat()) == before
+    assert signature_of(path) == before
 
 
 def test_a_revision_is_the_same_everywhere_and_has_nothing_to_do_with_usage(path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 
@@ -50,22 +51,17 @@ def replace_files(paths: JsonPaths, content: JsonContent, files: Signatures) -> 
 
 
 def _replace(path: Path, text: bytes | None, found: Signature) -> Signature:
-    if text is None:
-        _check_unedited(path, found)
-        path.unlink(missing_ok=True)
-        return None
     # A link stays one, and the file that it leads to is replaced.
     target = path.resolve()
-    with new_file(target, text) as temporary:
-        _check_unedited(path, found)
+    with nullcontext() if text is None else new_file(target, text) as temporary:
+        if signature_of(path) != found:
+            raise FileEditedError(errno.EBUSY, "It is being edited")
+        if temporary is None:
+            path.unlink(missing_ok=True)
+            return None
         new = signature_of(temporary)
         temporary.replace(target)
     return new
-
-
-def _check_unedited(path: Path, found: Signature) -> None:
-    if signature_of(path) != found:
-        raise FileEditedError(errno.EBUSY, "It is being edited")
 
 
 class CompactionThread:

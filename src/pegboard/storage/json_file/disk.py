@@ -7,20 +7,19 @@ from contextlib import suppress
 
 import msgspec
 
-from pegboard.config.atomic_write import sync_folder
+from pegboard.config.atomic_write import sync_folder, write_all
 from pegboard.errors import StorageError, StoreVersionError
 from pegboard.storage.json_file import journal as lines
 from pegboard.storage.json_file.compaction import FileEditedError, replace_files
 from pegboard.storage.json_file.content import ChangeFeed, JsonContent
 from pegboard.storage.json_file.format import VERSION, check_tenant, load_content
-from pegboard.storage.json_file.journal import Change, Header, read_at, write_at
+from pegboard.storage.json_file.journal import Change, Header
 from pegboard.storage.json_file.paths import (
     FileGoneError,
     JsonPaths,
     Signature,
     Signatures,
     set_aside,
-    signature,
     signature_of,
 )
 from pegboard.storage.json_file.positions import damaged
@@ -122,7 +121,8 @@ class JsonDisk:
         data = header + lines.encode_frame(changes)
         self._cut_off(handle)
         try:
-            write_at(handle, start, data)
+            os.lseek(handle, start, os.SEEK_SET)
+            write_all(handle, data)
             _sync(handle)
             if header:
                 sync_folder(self._paths.folder)
@@ -135,7 +135,7 @@ class JsonDisk:
         self._take(content, changes)
         # At last: a thread that is interrupted before this reads its own line again.
         self._offset = start + len(data)
-        self._journal = signature(os.fstat(handle))
+        self._journal = signature_of(self._paths.journal)
 
     def compact(self, handle: int) -> None:
         """Replace the files by what is in memory, and empty the journal; not during an edit.
@@ -154,7 +154,8 @@ class JsonDisk:
         header = lines.encode_header(files, self._tenant)
         os.ftruncate(handle, 0)
         try:
-            write_at(handle, 0, header)
+            os.lseek(handle, 0, os.SEEK_SET)
+            write_all(handle, header)
         except OSError:
             # On a full disk there is none: then the next writer begins the journal.
             os.ftruncate(handle, 0)
@@ -234,7 +235,8 @@ class JsonDisk:
         """Return what the journal says from an offset on, or the first bytes of that."""
         if handle is not None:
             rest = os.fstat(handle).st_size - start if size is None else size
-            return read_at(handle, start, rest) if rest > 0 else b""
+            os.lseek(handle, start, os.SEEK_SET)
+            return os.read(handle, max(rest, 0))
         try:
             return self._paths.journal.read_bytes()[start:][:size]
         except FileNotFoundError:

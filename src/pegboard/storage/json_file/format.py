@@ -20,8 +20,8 @@ from pegboard.storage.json_file.positions import damaged, offset_of, syntax_erro
 from pegboard.storage.open_store import DEFAULT_TENANT
 
 __all__ = [
-    "USAGE_FIELDS",
     "VERSION",
+    "FileReader",
     "Raws",
     "ShapeError",
     "check_tenant",
@@ -37,9 +37,10 @@ __all__ = [
 ]
 
 VERSION = 1
-USAGE_FIELDS: frozenset[str] = frozenset(Usage.__struct_fields__)
+_USAGE_FIELDS = frozenset(Usage.__struct_fields__)
 
 Raws = dict[str, msgspec.Raw]
+FileReader = Callable[[JsonContent, Path], None]
 
 
 class ShapeError(ValueError):
@@ -70,13 +71,7 @@ _SERVER_FILES = frozenset({"mcpServers", "servers", "context_servers"})
 
 
 def load_content(paths: JsonPaths, tenant: str | None) -> JsonContent:
-    """Return what the files of a tenant hold, as far as there are any.
-
-    Raises:
-        StorageError: when they belong to another tenant.
-        StoreDamagedError: when they are not what they should be.
-        StoreVersionError: when they are newer than this.
-    """
+    """Return what the files of a tenant hold, or raise a `StorageError`."""
     content = JsonContent()
     for path, read in ((paths.tools, read_tools), (paths.state, read_state)):
         with suppress(FileNotFoundError):
@@ -97,9 +92,7 @@ def check_tenant(found: str | None, wanted: str | None, path: Path) -> None:
         )
 
 
-def _positioned(
-    take: Callable[[JsonContent, bytes, Path], None],
-) -> Callable[[JsonContent, Path], None]:
+def _positioned(take: Callable[[JsonContent, bytes, Path], None]) -> FileReader:
     """Make a reader of compact JSON one of a file, whose errors say line and column."""
 
     @wraps(take)
@@ -174,8 +167,7 @@ def read_state(content: JsonContent, compact: bytes, path: Path) -> None:
 def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
     """Return the text of an entry without its usage, the tool unless it has more fields, the usage.
 
-    Raises:
-        ShapeError: when it is not that of a tool of this name.
+    A `ShapeError` says what keeps it from being that of a tool of this name.
     """
     try:
         check_name(name)
@@ -191,7 +183,7 @@ def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None
         kept = {"name": msgspec.Raw(_encode(name))} if "name" not in fields else {}
         for field, it in fields.items():
             is_known = field in KNOWN_FIELDS
-            if not is_known or (field not in USAGE_FIELDS and bytes(it) != b"null"):
+            if not is_known or (field not in _USAGE_FIELDS and bytes(it) != b"null"):
                 kept[field] = it
         text = _encode(kept)
         tool = decode_tool(text)
@@ -208,7 +200,9 @@ def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None
 
 def read_usage(fields: Raws) -> Usage | None:
     """Return the usage that fields of an entry say, ``None`` for none, or raise a `ValueError`."""
-    return _counted(_decode_usage(_encode({it: fields[it] for it in USAGE_FIELDS & fields.keys()})))
+    return _counted(
+        _decode_usage(_encode({it: fields[it] for it in _USAGE_FIELDS & fields.keys()}))
+    )
 
 
 def unknown_fields(text: bytes) -> Raws:

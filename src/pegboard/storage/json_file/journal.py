@@ -4,7 +4,6 @@ A journal continues the files that its header names, and each change says what i
 journal can be merged into other files: those that a person has edited since.
 """
 
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ from uuid import uuid4
 
 import msgspec
 
-from pegboard.config.atomic_write import write_all
 from pegboard.model import Usage
 from pegboard.storage.json_file.paths import Signatures
 from pegboard.storage.json_file.positions import damaged
@@ -28,11 +26,9 @@ __all__ = [
     "Saved",
     "encode_frame",
     "encode_header",
-    "read_at",
     "read_frames",
     "read_header",
     "read_journal",
-    "write_at",
 ]
 
 JOURNAL_VERSION = 1
@@ -151,18 +147,6 @@ def read_journal(data: bytes, start: int, path: Path) -> tuple[list[Change], int
     except msgspec.MsgspecError as error:
         problem = f"This line of the journal is not known: {error}."
     raise damaged(path, problem, data[:end].decode(errors="replace"), end)
-
-
-def read_at(handle: int, start: int, size: int) -> bytes:
-    """Return what an open file holds from an offset on."""
-    os.lseek(handle, start, os.SEEK_SET)
-    return os.read(handle, size)
-
-
-def write_at(handle: int, start: int, data: bytes) -> None:
-    """Write to an open file from an offset on."""
-    os.lseek(handle, start, os.SEEK_SET)
-    write_all(handle, data)
 
 
 def _framed(body: bytes) -> bytes:

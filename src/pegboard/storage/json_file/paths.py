@@ -20,7 +20,6 @@ __all__ = [
     "keep_copy",
     "paths_of",
     "set_aside",
-    "signature",
     "signature_of",
     "unavailable",
 ]
@@ -88,17 +87,13 @@ def paths_of(path: Path, tenant: str | None = None) -> JsonPaths:
     )
 
 
-def signature(found: os.stat_result) -> Signature:
-    """Return what changes whenever a file does."""
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def signature_of(path: Path) -> Signature:
-    """Return the signature of a file."""
+    """Return what changes whenever a file does."""
     try:
-        return signature(os.stat(path))  # noqa: PTH116 - faster
+        found = os.stat(path)  # noqa: PTH116 - faster
     except FileNotFoundError:
         return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def set_aside(path: Path, content: bytes) -> Path:

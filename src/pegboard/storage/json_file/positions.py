@@ -62,9 +62,11 @@ def position_of(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def offset_of(text: str, steps: tuple[str | int, ...]) -> int:
-    """Return where keys and indices lead to: the start of the last key."""
+def offset_of(text: str, steps: tuple[str | int, ...], within: Member | None = None) -> int:
+    """Return where keys and indices lead to, from the top or a member: the start of the last."""
     key_at = value_at = start_of(text)
+    if within is not None:
+        key_at, value_at = within.start, within.value_start
     for step in steps:
         # The last of several counts, as when they are read.
         for number, (_, member) in enumerate(walk(text, value_at)):

@@ -35,11 +35,7 @@ Plan = Callable[[JsonContent], tuple[Sequence[Change], T]]
 
 
 class JsonTransactions:
-    """Reads and writes the files of one tenant.
-
-    Raises:
-        StorageError: when they cannot be used; then none is made or changed.
-    """
+    """Reads and writes the files of one tenant, or raises a `StorageError` and changes nothing."""
 
     def __init__(self, paths: JsonPaths, tenant: str | None) -> None:
         self._paths = paths
@@ -66,20 +62,12 @@ class JsonTransactions:
             raise
 
     def read(self, reading: Callable[[JsonContent], T]) -> T:
-        """Return what is read from the content as it is now.
-
-        Raises:
-            StorageError: when it cannot be read.
-        """
+        """Return what is read from the content as it is now."""
         with self._alone():
             return reading(self._current())
 
     def write(self, plan: Plan[T]) -> T:
-        """Change what a plan says, durably, and return its answer.
-
-        Raises:
-            StorageError: when it cannot be written; and whatever the plan raises.
-        """
+        """Change what a plan says, durably, and return its answer; raise what the plan raises."""
         with self._alone(), self._journal.locked(alone=True) as handle:
             content = self._writable(handle)
             changes, answer = plan(content)
@@ -105,11 +93,7 @@ class JsonTransactions:
             self._disk.feed.take()
 
     def check(self) -> None:
-        """Read everything from the disk.
-
-        Raises:
-            StorageError: when something cannot be read.
-        """
+        """Read everything from the disk."""
         with self._alone(), self._reading() as handle:
             JsonDisk(self._paths, self._tenant).catch_up(handle, writing=False)
 
