@@ -6,12 +6,23 @@ import re
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pegboard.errors import ConfigError
 
-__all__ = ["read_file", "read_named_file", "remove_leftovers", "write_file"]
+__all__ = [
+    "make_folder",
+    "new_file",
+    "read_file",
+    "read_named_file",
+    "remove_leftovers",
+    "replace_file",
+    "sync_folder",
+    "write_all",
+    "write_file",
+]
 
 _NO_WRITER = "it is a pipe, and no process writes to it"
 
@@ -99,7 +110,16 @@ def write_file(
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        if tidies:
+            remove_leftovers(target.parent, target.name)
+        _check_replaceable(target)
+        with new_file(target, content) as temporary:
+            if read_file(target) != instead_of:
+                raise ConfigError(
+                    "Somebody else changed the file just now, so nothing was written; try again.",
+                    path=str(path),
+                )
+            temporary.replace(target)
     except OSError as error:
         raise _refusal(path, error) from None
     temporary = Path(name)
@@ -117,10 +137,61 @@ def write_file(
                 path=str(path),
             )
         temporary.replace(target)
-    except OSError as error:
-        raise _refusal(path, error) from None
+
+
+@contextmanager
+def new_file(target: Path, content: bytes, *, keeps_mode: bool = True) -> Generator[Path]:
+    """Write content to the disk beside a file, and give its path until the caller renames it.
+
+    Args:
+        target: the file that the caller will replace; not a link.
+        content: the whole file.
+        keeps_mode: whether the new file has the mode and owner of the old one. A file that is
+            new, or for which this is false, can be read by its owner alone.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        try:
+            if keeps_mode:
+                with suppress(FileNotFoundError):
+                    _keep_mode(target, temporary)
+            write_all(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write to an open file, however many attempts that takes."""
+    written = os.write(handle, data)
+    while written < len(data):
+        written += os.write(handle, data[written:])
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until names that were given or taken away in a folder are on the disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can read, and those above it, unless there is one."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
@@ -142,8 +213,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
                 Path(it.path).unlink(missing_ok=True)
 
 
-def _take_over(target: Path, temporary: Path) -> None:
-    """Give the new file the mode and the owner of the old one, which has to be a file."""
+def _check_replaceable(target: Path) -> None:
     with suppress(FileNotFoundError):
         old = target.stat()
         if not stat.S_ISREG(old.st_mode):
@@ -157,5 +227,10 @@ def _take_over(target: Path, temporary: Path) -> None:
         temporary.chmod(old.st_mode & 0o777)
 
 
-def _refusal(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"The file cannot be written: {error.strerror}.", path=str(path))
+def _keep_mode(old: Path, new: Path) -> None:
+    # The operator may have made the file readable for others, or given it to them.
+    found, ours = old.stat(), new.stat()
+    if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid) and hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(new, found.st_uid, found.st_gid)
+    new.chmod(found.st_mode & 0o777)

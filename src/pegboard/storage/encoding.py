@@ -16,6 +16,7 @@ __all__ = [
     "check_tenant",
     "decode_tool",
     "encode_extras",
+    "encode_named_value",
     "encode_tool",
     "encode_value",
 ]
@@ -143,6 +144,19 @@ def encode_value(value: object) -> bytes:
     except (TypeError, OverflowError, msgspec.MsgspecError) as error:
         raise ValueError(f"It is not JSON: {error}.") from error
     raise ValueError("It holds something that JSON does not have, such as NaN or a date.")
+
+
+def encode_named_value(key: str, value: object) -> bytes:
+    """Return the value of a key as JSON text.
+
+    Raises:
+        ValueError: when it is no key, or JSON cannot hold the value exactly.
+    """
+    check_key("key", key)
+    try:
+        return encode_value(value)
+    except ValueError as error:
+        raise ValueError(f"The value of {key!r} cannot be stored. {error}") from error
 
 
 def check_key(kind: str, key: object) -> str:

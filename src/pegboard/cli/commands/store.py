@@ -15,12 +15,11 @@ from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import complain, progress, say, warn, write_json
 from pegboard.cli.terminal.plain_text import columns_of, counted
 from pegboard.cli.terminal.spinner import waiting
-from pegboard.config.atomic_write import read_named_file
+from pegboard.config.atomic_write import read_named_file, replace_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, decode_tool, open_store
 from pegboard.storage.export_import import Archive, archived, read_archive, restore
-from pegboard.storage.json_file.atomic_write import replace_file
 from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import without_password
@@ -159,7 +158,7 @@ def export_store(
         sys.stdout.write(text.decode())
         return
     try:
-        replace_file(path, [text], keeps_mode=False)
+        replace_file(path, text, keeps_mode=False)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}.", url=file) from error
     tools = sum(len(it.tools) for it in archive.tenants)

@@ -73,7 +73,7 @@ def _opened_folder(given: Sequence[str]) -> int | None:
 
 
 def _wait(handle: int) -> None:
-    from pegboard.storage.json_file.file_lock import take  # noqa: PLC0415 - only to change files
+    from pegboard.storage.file_lock import take  # noqa: PLC0415 - only to change files
 
     end = time.monotonic() + _PATIENCE
     is_told = False
