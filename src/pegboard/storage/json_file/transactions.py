@@ -3,7 +3,6 @@
 import atexit
 import errno
 import logging
-import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,6 +12,7 @@ from weakref import WeakSet
 
 from pegboard.config.atomic_write import make_folder
 from pegboard.errors import StorageError, StoreDamagedError
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file.compaction import CompactionThread
 from pegboard.storage.json_file.content import JsonContent
@@ -48,7 +48,7 @@ class JsonTransactions:
         """Whether the thread with the lock is at work; only a signal handler sees it true."""
         self._compaction = CompactionThread(self.compact)
         self._is_closed = self._is_ending = self._has_warned = False
-        self._process = os.getpid()
+        self._guard = ForkGuard("store")
         _open.add(self)
         try:
             with self._alone():
@@ -112,7 +112,7 @@ class JsonTransactions:
         """Compact and remove the journal, and close everything."""
         _open.discard(self)
         self.end()
-        if self._process == os.getpid():
+        if not self._guard.in_child:
             with self._alone(even_if_closed=True):
                 self._is_closed = True
                 self._journal.close()
@@ -120,7 +120,7 @@ class JsonTransactions:
     def end(self) -> None:
         """Leave the files whole, as the program ends; from now on each write does."""
         # A forked child leaves the files and the lock to its parent.
-        if self._process == os.getpid() and not self._is_closed:
+        if not self._guard.in_child and not self._is_closed:
             self._is_ending = True
             self._compaction.stop()
             self._leave()
@@ -185,6 +185,8 @@ class JsonTransactions:
 
     @contextmanager
     def _alone(self, *, even_if_closed: bool = False) -> Generator[None]:
+        # Before the lock, which another thread of the parent may have held at the fork.
+        self._guard.check()
         with self._lock:
             if self._is_inside:
                 raise StorageError(
