@@ -67,7 +67,7 @@ def _unwritten(lost: OSError) -> int:
 
 def _run(given: list[str]) -> int:
     if "_PEGBOARD_COMPLETE" in os.environ:
-        from pegboard.cli.entry.completion import command_on_line  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion_script import command_on_line  # noqa: PLC0415 - only for a shell
 
         return _typed(given, command_on_line(os.environ))
     if given[:1] == ["help"]:
@@ -82,7 +82,7 @@ def _run(given: list[str]) -> int:
         sys.stdout.write(f"pegboard {installed_version()}\n")
         return DONE
     if given[0] in ("--install-completion", "--show-completion"):
-        from pegboard.cli.entry.completion import complete_in_shell  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion_script import complete_in_shell  # noqa: PLC0415 - only for a shell
 
         return complete_in_shell(given)
     if given[0] == "serve":

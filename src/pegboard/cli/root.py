@@ -43,7 +43,7 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
         import_module("pegboard.cli.entry.plain_values").spare_pydantic()
     if needed and "_PEGBOARD_COMPLETE" in os.environ:
         with suppress(ImportError, AttributeError):
-            import_module("pegboard.cli.entry.completed_names").offer_names(group)
+            import_module("pegboard.cli.entry.completion").offer_names(group)
     for command in written.values():
         _write_help_plainly(command)
     group.commands = {

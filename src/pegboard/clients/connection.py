@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from pegboard.clients.client import ClientApp, Machine
+from pegboard.clients.backups import Record, Records, remove
 from pegboard.clients.client_file import entries_of, text_of, with_entries, without_entries
 from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
 from pegboard.clients.identity import KnownServers, identity_of
 from pegboard.clients.import_plan import read_found
+from pegboard.clients.known_clients import ClientApp, Machine
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.clients.records import Record, Records, remove
 from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError

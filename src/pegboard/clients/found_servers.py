@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.clients.client import CLIENTS, ClientApp, Machine, is_file, is_folder
 from pegboard.clients.client_file import content_of, is_toml, text_of
+from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, is_file, is_folder
 from pegboard.clients.our_entry import codex_entry, map_texts, our_entry
 from pegboard.config.atomic_write import read_file
 from pegboard.config.files.dialects import find_entries

@@ -10,7 +10,7 @@ import msgspec
 from pegboard.clients.found_servers import AskedInput, FoundServer, inputs_used
 from pegboard.clients.identity import Identity, KnownServers, identity_of, is_same
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
 from pegboard.config.files.mcp_json import LoadedConfig
 from pegboard.config.problems import shown_path
 from pegboard.config.secrets.plain_secrets import plain_secrets

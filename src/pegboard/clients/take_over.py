@@ -11,7 +11,7 @@ from pegboard.clients.found_servers import AskedInput, answer_inputs, inputs_use
 from pegboard.clients.import_plan import PlannedServer
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import Keep, KeptSecret
-from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import input_variable
 
 __all__ = ["Answers", "TakenOver", "answer_questions", "open_questions", "take_over"]

@@ -22,10 +22,10 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
-from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
-from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import Variables
 from pegboard.errors import ConfigError
 

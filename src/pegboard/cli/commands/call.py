@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from pegboard.cli.catalogue import tool_options as option
-from pegboard.cli.catalogue.call_arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.catalogue.catalogue import Catalogue, Places, find_tool, open_catalogue
 from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.terminal.arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.terminal.output import complain, warn, write_json
 from pegboard.errors import (
     InvalidArgumentsError,

@@ -9,7 +9,7 @@ import typer
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.files.user_file import ConfigOption, JsonOption, open_file
 from pegboard.cli.terminal.output import show_table, warn, write_json
-from pegboard.config.files.interpret import Interpretation
+from pegboard.config.files.entry_validation import Interpretation
 from pegboard.config.problems import Problem
 
 __all__ = ["add_to", "server_as_json"]

@@ -8,9 +8,9 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from pegboard.cli.terminal.arguments import NotOfTypeError, choices_of, kinds_of, part_of, typed
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import one_line, printable
-from pegboard.cli.terminal.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
 from pegboard.gateway.tool_lines import type_name
 from pegboard.model.json_values import object_in
 

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
-from pegboard.config.files.interpret import RawEntry
+from pegboard.config.files.entry_validation import RawEntry
 from pegboard.config.files.jsonc import Document, Node
 from pegboard.config.problems import Problem, Severity, shown_key, value_at
 from pegboard.model.tool_names import nearest_names

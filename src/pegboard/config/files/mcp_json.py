@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pegboard.config.files.dialects import find_entries
-from pegboard.config.files.interpret import EntryContext, interpret
+from pegboard.config.files.entry_validation import EntryContext, interpret
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.config.files.locate import Origin, locate_config
 from pegboard.config.problems import Problem

@@ -11,7 +11,7 @@ from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.files.dialects import find_entries, sections_of
 from pegboard.config.files.edit_jsonc import remove_member, set_member, set_members
 from pegboard.config.files.entry import SPELLINGS, ServerEntry
-from pegboard.config.files.interpret import EntryContext, Interpretation, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, Interpretation, RawEntry, interpret
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
 from pegboard.config.secrets.variables import Variables, input_defaults

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from platformdirs import user_state_path
 
-from pegboard.clients.client import ClientApp
+from pegboard.clients.known_clients import ClientApp
 from pegboard.config.atomic_write import read_file, remove_leftovers, sync_folder, write_file
 from pegboard.errors import ConfigError
 
