@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from pegboard.config.problems import FieldPath, shown_path
+from pegboard.config.secret_detection import is_secret, secrets_in
 from pegboard.config.secrets.kept_secrets import LARGEST_SECRET, Keep, KeptSecret
 from pegboard.config.secrets.plain_secrets import PlainSecret, plain_secrets, text_of
 
