@@ -18,7 +18,7 @@ from pegboard.errors import ApiKeyNotFoundError, StorageError, UnauthenticatedEr
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store
 from pegboard.testing import Memory
-from pegboard.testing.store_watching import Told
+from pegboard.testing.store_watching import RecordingWatcher
 
 T = TypeVar("T")
 TEAM = KeyGrant(
@@ -40,7 +40,7 @@ async def reason_of(keys: ApiKeys, credential: str) -> str:
 
 def changed(store: Store, change: Callable[[], T]) -> T:
     """Make a change, and wait until a store has told everybody who watches it."""
-    told = Told()
+    told = RecordingWatcher()
     stop = store.watch(told)
     response = change()
     assert told.wait(namespace=api_keys.KEYS)

@@ -17,8 +17,7 @@ from pegboard.search.facets import hint
 from pegboard.search.options import Boost, SearchOptions, Visible, names_of, queries_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import DEFAULT_TENANT, Store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of
+from pegboard.storage.open_store import path_of, scheme_of
 
 __all__ = ["Searching", "index_place"]
 

@@ -22,8 +22,7 @@ from pegboard.storage import Copied, OnProgress, Store, copy_store, open_store
 from pegboard.storage.export_import import archived, read_archive, restore
 from pegboard.storage.json_file.atomic_write import replace_file
 from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import scheme_of, without_password
 
 __all__ = ["add_to"]
 

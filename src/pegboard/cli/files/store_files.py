@@ -10,7 +10,7 @@ from pegboard.errors import StorageError
 from pegboard.server.process.instance_discovery import announcements, place_of_store
 from pegboard.storage import decode_tool, default_url
 from pegboard.storage.export_import import Archive
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import without_password
 
 __all__ = ["check_archive", "store_meant"]
 

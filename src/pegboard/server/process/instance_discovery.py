@@ -22,8 +22,7 @@ from pegboard.hub import Hub
 from pegboard.server.http.local_api import LocalToken
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.signals import Ending
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of, without_password
+from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
     "RunningInstance",

@@ -23,9 +23,8 @@ from pegboard.storage.json_file.files import JsonFiles
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.values import JsonValues
 from pegboard.storage.leases import LEASES, lease
-from pegboard.storage.open_store import DEFAULT_TENANT
+from pegboard.storage.open_store import DEFAULT_TENANT, path_of, without_password
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
-from pegboard.storage.urls import path_of, without_password
 from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.watchers import Watchers
 
