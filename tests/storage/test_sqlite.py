@@ -248,7 +248,7 @@ try:
         store.watch(print)()
         store.save(Tool(name="late"))
 except StoreUnavailableError as error:
-    assert ("cannot be written" if is_open else "may only read") in str(error), error
+    assert ("is not writable" if is_open else "may only read") in str(error), error
 else:
     raise AssertionError("It was written.")
 assert sorted(path.parent.iterdir()) == before

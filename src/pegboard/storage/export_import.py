@@ -101,7 +101,8 @@ def read_archive(text: bytes, *, name: str) -> Archive:
             check_tenant(it.tenant)
     except (ValueError, RecursionError) as error:
         raise StorageError(
-            f"{name} is not an archive of Pegboard: {error}. `pegboard store export` writes one.",
+            f"{name} is not an archive of Pegboard: {str(error).rstrip('.')}. "
+            "`pegboard store export` writes one.",
             url=name,
         ) from error
     return archive

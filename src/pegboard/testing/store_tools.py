@@ -73,7 +73,7 @@ class ToolsContract(OpensStores):
         wanted = [f"t{number}" for number in range(40_000)]
         assert len(store.load(wanted)) == 200
 
-    def test_fields_that_nobody_knows_are_kept(self, store: Store) -> None:
+    def test_unknown_fields_are_kept(self, store: Store) -> None:
         extras = {"owner": {"team": ["a", 1, None, 1.5, True]}, "版本": 2}
         store.save(StoredTool(tool=FULL, extras=extras))
         [found] = store.load_all()

@@ -82,8 +82,7 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.model import CallRecord  # noqa: PLC0415 - the same
     from pegboard.observe import AuditRecord  # noqa: PLC0415 - the same
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
-    from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
-    from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
+    from pegboard.observe.usage import CALLS, DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.upstream.catalog.cache import SERVERS, CachedCatalog  # noqa: PLC0415 - the same
 
     return {
