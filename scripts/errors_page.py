@@ -12,6 +12,7 @@ __all__ = ["REMEDIES", "page"]
 
 REMEDIES = {
     "PegboardError": "Catch it where any failure of Pegboard is handled alike.",
+    "ForkedProcessError": "Open the registry, hub or store in the child, or start the child with `spawn` instead of `fork`.",
     "InvalidToolError": "Register a function, a `Tool`, or an object with `name` and `call`; the message says what is missing.",
     "ToolConflictError": 'Choose another name, or pass `on_conflict=` `"skip"`, `"override"` or `"rename"`.',
     "ToolNotFoundError": "Use a name from `nearest`, or search with `registry.search(…)` or `pegboard search`.",

@@ -23,6 +23,8 @@ VARIABLES = {
     "PEGBOARD_AUTH_JWKS_URL": "the address of that issuer's public keys",
     "PEGBOARD_AUTH_TENANT_CLAIM": "the claim that names the tenant",
     "PEGBOARD_AUTH_RESOURCE": "the address at which clients reach this gateway",
+    "PEGBOARD_SEARCH_METHOD": "the default method of `search_tools`, such as `bm25`; stronger than "
+    "`gateway.search_method`",
     "PEGBOARD_DEBUG": "`1` shows the traceback of an error, as `--debug` does",
     "PEGBOARD_WORD_TABLE": "another word table for the search, made by `make words-table`",
     "CLAUDE_CONFIG_DIR": "the folder of Claude Code's `.claude.json`, for `import` and `connect`",

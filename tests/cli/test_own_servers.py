@@ -323,10 +323,10 @@ def test_servers_are_listed_without_values_of_variables(
         ("c", "unusable", None, None),
         ("d", "enabled", "stdio", "d ${file:nowhere} ${keyring:nothing}"),
     ]
-    assert "bad `command`" in rows[2]["problem"]
+    assert "invalid `command`" in rows[2]["problem"]
     said = run("list", "--config", str(path))
     assert said.out.splitlines()[0].split() == ["SERVER", "STATE", "TYPE", "WHERE"]
-    assert "c: Server 'c' has a bad `command`" in said.err
+    assert "c: Server 'c' has an invalid `command`" in said.err
 
 
 def test_an_address_with_variables_in_it_is_listed_as_it_is_written(

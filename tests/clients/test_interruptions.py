@@ -25,7 +25,7 @@ FOREIGN = {"command": "my-own-shop-inventory", "args": ["--shelf", "7"]}
 
 
 class Killed(BaseException):
-    """Nobody catches it."""
+    """No code catches it."""
 
 
 @pytest.fixture

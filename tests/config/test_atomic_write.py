@@ -29,7 +29,7 @@ def test_a_new_file_is_for_its_owner_and_so_are_its_folders(tmp_path: Path) -> N
 def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     os.mkfifo(path)
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="not a file"):
         write_file(path, b"{}", instead_of=b"")
     assert [(it.name, it.is_fifo()) for it in tmp_path.iterdir()] == [("mcp.json", True)]
 
@@ -63,7 +63,7 @@ def test_what_somebody_else_wrote_is_not_overwritten(
 ) -> None:
     path = tmp_path / "mcp.json"
     path.write_bytes(b"theirs")
-    with pytest.raises(ConfigError, match="Somebody else"):
+    with pytest.raises(ConfigError, match="Another program"):
         write_file(path, b"ours", instead_of=believed)
     assert path.read_bytes() == b"theirs"
     assert len(list(tmp_path.iterdir())) == 1
@@ -89,7 +89,7 @@ def test_what_a_killed_command_left_goes_with_the_next_write_of_that_file(tmp_pa
     for path in (left, *(tmp_path / it for it in others)):
         path.write_bytes(b"canary")
         os.utime(path, (0, 0))
-    (tmp_path / ".mcp.json.written_.tmp").write_bytes(b"somebody writes this just now")
+    (tmp_path / ".mcp.json.written_.tmp").write_bytes(b"a process writes this just now")
     (tmp_path / ".mcp.json.a_folder.tmp").mkdir()
     os.utime(tmp_path / ".mcp.json.a_folder.tmp", (0, 0))
     stays = {it.name for it in tmp_path.iterdir()} - {left.name}

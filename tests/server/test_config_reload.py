@@ -34,7 +34,7 @@ class Listening(logging.Handler):
 async def hearing(words: str) -> AsyncGenerator[None]:
     """Wait at the end until something was logged."""
     listening = Listening(words)
-    logger = logging.getLogger("pegboard.server.process.config_reload")
+    logger = logging.getLogger("pegboard.server")
     logger.addHandler(listening)
     try:
         yield
@@ -52,7 +52,7 @@ def named(*servers: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("pegboard.server.process.config_reload.LOOK_EVERY", 0.01)
-    caplog.set_level(logging.INFO, "pegboard.server.process.config_reload")
+    caplog.set_level(logging.INFO, "pegboard.server")
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from pegboard.errors import (
 from pegboard.model import Tool, Usage
 from pegboard.storage import StoreChange, open_store
 from pegboard.storage.json_file.atomic_write import signature
-from pegboard.storage.json_file.changes import Header, encode_header
+from pegboard.storage.json_file.journal import encode_header
 from pegboard.storage.json_file.recovery import recover
 from tests.storage.test_json_file import files, names, until
 
@@ -410,7 +410,7 @@ def test_a_last_line_that_is_whole_but_spoiled_is_kept_aside_and_told(
 
 def test_a_journal_of_a_newer_pegboard_is_refused_and_not_touched(path: Path) -> None:
     journal = path.with_name("tools.json.journal")
-    line = encode_header(Header("new", (None, None), version=2))
+    line = encode_header((None, None), None, version=2)
     journal.write_bytes(line)
     with pytest.raises(StoreVersionError):
         open_store(path)

@@ -15,8 +15,8 @@ from pegboard.errors import RevisionConflictError, StoreUnavailableError
 from pegboard.model import Annotations, Tool, Usage
 from pegboard.storage import Store, StoreChange, StoredTool, Use, open_store
 from pegboard.storage.json_file.atomic_write import signature
+from pegboard.storage.json_file.compaction import QUIET
 from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.folding import QUIET
 from pegboard.storage.json_file.paths import paths_of
 
 WHEN = datetime(2026, 11, 16, 2, tzinfo=UTC)
@@ -43,7 +43,7 @@ def edit(path: Path, change: Callable[[dict[str, dict[str, object]]], object]) -
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Wait for something that gives no sign when it happens."""
     end = monotonic() + 5
     waiting = threading.Event()
     while not condition():
@@ -414,7 +414,7 @@ def test_somebody_who_only_reads_needs_no_lock(path: Path) -> None:
         journal = LockedFile(path.with_name("tools.json.journal"))
         with journal.locked(alone=True):
             assert names(store) == ["a"]
-        journal.forget()
+        journal.close()
 
 
 def test_what_raises_at_the_end_of_the_progress_keeps_nothing(path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from pegboard.model import Tool
 from pegboard.storage import open_store
-from pegboard.storage.json_file.changes import encode_frame
-from pegboard.storage.json_file.journal import ROOM
+from pegboard.storage.json_file.journal import ROOM, encode_frame
 from tests.storage.test_json_file import files, names
 
 

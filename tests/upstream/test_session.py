@@ -20,7 +20,7 @@ from pegboard import (
     Text,
     UpstreamError,
 )
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_result import result_of
 from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(

@@ -31,6 +31,7 @@ from pegboard.errors import (
     StorageError,
     UnauthenticatedError,
 )
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
 from pegboard.storage.write_behind import WriteBehind
@@ -84,12 +85,12 @@ class ApiKeys:
         self._loaded: Mapping[str, tuple[_LoadedSecret, ...]] = {}
         self.damaged: tuple[str, ...] = ()
         """The ids whose stored value is not a valid key; such a key is refused."""
-        self._reading = threading.Lock()
+        self._reading = GuardedLock("store of API keys", threading.Lock())
         self._lookups_left: int = LOOKUPS_PER_SECOND
         self._lookups_since: float = 0.0
-        self._noting = threading.Lock()
+        self._noting = GuardedLock("store of API keys", threading.Lock())
         self._uses: dict[str, Use] = {}
-        self._flushing = WriteBehind(self.flush)
+        self._flushing = WriteBehind(self.flush, owner="store of API keys")
         # Before the first read, so that no change between the two is missed.
         self._stop = store.watch(self._follow)
         try:

@@ -29,10 +29,7 @@ from pegboard.server.process.instance_discovery import announcements
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url, without_password
 
-__all__ = ["LogFloods", "ServeChoices", "Shown", "run"]
-
-Shown = Literal["search", "full"]
-"""What clients see at `/mcp`."""
+__all__ = ["LogFloods", "ServeChoices", "run"]
 
 
 class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +40,7 @@ class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
     stdio: bool = False
     host: str = "127.0.0.1"
     port: int = 8765
-    surface: Shown = "search"
+    surface: Literal["search", "full"] = "search"
     store: str | None = None
     audit: str | None = None
     allow_anonymous: bool = False

@@ -1,4 +1,4 @@
-"""What we do to the files of clients, written down beforehand, and the files as they were."""
+"""Records and backups of the client files that `connect` changes, so that it can be undone."""
 
 import os
 from contextlib import suppress
@@ -17,7 +17,7 @@ __all__ = ["Record", "Records", "remove"]
 
 
 def remove(path: Path | None) -> bool:
-    """Remove a file of ours, and tell whether there is none now."""
+    """Remove a file of ours, and tell whether it is gone."""
     try:
         if path is not None:
             path.unlink(missing_ok=True)
@@ -27,22 +27,22 @@ def remove(path: Path | None) -> bool:
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What we did, so that it can be undone."""
+    """What `connect` did to a file, so that it can be undone."""
 
     path: str
     written: tuple[str, ...]
-    """The hashes of what we wrote; all of it came from what is in the backup."""
+    """The hashes of the contents that we wrote, each made from the backup."""
     entry: dict[str, Any]
-    """Ours, as it stands in the file."""
+    """Our entry, as the file has it."""
     backup: str | None
-    """The name of the file as it was; ``None`` if there was none."""
+    """The name of the backup; ``None`` if there was no file."""
     taken_out: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    """The folders that were made for the file, the innermost first."""
+    """The folders that were created for the file, the innermost first."""
 
 
 class Records:
-    """The record and the backups of one client, readable by their owner only."""
+    """The record and the backups of one client, which only their owner can read."""
 
     def __init__(self, client: ClientApp) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class Records:
         self._file = self._folder / f"{client.name}.json"
 
     def read(self) -> Record | None:
-        """Return what is written down, if something is.
+        """Return the record, or ``None``.
 
         Raises:
             ConfigError: when it is damaged.
@@ -61,46 +61,46 @@ class Records:
         except msgspec.MsgspecError:
             pass
         raise ConfigError(
-            f"What Pegboard wrote down about {self._client.title} is damaged: {self._file}. Run "
+            f"Pegboard's record about {self._client.title} is damaged: {self._file}. Run "
             f"`pegboard disconnect {self._client.name}` first."
         )
 
     def write(self, record: Record) -> None:
-        """Write it down.
+        """Write the record.
 
         Raises:
-            ConfigError: when that is not possible.
+            ConfigError: when it cannot be written.
         """
         self._write(self._file, msgspec.json.encode(record))
 
     def forget(self, backup: Path | None = None) -> tuple[Path, ...]:
-        """Remove what is written down, and a backup, and return what could not be removed."""
-        # The backup last: without the record, it is what a person needs.
+        """Remove the record and a backup, and return what could not be removed."""
+        # The backup is removed last: without the record, it is what the user needs.
         return tuple(it for it in (self._file, backup) if it is not None and not remove(it))
 
     def keep(self, content: bytes) -> Path:
-        """Write a backup under a name that no other one has, and return it.
+        """Write a backup under a new name, and return its path.
 
         Raises:
-            ConfigError: when that is not possible.
+            ConfigError: when it cannot be written.
         """
         path = next(it for it in map(self._numbered, count(1)) if not it.exists())
         self._write(path, content)
         return path
 
     def backup(self, record: Record | None) -> Path | None:
-        """Return the file as it was, if it is still there."""
+        """Return the path of the backup that a record names, if it still exists."""
         if record is None or record.backup is None:
             return None
         path = self._folder / Path(record.backup).name
         return path if path.is_file() else None
 
     def tidy(self, content: bytes | None, *, needed: Path | None = None) -> None:
-        """Remove what commands that were killed left behind.
+        """Remove what killed commands left behind.
 
         Args:
-            content: a backup that holds just this holds nothing that would be missed.
-            needed: the one that stays even so.
+            content: the current content of the file; a backup with the same content is removed.
+            needed: the backup that is kept in any case.
         """
         remove_leftovers(self._folder)
         for path in self._backups():
@@ -109,7 +109,7 @@ class Records:
                     remove(path)
 
     def latest_backup(self) -> Path | None:
-        """Return the last backup that was made, whatever it belonged to."""
+        """Return the latest backup, whichever record it belongs to."""
         return max(self._backups(), key=lambda it: it.stat().st_mtime_ns, default=None)
 
     def _backups(self) -> list[Path]:
@@ -123,7 +123,7 @@ class Records:
         if os.name == "posix":
             self._folder.chmod(0o700)
             path.chmod(0o600)
-            # The name has to last, too, before anything is done that it is needed for.
+            # The name must be on the disk, too, before the client's file is changed.
             handle = os.open(self._folder, os.O_RDONLY)
             try:
                 os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Write a file as a whole: at every moment it is the old one or the new one."""
+"""Read files and named pipes without blocking, and write files atomically."""
 
 import errno
 import os
@@ -13,18 +13,18 @@ from pegboard.errors import ConfigError
 
 __all__ = ["read_file", "read_named_file", "remove_leftovers", "write_file"]
 
-_NOBODY_WRITES = "it is a pipe, and nobody writes to it"
+_NO_WRITER = "it is a pipe, and no process writes to it"
 
 
 def read_named_file(path: Path, at_most: int = -1) -> bytes:
-    """Return what is in a file, or what comes by a pipe that somebody else has open.
+    """Return the content of a file, or of a pipe that another process writes to.
 
     Args:
-        path: the file, or a pipe such as a shell makes of ``<(…)``.
-        at_most: so many bytes are enough, or one more; ``-1`` for all of them.
+        path: the file, or a pipe such as a shell makes for ``<(…)``.
+        at_most: the number of bytes that are enough; one more may be returned. ``-1`` reads all.
 
     Raises:
-        OSError: when it cannot be read, or is a pipe to which nobody writes.
+        OSError: when it cannot be read, or is a pipe that no process writes to.
     """
     with open(path, "rb", opener=_open_at_once) as file:
         begin = _begin_of_pipe(file.fileno(), path)
@@ -34,7 +34,7 @@ def read_named_file(path: Path, at_most: int = -1) -> bytes:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # Otherwise to open a pipe is to wait until somebody else opens it, too.
+    # Otherwise opening a pipe waits until another process opens its other end.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -44,10 +44,10 @@ def _begin_of_pipe(descriptor: int, path: Path) -> bytes:
     try:
         begin = os.read(descriptor, 1)
     except BlockingIOError:
-        # Somebody has it open, and has not written yet.
+        # A process has the other end open, and has not written yet.
         return b""
     if not begin:
-        raise OSError(errno.EPIPE, _NOBODY_WRITES, str(path))
+        raise OSError(errno.EPIPE, _NO_WRITER, str(path))
     return begin
 
 
@@ -55,11 +55,11 @@ _MAX_BYTES = 10_000_000
 _WRITABLE = 0o222
 _RANDOM = r"[a-z0-9_]{8}"
 _OLD = 3600.0
-"""Seconds: whoever wrote a file that long ago does so no more."""
+"""Seconds: the process that began a temporary file that long ago is gone."""
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return what is in a file, or ``None`` if there is none.
+    """Return the content of a file, or ``None`` if the file does not exist.
 
     Raises:
         ConfigError: when it cannot be read, or is larger than 10 MB.
@@ -71,8 +71,8 @@ def read_file(path: Path) -> bytes | None:
     except OSError as error:
         raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
     except ValueError:
-        # Not quoted: nobody can print it.
-        raise ConfigError("A path cannot have a null character in it.") from None
+        # The path is not quoted: it cannot be printed.
+        raise ConfigError("A path cannot contain a null character.") from None
     if len(content) > _MAX_BYTES:
         raise ConfigError("The file is larger than 10 MB.", path=str(path))
     return content
@@ -81,20 +81,20 @@ def read_file(path: Path) -> bytes | None:
 def write_file(
     path: Path, content: bytes, *, instead_of: bytes | None, tidies: bool = True
 ) -> None:
-    """Put content under a path, following links; mode and owner of what is there are kept.
+    """Write a file atomically: at every moment a reader sees the old content or the new one.
 
-    A file that is new can be read by its owner alone, and so can folders that lack. One that nobody
-    may write to is left alone.
+    Links are followed, and an existing file keeps its mode and owner. Only its owner can read a
+    new file or a new folder. A read-only file is not replaced.
 
     Args:
-        path: where to.
-        content: the whole file.
-        instead_of: what was there when the content was made, ``None`` for no file.
-        tidies: whether what killed commands left of writing this file is removed.
+        path: the file.
+        content: the whole content.
+        instead_of: the content that the caller read before; ``None`` if there was no file.
+        tidies: whether to remove temporary files that killed commands left behind.
 
     Raises:
-        ConfigError: when that is not possible, or somebody else wrote in the meantime. Nothing
-            was changed then.
+        ConfigError: when the file cannot be written, or another program wrote it in the meantime.
+            Nothing was changed then.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -113,7 +113,7 @@ def write_file(
         _take_over(target, temporary)
         if read_file(target) != instead_of:
             raise ConfigError(
-                "Somebody else changed the file just now, so nothing was written; try again.",
+                "Another program changed the file just now, so nothing was written. Try again.",
                 path=str(path),
             )
         temporary.replace(target)
@@ -124,16 +124,16 @@ def write_file(
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what commands that were killed left behind: files of our pattern, an hour old.
+    """Remove temporary files that killed commands left behind an hour ago or earlier.
 
     Args:
-        folder: where they wrote.
-        name: the file that they wrote; ``None`` for any, in a folder of our own.
+        folder: where the commands wrote.
+        name: the file that they wrote; ``None`` for any file, in a folder of our own.
     """
     written = ".+" if name is None else re.escape(name)
     pattern = re.compile(rf"\.{written}\.{_RANDOM}\.tmp", re.DOTALL)
     whose = os.getuid() if hasattr(os, "getuid") else None
-    # What cannot be removed is no reason not to write.
+    # A leftover that cannot be removed must not stop the caller from writing.
     with suppress(OSError), os.scandir(folder) as found:
         for it in [it for it in found if pattern.fullmatch(it.name)]:
             about = it.stat(follow_symlinks=False)
@@ -147,10 +147,10 @@ def _take_over(target: Path, temporary: Path) -> None:
     with suppress(FileNotFoundError):
         old = target.stat()
         if not stat.S_ISREG(old.st_mode):
-            raise ConfigError("It is no file, and so it is left alone.", path=str(target))
+            raise ConfigError("It is not a file, so it was not changed.", path=str(target))
         if not old.st_mode & _WRITABLE:
-            # A folder that can be written to would let us replace it all the same.
-            raise ConfigError("The file is read-only, and so it is left alone.", path=str(target))
+            # A writable folder would let us replace it all the same.
+            raise ConfigError("The file is read-only, so it was not changed.", path=str(target))
         if hasattr(os, "chown"):
             with suppress(OSError):
                 os.chown(temporary, old.st_uid, old.st_gid)

@@ -52,7 +52,7 @@ def check_client_info(capabilities: Mapping[str, Any], info: Mapping[str, Any]) 
         raise RpcError(INVALID_PARAMS, words)
 
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 INLINE = frozenset({"initialize"})
 """What is answered before the next message is read."""

@@ -23,7 +23,7 @@ from pegboard.server.tracing import trace_in
 
 __all__ = ["client_of", "listening_params", "refusal_of", "respond_modern"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 _LONGEST_TRACE = 8192
 

@@ -137,7 +137,7 @@ def claim_stdio() -> Generator[tuple[int, int]]:
             os.dup2(own_output, 1)
 
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 GRACE = 2.0
 """Seconds that requests under way have when the client closes its end."""

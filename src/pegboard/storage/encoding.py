@@ -40,7 +40,7 @@ _NO_HINTS = Tool(name="any").annotations
 _ABSENT = msgspec.Raw(b"")
 
 
-class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The JSON object of a tool, without its usage."""
 
     name: str
@@ -55,11 +55,19 @@ class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     output_schema: msgspec.Raw = _ABSENT
 
 
+class _StrictEntry(_Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same, when it has no other field, and none that is ``null``."""
+
+    mcp_server: str = cast("str", None)
+    category: str = cast("str", None)
+
+
 KNOWN_FIELDS: frozenset[str] = frozenset({*_Entry.__struct_fields__, "use_frequency", "last_used"})
 """The fields of an entry that belong to the definition or its usage; other fields are extras."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Entry)
+_strict_decoder = msgspec.json.Decoder(_StrictEntry)
 _EMPTY = msgspec.Raw(b"{}")
 
 
@@ -91,21 +99,22 @@ def encode_tool(tool: Tool) -> bytes:
         raise InvalidToolError(f"Tool {tool.name!r} cannot be stored as JSON: {error}.") from error
 
 
-def decode_tool(text: bytes | msgspec.Raw) -> Tool:
-    """Return the definition in a JSON object; unknown fields are ignored.
+def decode_tool(text: bytes | msgspec.Raw, *, strict: bool = False) -> Tool:
+    """Return the definition in a JSON object; unknown fields are ignored, unless ``strict``.
 
     The schemas refer to the text and keep all of it in memory: pass one entry, not a whole file.
 
     Raises:
-        ValueError: when the text is not the entry of a tool.
+        ValueError: when the text is not the entry of a tool, or, if ``strict``, has other fields
+            or one that is ``null``.
     """
-    entry = _decoder.decode(text)
+    entry = _strict_decoder.decode(text) if strict else _decoder.decode(text)
     deferred = entry.defer_loading
     return LazyTool(
         name=entry.name,
         description=entry.description,
-        input_schema=cast("Any", _object("input_schema", entry.input_schema) or _EMPTY),
-        output_schema=cast("Any", _object("output_schema", entry.output_schema)),
+        input_schema=cast("Any", _object("input_schema", entry.input_schema, strict) or _EMPTY),
+        output_schema=cast("Any", _object("output_schema", entry.output_schema, strict)),
         annotations=entry.annotations,
         server=entry.mcp_server,
         tags=entry.tags,
@@ -222,9 +231,11 @@ def _depth(text: bytes) -> int:
     return deepest
 
 
-def _object(field: str, text: msgspec.Raw) -> msgspec.Raw | None:
+def _object(field: str, text: msgspec.Raw, strict: bool) -> msgspec.Raw | None:  # noqa: FBT001 - faster
+    if text is _ABSENT:
+        return None
     begin = bytes(memoryview(text)[:4])
-    if begin in (b"", b"null"):
+    if begin == b"" or (begin == b"null" and not strict):
         return None
     if not begin.startswith(b"{"):
         raise ValueError(f"The `{field}` is not an object.")

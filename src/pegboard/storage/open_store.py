@@ -1,6 +1,7 @@
 """Open a store by its URL: parse the URL, hide its password, and find the backend or plug-in."""
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -21,6 +22,7 @@ __all__ = [
     "DEFAULT_TENANT",
     "check_url",
     "default_url",
+    "index_place",
     "open_store",
     "path_of",
     "scheme_of",
@@ -34,6 +36,7 @@ Opener = Callable[[str, str], Store]
 """Takes a URL and a tenant."""
 
 _BY_SUFFIX = {".json": "json", ".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+_FILES = ("json", "sqlite")
 _HOMES = {
     "json": "pegboard.storage.json_file",
     "sqlite": "pegboard.storage.sqlite",
@@ -133,6 +136,25 @@ def without_password(url: str) -> str:
     return _PASSWORD.sub(_hidden, url)
 
 
+def index_place(store: Store) -> Path | None:
+    """Return the file of a store's search index: beside the store, or in the user's cache.
+
+    A store in memory has none.
+    """
+    try:
+        scheme = scheme_of(store.url)
+    except ValueError:
+        return None
+    if scheme in _FILES:
+        path = path_of(store.url).absolute()
+        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
+        return path.with_name(f"{path.name}{tenant}.search")
+    if scheme == "memory":
+        return None
+    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
+    return cache / f"{_digest(store.url, store.tenant)}.search"
+
+
 def _opener(scheme: str, url: str) -> Opener:
     home = _HOMES.get(scheme)
     return _plugged_in(scheme, url) if home is None else _built_in(home, scheme, url)
@@ -193,3 +215,8 @@ def _why_no_file(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return "It is a folder. Name a file in it."
     return None if stat.S_ISREG(mode) else "It is a pipe or a device. Name a file."
+
+
+def _digest(*texts: str) -> str:
+    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()

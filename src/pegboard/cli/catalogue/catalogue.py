@@ -19,6 +19,7 @@ from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
+from pegboard.storage.open_store import index_place
 from pegboard.upstream.catalog.cached_tools import CachedServer, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
@@ -213,7 +214,6 @@ class RememberedCatalogue:
         """Return what fits, with the index that is kept beside the store."""
         # For one question, starting more threads takes longer than they save.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
         from pegboard.registry.usage_boost import UsageBoost  # noqa: PLC0415 - only to search
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
         from pegboard.search.evaluation import Definitions  # noqa: PLC0415 - the same

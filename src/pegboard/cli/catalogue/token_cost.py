@@ -1,53 +1,17 @@
-"""Tokens: how many a model reads, estimated at once, or counted with a tokenizer."""
+"""Tokens that a model reads for a tool definition: estimated, or counted with a tokenizer."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-import anyio
 import msgspec
 
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
-from pegboard.gateway import Client, ClientRequest, Face, Gateway, GatewayOptions
-from pegboard.hub import Hub
-from pegboard.model.principal import LOCAL
 from pegboard.search.budget import tokens_of
-from pegboard.server.settings import load_gateway_settings
 
-__all__ = ["Cost", "counting", "estimated", "gateway_options", "own_definitions"]
-
-
-def gateway_options(config: str | None) -> GatewayOptions:
-    """Return how the gateway of a configuration would be set up.
-
-    Raises:
-        ConfigError: when its settings cannot be used.
-    """
-    return load_gateway_settings(config).options
-
-
-def own_definitions(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
-    """Return the tools that the gateway itself has on its search surface, as it lists them."""
-    return anyio.run(_listed, options)
-
-
-class _NobodyListens:
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        raise AssertionError("A list asks nobody anything.")
-
-
-async def _listed(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
-    client = Client(
-        principal=LOCAL, era="modern", version="2026-07-28", face=Face(surface="search")
-    )
-    asked = ClientRequest(method="tools/list", params={}, client=client, channel=_NobodyListens())
-    async with Hub([]) as hub, Gateway(hub, options) as gateway:
-        return (await gateway.respond(asked))["tools"]
-
+__all__ = ["Cost", "counting", "estimated"]
 
 _ENCODING = "o200k_base"
 

@@ -90,7 +90,7 @@ def call(
     if raw:
         write_json(result_as_json(result))
     elif result.is_error:
-        complain(result.text() or "The tool reported a failure without words.")
+        complain(result.text() or "The tool reported a failure without a message.")
     elif structured:
         write_json(result.structured_content)
     else:

@@ -101,7 +101,10 @@ def _tools(catalogue: Catalogue, cost_of: Cost) -> Iterator[_Tool]:
 
 
 def _surfaces(config: str | None, tools: Sequence[_Tool], cost_of: Cost) -> Iterator[_Surface]:
-    from pegboard.cli.catalogue.token_cost import gateway_options, own_definitions  # noqa: PLC0415 - slow
+    from pegboard.cli.catalogue.gateway_tools import (  # noqa: PLC0415 - slow to import
+        gateway_options,
+        own_definitions,
+    )
 
     options = gateway_options(config)
     own = own_definitions(options)

@@ -1,13 +1,12 @@
 """`pegboard serve`: one MCP endpoint in front of all servers of a configuration."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pegboard.cli.catalogue.tool_options import calculate_on_one_core
 from pegboard.cli.exit_codes import FAILED
-from pegboard.cli.serving import ServeChoices, Shown
 from pegboard.cli.terminal.output import complain
 from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS
 
@@ -35,7 +34,7 @@ def serve(
         int, typer.Option(metavar="N", min=0, max=65_535, help="0 takes any that is free.")
     ] = 8765,
     surface: Annotated[
-        Shown,
+        Literal["search", "full"],
         typer.Option(help="Show a handful of tools that find and call the others, or all."),
     ] = "search",
     store: Annotated[
@@ -98,6 +97,10 @@ def serve(
     if sys.platform == "win32":
         complain(NOT_ON_WINDOWS)
         raise typer.Exit(FAILED)
+    calculate_on_one_core()
+    # A second to import, which neither `--help` nor completion should wait for.
+    from pegboard.cli.serving import ServeChoices, run  # noqa: PLC0415
+
     choices = ServeChoices(
         config=config,
         demo=demo,
@@ -114,8 +117,4 @@ def serve(
         notice=notice,
         verbose=verbose,
     )
-    calculate_on_one_core()
-    # A second to import, which neither `--help` nor completion should wait for.
-    from pegboard.cli.serving import run  # noqa: PLC0415
-
     raise typer.Exit(run(choices))

@@ -17,7 +17,7 @@ from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.doctor.status import KnownStatus, remembered_standing, unusable_standing
+from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store
@@ -114,7 +114,7 @@ def _left_out(config: str | None) -> list[KnownStatus]:
         warn(str(error))
         return []
     return [
-        *unusable_standing(loaded),
+        *unusable_status(loaded),
         *(
             KnownStatus(
                 server=it.name,
@@ -133,17 +133,17 @@ def _remembered(config: str | None, store: str | None) -> list[KnownStatus]:
     loaded = load_servers(config)
     for problem in loaded.problems:
         warn(placed(problem, loaded.path))
-    return [*_remembered_of(loaded, store), *unusable_standing(loaded)]
+    return [*_remembered_of(loaded, store), *unusable_status(loaded)]
 
 
 def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[KnownStatus]:
     url = store or default_url()
     with values_checked():
         if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
-            return remembered_standing(loaded.servers, None)
+            return cached_status(loaded.servers, None)
         opening = open_store(url)
     with opening as opened:
-        return remembered_standing(loaded.servers, opened)
+        return cached_status(loaded.servers, opened)
 
 
 def _started(config: str | None, store: str | None) -> list[KnownStatus]:

@@ -1,4 +1,4 @@
-"""One entry of a configuration file, understood as a ServerConfig."""
+"""Interpret one entry of a configuration file: expand variables, check fields, report problems."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 
-from pegboard.config.files.assemble import FieldError, assemble
+from pegboard.config.files.assemble import FieldError, assemble, doubts_about
 from pegboard.config.files.entry import (
     IGNORED,
     SPELLINGS,
@@ -17,7 +17,6 @@ from pegboard.config.files.entry import (
     TimeoutsEntry,
 )
 from pegboard.config.files.jsonc import Document, Node
-from pegboard.config.files.suspicious_entries import doubts_about
 from pegboard.config.problems import FieldPath, Problem, ProblemKind, Severity, shown_path
 from pegboard.config.secret_detection import looks_like_token
 from pegboard.config.secrets.plain_secrets import plain_secrets
@@ -37,17 +36,17 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "timeouts": TimeoutsEntry,
 }
 _HINTS: dict[tuple[str, type], str] = {
-    ("args", str): ' Write a list, one text for each argument: ["--port", "8080"].',
-    ("command", list): " Put the program alone into `command`, and the rest into `args`.",
+    ("args", str): ' Write a list with one text for each argument: ["--port", "8080"].',
+    ("command", list): " Write only the program into `command`, and the rest into `args`.",
 }
 _STEP = re.compile(r"`\$(?:\.(\w+)|\[(\d+)\])")
 _BARE_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
-# An entry is shallow: `command.env.KEY` is as deep as strings that matter can be.
+# An entry is shallow: no string that matters is deeper than `command.env.KEY`.
 _DEEPEST_STRING = 3
 
 
 class RawEntry(NamedTuple):
-    """An entry as it stands in the file; without ``node`` there is no file."""
+    """An entry as the file has it; without ``node``, it does not come from a file."""
 
     name: str
     value: object
@@ -55,33 +54,33 @@ class RawEntry(NamedTuple):
 
 
 class EntryContext(NamedTuple):
-    """What an entry is read with."""
+    """What the entries of one file are read with."""
 
     variables: Variables
     folder: Path
-    """Relative paths begin here."""
+    """Relative paths start here."""
     document: Document | None = None
 
 
 class Interpretation(NamedTuple):
-    """What became of an entry; without ``config`` it could not be used."""
+    """The result of reading an entry; without ``config``, the entry cannot be used."""
 
     config: ServerConfig | None
     problems: tuple[Problem, ...]
 
 
-def interpret(entry: RawEntry, surroundings: EntryContext) -> Interpretation:
-    """Read one entry; whatever is wrong with it is in the problems."""
-    reader = _Reader(entry, surroundings)
+def interpret(entry: RawEntry, context: EntryContext) -> Interpretation:
+    """Read one entry; the result lists its problems."""
+    reader = _Reader(entry, context)
     config = reader.read()
     return Interpretation(config, tuple(reader.problems))
 
 
 class _Reader:
-    def __init__(self, entry: RawEntry, surroundings: EntryContext) -> None:
+    def __init__(self, entry: RawEntry, context: EntryContext) -> None:
         self.entry = entry
-        self.surroundings = surroundings
-        self.variables = surroundings.variables
+        self.context = context
+        self.variables = context.variables
         self.problems: list[Problem] = []
         self.failed = False
         self.secrets: set[str] = set()
@@ -117,7 +116,7 @@ class _Reader:
             return assemble(
                 self.entry.name,
                 entry,
-                folder=self.surroundings.folder,
+                folder=self.context.folder,
                 home=self.variables.home,
                 secrets=frozenset(self.secrets),
                 is_expanded=self.is_expanded,
@@ -142,7 +141,7 @@ class _Reader:
                 if field in found:
                     self.report(
                         f"`{key}` means the same as another field of server "
-                        f"{self.entry.name!r}; the last one counts.",
+                        f"{self.entry.name!r}; the last one is used.",
                         (*path, key),
                         "warning",
                     )
@@ -157,8 +156,7 @@ class _Reader:
         near = nearest_names(key, [*_TYPES[kind], *SPELLINGS[kind]], limit=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         self.report(
-            f"Server {self.entry.name!r} has a field `{shown_path((*path, key))}` that nobody "
-            f"reads.{hint}",
+            f"Server {self.entry.name!r} has an unknown field `{shown_path((*path, key))}`.{hint}",
             (*path, key),
             "warning",
             kind="unknown_field",
@@ -166,7 +164,7 @@ class _Reader:
 
     def all_expanded(self, fields: dict[str, object]) -> dict[str, object]:
         if "env" in fields:
-            # First of all: an argument may name a variable that only the program is given.
+            # `env` comes first: an argument may name a variable that only the program is given.
             fields["env"] = env = self.expanded(fields["env"], ("env",))
             if isinstance(env, dict):
                 members = cast("dict[str, object]", env).items()
@@ -193,8 +191,8 @@ class _Reader:
     def expanded_text(self, text: str, path: FieldPath) -> str:
         if _BARE_VARIABLE.fullmatch(text):
             self.report(
-                f"Server {self.entry.name!r} has in `{shown_path(path)}` what looks like a "
-                "variable; only the form `${NAME}` is replaced.",
+                f"The field `{shown_path(path)}` of server {self.entry.name!r} looks like a "
+                "variable, but only the form `${NAME}` is replaced.",
                 path,
                 "warning",
                 kind="variable",
@@ -203,7 +201,7 @@ class _Reader:
             expansion = self.variables.expand(text)
         except ConfigError as error:
             if self.is_off:
-                # Nobody starts it, so nobody needs the value yet.
+                # A disabled server is not started, so its value is not needed yet.
                 self.is_expanded = False
                 return text
             message = f"Server {self.entry.name!r}, `{shown_path(path)}`: {error}"
@@ -221,7 +219,7 @@ class _Reader:
         try:
             return msgspec.convert(fields, ServerEntry)
         except (msgspec.ValidationError, RecursionError):
-            # That one tells of the first fault only.
+            # That error names only the first fault.
             for field, value in fields.items():
                 self.check(field, value)
         if not self.failed:
@@ -242,19 +240,19 @@ class _Reader:
         shown = shown_path((self.keys[field], *path))
         hint = _HINTS.get((field, type(value)), "") if not path else ""
         self.report(
-            f"Server {self.entry.name!r} has a bad `{shown}`: {_in_words(kind, told)}.{hint}",
+            f"Server {self.entry.name!r} has an invalid `{shown}`: {_in_words(kind, told)}.{hint}",
             (field, *path),
         )
 
     def is_an_extension(self, raw: Mapping[object, object], entry: ServerEntry) -> bool:
-        """Tell whether only Zed can start this; that is no fault of the file."""
+        """Tell whether only Zed can start this server, which is not a fault of the file."""
         if entry.type or entry.command or entry.url or entry.http_url:
             return False
         if "settings" not in raw and raw.get("source") != "extension":
             return False
         self.report(
-            f"Server {self.entry.name!r} is an extension that only Zed can start; it is skipped. "
-            "Give it a `command` or a `url`.",
+            f"Server {self.entry.name!r} is an extension that only Zed can start, so it is "
+            "skipped. Give it a `command` or a `url`.",
             (),
             "warning",
         )
@@ -270,7 +268,7 @@ class _Reader:
     ) -> None:
         server = self.entry.name
         if looks_like_token(server):
-            # Somebody pasted a secret where the name belongs.
+            # A secret was pasted where the name belongs.
             message, server = message.replace(repr(server), repr("…")), "…"
         # A server that is switched off may be unfinished.
         counted: Severity = "warning" if self.is_off else severity
@@ -288,7 +286,7 @@ class _Reader:
         )
 
     def place(self, path: FieldPath) -> tuple[int | None, int | None]:
-        document, node = self.surroundings.document, self.entry.node
+        document, node = self.context.document, self.entry.node
         if document is None or node is None:
             return None, None
         if path:

@@ -1,4 +1,4 @@
-"""Secrets that stand in a configuration file as plain text, where a variable should be."""
+"""Find secrets in plain text in a configuration file, and move them out of it."""
 
 import re
 import zlib
@@ -27,7 +27,7 @@ _NO_SECRET = re.compile(
     r"|.*(?:your[-_ ]|change-?_?me|replace|placeholder|example|dummy|insert[-_ ]|redacted).*",
     re.IGNORECASE | re.DOTALL,
 )
-# What `--auth oauth` and `--key ./server.pem` are followed by.
+# The values of `--auth oauth` and `--key ./server.pem` are not secrets.
 _WORD_OR_FILE = re.compile(
     r"[a-z]{1,12}|(?:\.{0,2}|~|[A-Za-z]:)[/\\].*|.*\.(?:pem|key|crt|cer|json|txt)", re.DOTALL
 )
@@ -35,13 +35,13 @@ _TOKENS = frozenset({"authorization", "bearer_token", "bearertoken", "path", "ur
 
 
 class PlainSecret(NamedTuple):
-    """Where a secret stands, and the environment variable that should hold it instead."""
+    """The field that contains a secret, and the environment variable that should hold it."""
 
     path: FieldPath
     variable: str
 
     def advice(self, server: str) -> str:
-        """Return what to tell people; the secret itself is not in it."""
+        """Return the advice for the user; it does not contain the secret."""
         return (
             f"Server {server!r} has a secret in plain text in `{shown_path(self.path)}`. Write "
             f'"${{{self.variable}}}" in its place, and put the value into the environment '
@@ -50,7 +50,7 @@ class PlainSecret(NamedTuple):
 
 
 def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSecret]:
-    """Find them in an entry whose variables are not expanded yet; the keys are our own fields."""
+    """Yield the secrets of an entry with our field names, before its variables are expanded."""
     held: dict[str, str] = {}
     for path, wanted, value in _found(server, entry):
         variable, number = wanted, 1
@@ -62,7 +62,7 @@ def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSec
 
 
 def text_of(value: object) -> str:
-    """Return a text, or a number as its program gets it; of anything else nothing."""
+    """Return a text, or a number as text; anything else is an empty text."""
     is_text = isinstance(value, str | int) and not isinstance(value, bool)
     return str(value) if is_text else ""
 
@@ -166,19 +166,19 @@ _SHORTEST_PART = 6
 
 
 class Moved(NamedTuple):
-    """An entry without secrets in plain text."""
+    """An entry whose secrets were moved out of it."""
 
     entry: dict[str, Any]
     kept: dict[str, KeptSecret]
-    """By the path of the field, as people read it."""
+    """By the shown path of the field."""
     left: tuple[str, ...]
-    """Fields whose secret stands beside a variable or is too long, so that it stays there."""
+    """Fields that keep their secret, because it is next to a variable or too long."""
 
 
 def move_secrets(server: str, entry: Mapping[str, Any], keep: Keep) -> Moved:
-    """Keep every secret that stands in plain text, and write a reference in its place.
+    """Move every secret in plain text out of an entry, and write a reference in its place.
 
-    The entry has our own names of fields.
+    The entry has our field names.
 
     Raises:
         ConfigError: when a secret cannot be kept.

@@ -29,7 +29,7 @@ from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["App"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 
 class App:

@@ -24,7 +24,7 @@ from pegboard.server.http.request import Header, HttpRequest
 
 __all__ = ["HttpAuthenticator"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 OnRefusal = Callable[[HttpRequest, UnauthenticatedError], object]
 """Told of everybody who was not let in."""

@@ -24,7 +24,7 @@ from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["LegacyHttp"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 LOOK_EVERY = 15.0
 """Seconds after which somebody looks whether clients with open streams may still have them."""

@@ -30,7 +30,7 @@ from pegboard.storage import open_store
 
 __all__ = ["ServeOptions", "Serving", "open_serving"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from pegboard.server.settings import load_gateway_settings
 
 __all__ = ["ConfigReload"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files."""

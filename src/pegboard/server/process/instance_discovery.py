@@ -1,7 +1,5 @@
 """RunningInstance: which gateways run on this machine, for the commands of their owner."""
 
-import ipaddress
-import logging
 import os
 import socket
 import stat
@@ -12,24 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import anyio
-import anyio.to_thread
 import msgspec
 import platformdirs
 
-from pegboard.auth.settings import is_loopback
-from pegboard.hub import Hub
-from pegboard.server.http.local_api import LocalToken
-from pegboard.server.process.assembly import ServeOptions
-from pegboard.server.process.signals import Ending
 from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
     "RunningInstance",
-    "announce",
     "announcements",
     "identity_of",
-    "own_address",
     "place_of_store",
     "publish",
     "withdraw",
@@ -178,62 +167,3 @@ def _beginning(pid: int) -> str | None:
     except OSError:
         return None
     return ""
-
-
-logger: logging.Logger = logging.getLogger(__name__)
-
-
-async def announce(
-    owner: LocalToken,
-    options: ServeOptions,
-    hub: Hub,
-    *,
-    port: int,
-    ending: Ending,
-    announced: anyio.Event,
-) -> None:
-    """Announce this process until it is to end; tell when that is done, or cannot be done."""
-    path = None
-    try:
-        address = own_address(options.host, port)
-        if address is not None:
-            path = await anyio.to_thread.run_sync(_publish, owner, options, hub, address)
-        announced.set()
-        await ending.asked.wait()
-    except OSError as error:
-        # Commands start servers of their own then, that is all.
-        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
-    finally:
-        announced.set()
-        if path is not None:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(withdraw, path)
-
-
-def own_address(host: str, port: int) -> str | None:
-    """Return the address by which this machine alone reaches a server, if there is one."""
-    if is_loopback(host):
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    try:
-        bound = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    if not bound.is_unspecified:
-        return None
-    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
-
-
-def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
-    machine, started = identity_of(os.getpid())
-    config = hub.loaded.path
-    return publish(
-        RunningInstance(
-            pid=os.getpid(),
-            started=started,
-            machine=machine,
-            address=address,
-            config=None if config is None else str(config.resolve()),
-            store=None if options.storage is None else place_of_store(options.storage),
-            token=owner.token,
-        )
-    )

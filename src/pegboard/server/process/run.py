@@ -1,9 +1,12 @@
 """Run: the life of a process that serves."""
 
+import ipaddress
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,8 +14,10 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
+from pegboard.auth.settings import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face, Gateway
+from pegboard.hub import Hub
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.host_check import HostCheck
@@ -21,13 +26,19 @@ from pegboard.server.http.request import HttpRequest
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
 from pegboard.server.process.config_reload import ConfigReload
-from pegboard.server.process.instance_discovery import announce
+from pegboard.server.process.instance_discovery import (
+    RunningInstance,
+    identity_of,
+    place_of_store,
+    publish,
+    withdraw,
+)
 from pegboard.server.process.signals import Ending, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
 
-__all__ = ["OnUp", "run_http", "run_stdio"]
+__all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 OnUp = Callable[[Serving, str], object]
 """Told when everything is up: what is served, and at which address (none for stdio)."""
@@ -103,6 +114,46 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
         tasks.cancel_scope.cancel()
     if serving.opening.error is not None:
         raise serving.opening.error
+
+
+async def announce(
+    owner: LocalToken,
+    options: ServeOptions,
+    hub: Hub,
+    *,
+    port: int,
+    ending: Ending,
+    announced: anyio.Event,
+) -> None:
+    """Announce this process until it is to end; tell when that is done, or cannot be done."""
+    path = None
+    try:
+        address = own_address(options.host, port)
+        if address is not None:
+            path = await anyio.to_thread.run_sync(_publish, owner, options, hub, address)
+        announced.set()
+        await ending.asked.wait()
+    except OSError as error:
+        # Commands start servers of their own then, that is all.
+        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
+    finally:
+        announced.set()
+        if path is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(withdraw, path)
+
+
+def own_address(host: str, port: int) -> str | None:
+    """Return the address by which this machine alone reaches a server, if there is one."""
+    if is_loopback(host):
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        bound = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not bound.is_unspecified:
+        return None
+    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
 
 
 async def _live(
@@ -191,3 +242,19 @@ def _hosts(options: ServeOptions, settings: AuthSettings) -> HostCheck:
 
 def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
+    machine, started = identity_of(os.getpid())
+    config = hub.loaded.path
+    return publish(
+        RunningInstance(
+            pid=os.getpid(),
+            started=started,
+            machine=machine,
+            address=address,
+            config=None if config is None else str(config.resolve()),
+            store=None if options.storage is None else place_of_store(options.storage),
+            token=owner.token,
+        )
+    )

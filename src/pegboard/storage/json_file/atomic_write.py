@@ -1,117 +1,64 @@
-"""Files that are replaced as a whole, and are on the disk when that is said."""
+"""Atomic write of a whole file: a temporary file, fsync, rename, fsync of the folder."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
-from pegboard.storage.json_file.changes import Signature
-from pegboard.storage.json_file.file_lock import take, write_all
-
-__all__ = [
-    "NewFile",
-    "free_name",
-    "make_folder",
-    "replace_file",
-    "set_aside",
-    "signature",
-    "sync_folder",
-    "tidy_up",
-]
-
-_FLAGS: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+Signature = tuple[int, int, int] | None
+"""Of a file: its inode, when it was written and its size; ``None`` when there is none."""
+_FLAGS: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-class NewFile:
-    """What is to take the place of a file, beside it until it is complete.
+@contextmanager
+def new_file(
+    path: Path, chunks: Iterable[bytes], *, keeps_mode: bool = True
+) -> Generator[Callable[[], Signature]]:
+    """Write the next content of a file to the disk, and give what puts it in place.
 
-    It is locked for as long as somebody works on it: one that is not was left by a dead process.
+    Mode and owner stay those of the file, unless ``keeps_mode`` is false: then only the owner can
+    read it. After putting it in place, `sync_folder` makes that last.
     """
-
-    def __init__(self, path: Path) -> None:
-        # A link stays one, and what it leads to is replaced.
-        self._target = path.resolve()
-        self._temporary = self._target.with_name(f".{self._target.name}.{token_hex(4)}.tmp")
-        self._handle = os.open(self._temporary, _FLAGS, 0o600)
-        self.signature: Signature = None
+    # A link stays one, and the file that it leads to is replaced.
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{token_hex(4)}.tmp")
+    handle = os.open(temporary, _FLAGS, 0o600)
+    try:
         try:
-            take(self._handle, alone=True)
-        except BaseException:
-            self.discard()
-            raise
-
-    def write(self, pieces: Iterable[bytes], *, keeps_mode: bool = True) -> None:
-        """Write everything, and wait until it is on the disk; mode and owner stay what they were.
-
-        Raises:
-            OSError: when that is not possible.
-        """
-        mode = 0o600
-        with suppress(FileNotFoundError):
-            # Somebody may have made it readable for others on purpose, or given it to them.
-            old = self._target.stat() if keeps_mode else None
-            if old is not None:
-                mode = old.st_mode & 0o777
-                self._give_to(old)
-        self._temporary.chmod(mode)
-        for piece in pieces:
-            write_all(self._handle, piece)
-        os.fsync(self._handle)
-        self.signature = signature(os.fstat(self._handle))
-
-    def put_in_place(self) -> None:
-        """Take the place of the file; `sync_folder` makes it last.
-
-        Raises:
-            OSError: when that is not possible; then the old file is still there.
-        """
-        if os.name == "nt":
-            self._close()
-        self._temporary.replace(self._target)
-
-    def discard(self) -> None:
-        """Let go of it, and remove it unless it has taken its place."""
-        self._close()
-        with suppress(OSError):
-            self._temporary.unlink()
-
-    def _give_to(self, old: os.stat_result) -> None:
-        new = os.fstat(self._handle)
-        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-            with suppress(OSError):
-                os.chown(self._temporary, old.st_uid, old.st_gid)
-
-    def _close(self) -> None:
-        handle, self._handle = self._handle, -1
-        if handle >= 0:
+            if keeps_mode:
+                with suppress(FileNotFoundError):
+                    _keep_mode(target, temporary)
+            for chunk in chunks:
+                write_all(handle, chunk)
+            os.fsync(handle)
+            found = signature(os.fstat(handle))
+        finally:
             os.close(handle)
 
+        def put_in_place() -> Signature:
+            temporary.replace(target)
+            return found
 
-def replace_file(path: Path, pieces: Iterable[bytes], *, keeps_mode: bool = True) -> None:
-    """Put new content under a path; `sync_folder` makes it last.
+        yield put_in_place
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
-    Who could read the old content can read the new one, unless ``keeps_mode`` is false: then only
-    whoever writes it can.
+
+def replace_file(path: Path, chunks: Iterable[bytes], *, keeps_mode: bool = True) -> None:
+    """Put new content under a path, see `new_file`; `sync_folder` makes it last.
 
     Raises:
         OSError: when that is not possible; then the old content is still there.
     """
-    new = NewFile(path)
-    try:
-        new.write(pieces, keeps_mode=keeps_mode)
-        new.put_in_place()
-    finally:
-        new.discard()
+    with new_file(path, chunks, keeps_mode=keeps_mode) as put_in_place:
+        put_in_place()
 
 
 def set_aside(path: Path, content: bytes) -> Path:
-    """Keep what is damaged beside a file, under a name that says so, and return that.
-
-    Raises:
-        OSError: when that is not possible.
-    """
+    """Keep damaged content beside a file, under a name that says so, and return that."""
     kept = free_name(path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"))
     replace_file(kept, [content])
     return kept
@@ -127,19 +74,28 @@ def free_name(path: Path) -> Path:
 
 
 def tidy_up(path: Path) -> None:
-    """Remove what dead processes left that were replacing a file.
+    """Remove the temporary files of dead processes that were replacing a file.
 
-    Nobody may begin to replace it meanwhile.
+    The caller has the lock that every process takes to replace the file.
     """
     start = f".{path.name}."
     for found in path.parent.iterdir():
         if found.name.startswith(start) and found.suffix == ".tmp":
-            _remove_if_dead(found)
+            with suppress(OSError):
+                found.unlink()
 
 
 def signature(found: os.stat_result) -> Signature:
     """Return what changes whenever a file does."""
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def signature_of(path: Path) -> Signature:
+    """Return the signature of a file."""
+    try:
+        return signature(os.stat(path))  # noqa: PTH116 - faster
+    except FileNotFoundError:
+        return None
 
 
 def sync_folder(folder: Path) -> None:
@@ -160,12 +116,17 @@ def make_folder(folder: Path) -> None:
         sync_folder(folder.parent)
 
 
-def _remove_if_dead(path: Path) -> None:
-    # Who is alive has it locked, and on Windows open.
-    with suppress(OSError):
-        handle = os.open(path, os.O_RDWR)
-        try:
-            take(handle, alone=True)
-        finally:
-            os.close(handle)
-        path.unlink()
+def write_all(handle: int, data: bytes) -> None:
+    """Write to an open file, however many attempts that takes."""
+    written = os.write(handle, data)
+    while written < len(data):
+        written += os.write(handle, data[written:])
+
+
+def _keep_mode(old: Path, new: Path) -> None:
+    # The operator may have made the file readable for others, or given it to them.
+    found, ours = old.stat(), new.stat()
+    if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid):
+        with suppress(OSError):
+            os.chown(new, found.st_uid, found.st_gid)
+    new.chmod(found.st_mode & 0o777)

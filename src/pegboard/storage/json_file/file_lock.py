@@ -1,4 +1,4 @@
-"""An advisory lock on a file that whoever has it may also remove or replace."""
+"""File lock between processes, on a file that its holder may also remove or replace."""
 
 import os
 import random
@@ -7,22 +7,20 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
-
-__all__ = ["Held", "LockedFile", "take", "write_all"]
 
 PATIENCE = 60.0
-"""Seconds after which whoever holds the lock counts as stuck."""
+"""Seconds after which the holder of the lock counts as stuck."""
+_FLAGS: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 if sys.platform == "win32":
     import msvcrt
 
-    # Locks keep others from reading there, so it is a byte that nobody reads.
+    # A lock keeps other processes from reading there, so it is on a byte that is never read.
     _FAR_AWAY = 1 << 62
 
     def take(handle: int, *, alone: bool) -> None:
         """Lock an open file at once, or raise an `OSError`."""
-        # Whoever has it already would be refused, and wait for themselves.
+        # A holder that asks again would be refused, and wait for itself.
         _release(handle)
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 
@@ -42,87 +40,43 @@ else:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-class Held(NamedTuple):
-    """An open file whose lock is held."""
-
-    handle: int
-    found: os.stat_result
-    """What it was when the lock was taken."""
-
-
 class LockedFile:
     """A file that is opened, and made if need be, when its lock is taken."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
-        self._handle: int | None = None
-        self._identity = (0, 0)
-
-    @property
-    def handle(self) -> int | None:
+        self.handle: int | None = None
         """The file as it was last opened; without the lock it may be another by now."""
-        return self._handle
 
     @contextmanager
-    def locked(self, *, alone: bool) -> Generator[Held]:
+    def locked(self, *, alone: bool) -> Generator[int]:
         """Hold the lock, alone or beside other readers, and give the open file.
 
         Raises:
-            OSError: when the file cannot be opened, or nobody lets go of it.
+            OSError: when the file cannot be opened, or another process keeps the lock.
         """
         try:
-            yield self.take(alone=alone)
+            yield self._take(alone=alone)
         finally:
-            self.release()
+            if self.handle is not None:
+                _release(self.handle)
 
-    def release(self) -> None:
-        """Let others have the lock, if it was taken."""
-        if self._handle is not None:
-            _release(self._handle)
-
-    def forget(self) -> None:
+    def close(self) -> None:
         """Close the file."""
-        # First forgotten: a fork in between must not close it a second time.
-        handle, self._handle = self._handle, None
+        handle, self.handle = self.handle, None
         if handle is not None:
             os.close(handle)
 
-    def take_again(self) -> int | None:
-        """Take the lock of the file that was last opened, alone, and return that, if there is one.
-
-        Nobody has looked whether it still has its name: see whether it says what it said.
-        """
-        if self._handle is not None:
-            _wait(self._handle, alone=True)
-        return self._handle
-
-    def take(self, *, alone: bool) -> Held:
-        """Take the lock and return the open file; `release` it. See `locked`, which does both."""
+    def _take(self, *, alone: bool) -> int:
         while True:
-            handle = self._handle
-            if handle is None:
-                handle = self._open()
-            _wait(handle, alone=alone)
-            try:
-                found = os.stat(self._path)  # noqa: PTH116 - faster
-                if (found.st_ino, found.st_dev) == self._identity:
-                    return Held(handle, found)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                _release(handle)
-                raise
-            # Whoever had the lock has removed the file, and others may have made a new one.
-            self.forget()
-
-    def _open(self) -> int:
-        handle = self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _O_BINARY, 0o600)
-        found = os.fstat(handle)
-        self._identity = (found.st_ino, found.st_dev)
-        return handle
-
-
-_O_BINARY: int = getattr(os, "O_BINARY", 0)
+            if self.handle is None:
+                self.handle = os.open(self._path, _FLAGS, 0o600)
+            _wait(self.handle, alone=alone)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(self._path), os.fstat(self.handle)):  # noqa: PTH116 - faster
+                    return self.handle
+            # The last holder has removed the file, and another process may have made a new one.
+            self.close()
 
 
 def _wait(handle: int, *, alone: bool) -> None:
@@ -136,13 +90,6 @@ def _wait(handle: int, *, alone: bool) -> None:
             end = end or now + PATIENCE
             if now > end:
                 raise
-            # Of several who wait none is always the last.
+            # At random, so that of several waiting processes none is always the last.
             time.sleep(random.uniform(0, pause))  # noqa: S311 - not a secret
             pause = min(pause * 1.5, 0.02)
-
-
-def write_all(handle: int, data: bytes) -> None:
-    """Write to an open file, however many attempts that takes."""
-    written = os.write(handle, data)
-    while written < len(data):
-        written += os.write(handle, data[written:])

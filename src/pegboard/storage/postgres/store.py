@@ -166,7 +166,12 @@ class PostgresStore:
             self.namespace(name).items()
 
     def close(self) -> None:
-        """Release connections and threads; may be called more than once."""
+        """Release connections and threads; may be called more than once.
+
+        A forked child does nothing: the connections are its parent's.
+        """
+        if self._connections.lock.in_child:
+            return
         self._connections.close()
         self._transactions.close()
         self._watchers.close()

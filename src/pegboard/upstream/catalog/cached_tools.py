@@ -1,5 +1,6 @@
 """Recall: the tools of servers as a store remembers them, without starting a server or a hub."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -10,13 +11,16 @@ from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.tool_names import NameTable, mcp, name_matcher
 from pegboard.storage.store import Store
-from pegboard.upstream.catalog.cache import SERVERS, catalog_key
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
 __all__ = [
+    "DAY",
+    "KEPT_FOR",
+    "SERVERS",
     "CachedServer",
     "CachedTools",
     "annotations_of",
+    "catalog_key",
     "is_usable",
     "lazy_tool_of",
     "permission_of",
@@ -24,6 +28,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+SERVERS = "servers"
+"""The namespace of a store in which servers are remembered."""
+DAY = 86_400.0
+KEPT_FOR = 90 * DAY
+"""Seconds after which what nobody has used is forgotten: every new token gives a new key."""
 
 
 class CachedServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +58,25 @@ class CachedTools(msgspec.Struct, frozen=True, kw_only=True):
     """By the name that each tool has in a hub with the same configuration."""
     unknown: tuple[ServerConfig, ...]
     """Servers of which nothing is remembered: new ones, and those that were configured anew."""
+
+
+def catalog_key(config: ServerConfig) -> str:
+    """Return a key that changes with whatever may change the tools, and shows no secret."""
+    identity = (
+        config.name,
+        config.transport,
+        config.command,
+        config.args,
+        dict(config.env),
+        config.cwd,
+        config.url,
+        dict(config.headers),
+        # Who asks may decide what is offered.
+        config.bearer_token,
+        None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
+    )
+    # Not JSON: an environment may hold text that is no Unicode.
+    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTools:

@@ -1,14 +1,13 @@
 """Answers of servers, read from bytes without the SDK's models where that is possible."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from pegboard.model import Content, Other, ToolResult
 from pegboard.upstream.errors.failures import UNREADABLE
 from pegboard.upstream.messages.messages import read_message
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS
@@ -23,7 +22,6 @@ __all__ = [
     "message_in",
     "quick_answer",
     "result_in",
-    "result_of",
     "result_of_answer",
 ]
 
@@ -132,38 +130,6 @@ def _is_too_deep(value: object) -> bool:
         if not level:
             return False
     return True
-
-
-MOST_BLOCKS = 10_000
-"""So many parts of content one result may have: each is looked at, and everybody else waits."""
-
-
-def result_of(raw: Mapping[str, Any]) -> ToolResult:
-    """Return the answer to `tools/call` as a ToolResult that keeps everything.
-
-    Raises:
-        TypeError, ValueError: when it is no such answer.
-    """
-    structured = raw.get("structuredContent")
-    blocks = raw.get("content") or ()
-    if len(blocks) > MOST_BLOCKS:
-        raise ValueError(f"It has {len(blocks)} content blocks, and {MOST_BLOCKS} are the most.")
-    return ToolResult(
-        content=tuple(_block(block) for block in blocks),
-        structured_content=structured,
-        is_error=bool(raw.get("isError")),
-        meta=raw.get("_meta") or {},
-        wire=raw,
-    )
-
-
-def _block(block: object) -> Content:
-    try:
-        return msgspec.convert(block, Content)
-    except msgspec.ValidationError:
-        if isinstance(block, dict):
-            return Other(block=cast("dict[str, Any]", block))
-        raise ValueError(f"A content block is an object, not {type(block).__name__!r}.") from None
 
 
 OnMessage: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]

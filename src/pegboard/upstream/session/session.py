@@ -24,10 +24,10 @@ from pegboard.upstream.http.client import HttpPool
 from pegboard.upstream.messages.messages import sendable
 from pegboard.upstream.messages.responses import NotDirectError
 from pegboard.upstream.server_requests import Questions
+from pegboard.upstream.session.change_listener import watch_lists, watch_resources
 from pegboard.upstream.session.fast_path import FastPath
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, reaches
 from pegboard.upstream.session.request_routing import RequestRouting
-from pegboard.upstream.session.subscriptions import watch_lists, watch_resources
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.transport import OpenTransport, open_transport
 from pegboard.version import installed_version

@@ -35,7 +35,7 @@ def without_chatter(lines: Iterable[str]) -> list[str]:
 A = TypeVar("A")
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger("pegboard.server")
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 GRACE = 2.0
 """How long a server may take to end once its input is closed, and half of it once it is told to."""

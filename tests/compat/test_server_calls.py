@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from pegboard.compat.loops import Turns, in_background
+from pegboard.compat.server_calls import Turns, in_background
 from pegboard.errors import WouldDeadlockError
 from pegboard.registry.background_loop import on_background_loop, run_in_background
 

@@ -1,9 +1,10 @@
-"""Folds of the JSON store: others write meanwhile, and whoever dies at any point loses nothing."""
+"""Compaction of the JSON store: writers wait for it, editors win, and a crash loses nothing."""
 
 import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 
 from pegboard.model import Tool
 from pegboard.storage import open_store
-from pegboard.storage.json_file import folding
-from pegboard.storage.json_file.fold import Fold
+from pegboard.storage.json_file import compaction
+from pegboard.storage.json_file.content import JsonContent
 from tests.storage.test_json_file import files as files_of
 from tests.storage.test_json_file import names, until
 
@@ -23,45 +24,54 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def while_folding(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is appended to it is done once each, in the middle of the next fold."""
+def while_compacting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is appended to it is done once each, in the middle of the next compaction."""
     todo: list[Any] = []
-    write = Fold.write
+    stream = compaction.stream_tools
 
-    def interrupted(fold: Fold) -> None:
+    def interrupted(content: JsonContent) -> Iterator[bytes]:
         if todo:
             todo.pop(0)()
-        write(fold)
+        yield from stream(content)
 
-    monkeypatch.setattr(Fold, "write", interrupted)
-    monkeypatch.setattr(folding, "QUIET", 0.0)
+    monkeypatch.setattr(compaction, "stream_tools", interrupted)
+    monkeypatch.setattr(compaction, "QUIET", 0.0)
     return todo
 
 
-def test_what_is_written_during_a_fold_waits_for_nobody_and_is_kept(
-    path: Path, while_folding: list[Any]
+def test_what_is_written_during_a_compaction_waits_for_it_and_is_kept(
+    path: Path, while_compacting: list[Any]
 ) -> None:
-    kept = threading.Event()
+    began = threading.Event()
     with open_store(path) as store, open_store(path) as other, open_store(path) as late:
+        writers = [
+            threading.Thread(target=store.save, args=(Tool(name="b"),)),
+            threading.Thread(
+                target=other.save_many,
+                args=([Tool(name="c"), Tool(name="a", description="changed")],),
+            ),
+        ]
 
         def meanwhile() -> None:
-            store.save(Tool(name="b"))
-            other.save_many([Tool(name="c"), Tool(name="a", description="changed")])
-            other.namespace("pins").put("x", 1)
-            kept.set()
+            for writer in writers:
+                writer.start()
+            began.set()
 
-        while_folding.append(meanwhile)
+        while_compacting.append(meanwhile)
         store.save(Tool(name="a"))
-        assert kept.wait(5)
+        assert began.wait(5)
+        for writer in writers:
+            writer.join()
         for one in (store, other, late):
-            assert names(one) == ["a", "b", "c"]
+            assert sorted(names(one)) == ["a", "b", "c"]
             assert one.load(["a"])["a"].tool.description == "changed"
-            assert one.namespaces() == ["pins"]
-    assert files_of(path) == ["tools.json", "tools.state.json"]
-    assert list(json.loads(path.read_bytes())["tools"]) == ["a", "b", "c"]
+    assert files_of(path) == ["tools.json"]
+    assert sorted(json.loads(path.read_bytes())["tools"]) == ["a", "b", "c"]
 
 
-def test_an_edit_during_a_fold_is_not_overwritten(path: Path, while_folding: list[Any]) -> None:
+def test_an_edit_during_a_compaction_is_not_overwritten(
+    path: Path, while_compacting: list[Any]
+) -> None:
     edited = threading.Event()
     with open_store(path) as store:
         store.save(Tool(name="a"))
@@ -72,62 +82,26 @@ def test_an_edit_during_a_fold_is_not_overwritten(path: Path, while_folding: lis
         edited.set()
 
     with open_store(path) as store:
-        while_folding.append(edit)
+        while_compacting.append(edit)
         store.save(Tool(name="b"))
         assert edited.wait(5)
-        until(lambda: list(json.loads(path.read_bytes())["tools"]) == ["a", "b"])
+        assert store.load(["a"])["a"].tool.description == "by hand"
+    assert list(json.loads(path.read_bytes())["tools"]) == ["a", "b"]
     with open_store(path) as store:
         assert store.load(["a"])["a"].tool.description == "by hand"
         assert names(store) == ["a", "b"]
 
 
-def test_somebody_else_who_folds_meanwhile_is_not_undone(
-    path: Path, while_folding: list[Any]
-) -> None:
-    done = threading.Event()
-
-    def meanwhile() -> None:
-        with open_store(path) as other:
-            other.save(Tool(name="b"))
-        done.set()
-
-    with open_store(path) as store:
-        while_folding.append(meanwhile)
-        store.save(Tool(name="a"))
-        assert done.wait(5)
-        assert names(store) == ["a", "b"]
-    with open_store(path) as store:
-        assert names(store) == ["a", "b"]
-    assert files_of(path) == ["tools.json"]
-
-
-def test_a_file_under_way_is_not_taken_for_one_that_was_left_behind(
-    path: Path, while_folding: list[Any]
-) -> None:
-    done = threading.Event()
-
-    def meanwhile() -> None:
-        open_store(path)
-        assert any(it.suffix == ".tmp" for it in path.parent.iterdir())
-        done.set()
-
-    with open_store(path) as store:
-        while_folding.append(meanwhile)
-        store.save(Tool(name="a"))
-        assert done.wait(5)
-        until(path.exists)
-
-
-def test_the_longer_a_fold_takes_the_rarer_it_is(
+def test_the_longer_a_compaction_takes_the_rarer_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "QUIET", 0.0)
-    monkeypatch.setattr(folding, "SHARE", 1e9)
+    monkeypatch.setattr(compaction, "QUIET", 0.0)
+    monkeypatch.setattr(compaction, "SHARE", 1e9)
     with open_store(path) as store:
         store.save(Tool(name="a"))
         until(path.exists)
         store.save(Tool(name="b"))
-        # Kept by another: it has its own measure, and nobody waits for this one.
+        # Kept by another: it has a measure of its own, and does not wait for this one.
         with open_store(path) as other:
             assert names(other) == ["a", "b"]
         journal = path.with_name("tools.json.journal")
@@ -140,10 +114,9 @@ CRASHING = """
 import json, os, sys
 from pegboard.model import Tool
 from pegboard.storage import open_store
-from pegboard.storage.json_file.fold import Fold
 
 CALLS = ("write", "pwrite", "fsync", "fdatasync", "replace", "ftruncate", "unlink", "open", "close")
-real_exit, real_write, fold_write = os._exit, os.write, Fold.write
+real_exit, real_write = os._exit, os.write
 
 
 def dies(name):
@@ -170,19 +143,14 @@ def child(path, told):
         store.save(tool)
         real_write(told, word)
 
-    def meanwhile(fold):
-        fold_write(fold)
-        Fold.write = fold_write
-        keep(b"b ", Tool(name="b"))
-        keep(b"a2 ", Tool(name="a", description="2"))
-
-    Fold.write = meanwhile
     for name in CALLS:
         setattr(os, name, dies(name))
     keep(b"a1 ", Tool(name="a", description="1"))
     store.namespace("room").put("key", 1)
     real_write(told, b"key ")
-    store._files._fold()
+    keep(b"b ", Tool(name="b"))
+    store._transactions.compact()
+    keep(b"a2 ", Tool(name="a", description="2"))
     keep(b"c ", Tool(name="c"))
     store.close()
 
@@ -210,7 +178,7 @@ for number in range(1, 1000):
 @pytest.mark.skipif(sys.platform == "win32", reason="It forks.")
 @pytest.mark.timeout(60)
 @pytest.mark.covers("R-REG-40")
-def test_whoever_dies_at_any_step_of_a_fold_loses_nothing(tmp_path: Path) -> None:
+def test_a_process_that_dies_at_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
     script = f"VERSION_0 = {VERSION_0!r}\n{CRASHING}"
     command = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True)
