@@ -1,4 +1,4 @@
-"""Commands to which a pipe is named: they read it if somebody writes, and wait for nobody."""
+"""Commands that are given a pipe: they read it if a process writes to it, and never wait."""
 
 import json
 import os

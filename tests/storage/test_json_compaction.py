@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,14 @@ def path(tmp_path: Path) -> Path:
 def while_compacting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What is appended to it is done once each, in the middle of the next compaction."""
     todo: list[Any] = []
-    stream = compaction.stream_tools
+    text = compaction.tools_text
 
-    def interrupted(content: JsonContent) -> Iterator[bytes]:
+    def interrupted(content: JsonContent) -> bytes:
         if todo:
             todo.pop(0)()
-        yield from stream(content)
+        return text(content)
 
-    monkeypatch.setattr(compaction, "stream_tools", interrupted)
+    monkeypatch.setattr(compaction, "tools_text", interrupted)
     monkeypatch.setattr(compaction, "QUIET", 0.0)
     return todo
 

@@ -36,7 +36,7 @@ def test_the_file_of_a_tenant_says_whose_it_is(path: Path) -> None:
 
 @pytest.mark.covers("R-REG-39")
 @pytest.mark.parametrize("kept", ["t.red.json", "t.red.state.json", "t.red.json.journal"])
-def test_nobody_else_can_open_a_file_of_a_tenant_by_its_own_path(path: Path, kept: str) -> None:
+def test_no_other_tenant_can_open_a_file_by_its_own_path(path: Path, kept: str) -> None:
     with open_store(path, tenant="red") as store:
         store.save(Tool(name="a"))
         store.namespace("pins").put("x", 1)

@@ -1,4 +1,4 @@
-"""The entry of `pegboard`: import what the named command needs, run it, and end in words."""
+"""Entry point of `pegboard`: import and run the named command, and report its errors."""
 
 import gc
 import os
@@ -49,7 +49,7 @@ def _ended(error: Exception, *, debug: bool) -> int:
 
         traceback.print_exception(error)
     if "_PEGBOARD_COMPLETE" in os.environ:
-        # Somebody is in the middle of a line: words would land in it.
+        # The user is in the middle of typing a line: a message would land in it.
         return FAILED
     from pegboard.cli.entry.error_messages import explained  # noqa: PLC0415 - most commands end well
 
@@ -57,11 +57,11 @@ def _ended(error: Exception, *, debug: bool) -> int:
 
 
 def _unwritten(lost: OSError) -> int:
-    # Whoever closed a pipe has read enough, as `head` does.
+    # The reader that closed the pipe has read enough, as `head` does.
     if not isinstance(lost, BrokenPipeError):
         from pegboard.cli.terminal.output import complain  # noqa: PLC0415 - most output can be written
 
-        complain(f"the output cannot be written: {lost.strerror}.")
+        complain(f"The output cannot be written: {lost.strerror}.")
     return FAILED
 
 

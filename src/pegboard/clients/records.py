@@ -10,7 +10,7 @@ import msgspec
 from platformdirs import user_state_path
 
 from pegboard.clients.client import ClientApp
-from pegboard.config.atomic_write import read_file, remove_leftovers, write_file
+from pegboard.config.atomic_write import read_file, remove_leftovers, sync_folder, write_file
 from pegboard.errors import ConfigError
 
 __all__ = ["Record", "Records", "remove"]
@@ -124,8 +124,4 @@ class Records:
             self._folder.chmod(0o700)
             path.chmod(0o600)
             # The name must be on the disk, too, before the client's file is changed.
-            handle = os.open(self._folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync_folder(self._folder)

@@ -19,6 +19,7 @@ __all__ = [
     "check_tenant",
     "decode_tool",
     "encode_extras",
+    "encode_named_value",
     "encode_tool",
     "encode_value",
     "read_row",
@@ -186,6 +187,19 @@ def check_schemas(stored: StoredTool) -> None:
         ValueError: when one of them is not JSON.
     """
     _ = stored.tool.input_schema, stored.tool.output_schema
+
+
+def encode_named_value(key: str, value: object) -> bytes:
+    """Return the value of a key as JSON text.
+
+    Raises:
+        ValueError: when the key is not valid, or JSON cannot represent the value exactly.
+    """
+    check_key("key", key)
+    try:
+        return encode_value(value)
+    except ValueError as error:
+        raise ValueError(f"The value of {key!r} cannot be stored. {error}") from error
 
 
 def check_key(kind: str, key: object) -> str:

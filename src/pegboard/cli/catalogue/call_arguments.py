@@ -1,4 +1,4 @@
-"""The arguments of a call, from the words of a command line."""
+"""Parse the arguments of a tool call from the words of a command line."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ STDIN = "-"
 
 
 def arguments_of(words: Sequence[str], schema: Mapping[str, Any], *, json: str | None) -> Any:
-    """Return the arguments that are meant, typed by the schema.
+    """Return the arguments, converted to the types of the schema.
 
     Args:
         words: ``key=value``, ``key:=JSON``, ``key=@file``, ``key.part=value``, or ``-`` for an
             object on standard input; a key that comes again adds to an array.
         schema: of all arguments.
-        json: an object to begin with.
+        json: an object with further arguments.
 
     Raises:
-        typer.BadParameter: when they cannot be understood.
+        typer.BadParameter: when the words are not arguments of the tool.
     """
     found: dict[str, Any] = {}
     if json is not None:
@@ -63,8 +63,8 @@ def _pair(word: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
     key, sign, text = word.partition("=")
     if not sign or not key.rstrip(":"):
         raise typer.BadParameter(
-            f"{word!r} is no argument: write `key=value`, `key:=JSON`, `key=@file`, or `-` for an "
-            "object on standard input."
+            f"{word!r} is not an argument: write `key=value`, `key:=JSON`, `key=@file`, or `-` "
+            "for an object on standard input."
         )
     is_json = key.endswith(":") and not _knows(schema, key)
     name = key.removesuffix(":") if is_json else key
@@ -88,7 +88,7 @@ def _joined(key: str, values: list[Any]) -> Any:
         return values[0]
     if all(isinstance(it, list) for it in values):
         return [item for it in values for item in it]
-    raise typer.BadParameter(f"`{key}` is given several times, and takes one value.")
+    raise typer.BadParameter(f"`{key}` is given several times, but takes one value.")
 
 
 def _knows(schema: Mapping[str, Any], key: str) -> bool:
@@ -112,7 +112,9 @@ def _put(found: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in outer:
         inner = place.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise typer.BadParameter(f"`{'.'.join(path)}` is inside of `{name}`, which is a value.")
+            raise typer.BadParameter(
+                f"`{'.'.join(path)}` is inside `{name}`, which is not an object."
+            )
         place = cast("dict[str, Any]", inner)
     place[last] = value
 
@@ -136,8 +138,8 @@ def _content(name: str, key: str) -> str:
         text = read_named_file(Path(name).expanduser()).decode("utf-8")
         return StringIO(text, newline=None).read()
     except (OSError, ValueError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise typer.BadParameter(
-            f"The file {name!r} for `{key}` cannot be read: {reason}. A text that begins with an "
-            "`@` is written with two."
+            f"The file {name!r} for `{key}` cannot be read: {reason}. Write `@@` for a text that "
+            "begins with `@`."
         ) from error

@@ -1,4 +1,4 @@
-"""Names that a shell completes: of tools, servers and keys, as far as they are written down."""
+"""Shell completion of the names of tools, servers and keys that are stored."""
 
 import logging
 import re
@@ -24,13 +24,13 @@ _PLAIN = re.compile(r"[\w.@+/][\w.@+/-]*")
 
 
 def offer_names(command: Any, path: tuple[str, ...] = ()) -> None:
-    """Let the parameters of a command, and of those below it, be completed with what is known.
+    """Complete the parameters of a command and its subcommands with stored names.
 
-    Only the user's file and the store are read; no server is started for it, no secret read, and no
-    keyring opened, which might ask for a password. So the tools of a server that has a secret there
-    are not known.
+    It reads only the user's file and the store. It starts no server, reads no secret, and opens no
+    keyring, which might ask for a password. So it does not know the tools of a server that has a
+    secret in the keyring.
     """
-    # Whatever is wrong, somebody is in the middle of a line.
+    # Nothing may be printed: the user is in the middle of typing a line.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
     for parameter in command.params:
         is_server = "--server" in parameter.opts

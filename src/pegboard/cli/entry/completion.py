@@ -1,4 +1,4 @@
-"""Completion in shells: the script for each, and which command is on the line."""
+"""Shell completion: the script for each shell, and the command that is being typed."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _NAME = "pegboard"
 
 
 def complete_in_shell(given: Sequence[str]) -> int:
-    """Do `--show-completion` or `--install-completion`, for the shell that is named or yours."""
+    """Run `--show-completion` or `--install-completion` for the named shell, or the user's own."""
     from typer.completion import (  # noqa: PLC0415 - only for this
         get_completion_script,  # pyright: ignore[reportPrivateImportUsage]
         install,  # pyright: ignore[reportPrivateImportUsage]
@@ -24,7 +24,7 @@ def complete_in_shell(given: Sequence[str]) -> int:
 
     asked = given[1] if len(given) > 1 else PurePath(os.environ.get("SHELL", "")).name
     if asked not in SHELLS:
-        told = f"{asked!r} is none of" if asked else "It is not known which of these you use:"
+        told = f"{asked!r} is not one of" if asked else "Pegboard does not know your shell:"
         names = ", ".join(SHELLS)
         complain(f"{told} {names}. Name your shell: `pegboard {given[0]} bash`.")
         return MISUSED
@@ -37,13 +37,13 @@ def complete_in_shell(given: Sequence[str]) -> int:
         except OSError as error:
             complain(f"Completion cannot be installed: {error.filename}: {error.strerror}.")
             return FAILED
-        warn(f"Written for {asked}: {path}. A new terminal completes `pegboard` with the Tab key.")
+        warn(f"Completion for {asked} is in {path}. Open a new terminal to use it.")
     sys.stdout.flush()
     return DONE
 
 
 def command_on_line(environ: Mapping[str, str]) -> list[str]:
-    """Return the command whose options or commands a shell wants completed, if there is one."""
+    """Return the command whose options or subcommands the shell completes, if there is one."""
     return [word for word in _words_before(environ) if word in COMMANDS][:1]
 
 

@@ -1,4 +1,4 @@
-"""What a person typed, as the value that a JSON Schema asks for."""
+"""Convert typed text to the value that a JSON Schema asks for."""
 
 import math
 import re
@@ -41,7 +41,7 @@ Schema = Mapping[str, Any]
 
 
 class NotOfTypeError(ValueError):
-    """A text stands for no value of the type that is wanted; its words say which is."""
+    """A text is no value of the expected type; the message names that type."""
 
 
 def typed(text: str, schema: object, root: Schema) -> Any:

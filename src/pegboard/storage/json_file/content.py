@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pegboard.storage.json_file.journal import Change, Counted, Forgotten, Put, Removed, Saved
 from pegboard.storage.store import StoreChange
 
+__all__ = ["ChangeFeed", "JsonContent", "revision_of"]
+
 if TYPE_CHECKING:
     from pegboard.model import Tool, Usage
 
@@ -72,16 +74,15 @@ class JsonContent:
                     self.values.pop(change.namespace, None)
                 self.state_changed = True
 
-    def fits(self, change: Change) -> bool:
-        """Tell whether what is there is what a change found when it was made."""
+    def found(self, change: Change) -> "int | Usage | None":
+        """Return what is there where a change had found its ``before``."""
         match change:
             case Saved() | Removed():
-                found = self.revision(change.name)
+                return self.revision(change.name)
             case Counted():
-                found = self.uses.get(change.name)
+                return self.uses.get(change.name)
             case Put() | Forgotten():
-                found = self.value_revision(change.namespace, change.key)
-        return found == change.before
+                return self.value_revision(change.namespace, change.key)
 
     def merge(self, changes: Iterable[Change]) -> None:
         """Apply changes where they find what they found when they were made.
@@ -91,7 +92,7 @@ class JsonContent:
         """
         order = tuple(self.tools)
         for change in changes:
-            if self.fits(change):
+            if self.found(change) == change.before:
                 self.apply(change)
         # A tool that was removed and came back keeps its position, or a row of changes that the
         # file holds already would still shuffle it.

@@ -7,21 +7,24 @@ from contextlib import suppress
 
 import msgspec
 
+from pegboard.config.atomic_write import sync_folder, write_all
 from pegboard.errors import StorageError, StoreVersionError
 from pegboard.storage.json_file import journal as lines
-from pegboard.storage.json_file.atomic_write import (
-    Signature,
-    set_aside,
-    signature,
-    signature_of,
-    sync_folder,
-)
-from pegboard.storage.json_file.compaction import replace_files
+from pegboard.storage.json_file.compaction import FileEditedError, replace_files
 from pegboard.storage.json_file.content import ChangeFeed, JsonContent
 from pegboard.storage.json_file.format import VERSION, check_tenant, load_content
-from pegboard.storage.json_file.journal import ZERO, Change, Header, read_at, write_at
-from pegboard.storage.json_file.paths import FileGoneError, JsonPaths, Signatures
+from pegboard.storage.json_file.journal import Change, Header
+from pegboard.storage.json_file.paths import (
+    FileGoneError,
+    JsonPaths,
+    Signature,
+    Signatures,
+    set_aside,
+    signature_of,
+)
 from pegboard.storage.json_file.positions import damaged
+
+__all__ = ["JsonDisk"]
 
 logger: logging.Logger = logging.getLogger("pegboard.storage")
 
@@ -52,11 +55,9 @@ class JsonDisk:
         self._offset = 0
         self._records = 0
         """Where the header ends."""
-        self._room = 0
-        """How far there is room for lines, as far as is known."""
         self._files: Signatures = (None, None)
         self._journal: Signature = None
-        """Of the journal when it was last read; not known after a write of this process."""
+        """Of the journal when it was last read or written."""
         self._refused: Signatures | None = None
 
     @property
@@ -70,15 +71,12 @@ class JsonDisk:
         tools = self._files[0]
         return self.journal_size > max(SMALL, 0 if tools is None else tools[2] // 2)
 
-    def is_current(self, handle: int | None) -> bool:
-        """Tell, at a glance and without a lock, whether there is nothing new on the disk."""
+    @property
+    def is_current(self) -> bool:
+        """Whether there is nothing new on the disk, which is seen without a lock."""
         return (
             self.content is not None
-            and handle is not None
-            and self._journal is not None
             and self._paths.signatures() == self._files
-            # Lines fill the room without another size, and perhaps in the same tick of the clock.
-            and not self._has_more(handle)
             and signature_of(self._paths.journal) == self._journal
         )
 
@@ -90,12 +88,13 @@ class JsonDisk:
         """
         files = self._paths.signatures()
         content = self.content
-        self._journal = None if writing or handle is None else signature(os.fstat(handle))
+        seen = signature_of(self._paths.journal)
         if content is not None:
             if files == self._refused and not writing:
                 return content
             if files == self._files and self._read(handle, 0, _MARK) == self._mark:
                 self._follow(content, handle)
+                self._journal = seen
                 return content
         data = self._read(handle, 0)
         header, start = self._header(data)
@@ -103,7 +102,7 @@ class JsonDisk:
             says = str(self._paths.journal) if len(data) > start else None
             raise FileGoneError(str(self._paths.tools), journal=says)
         try:
-            return self._load(header, data, start, files)
+            content = self._load(header, data, start, files)
         except StorageError as error:
             if content is None or writing:
                 raise
@@ -112,34 +111,31 @@ class JsonDisk:
                 logger.error("store_file_refused: %s", error, extra=where)  # noqa: TRY400 - it says all
             self._refused = files
             return content
+        self._journal = seen
+        return content
 
     def append(self, handle: int, content: JsonContent, changes: Sequence[Change]) -> None:
         """Write changes durably, and apply them to the content; after an `OSError`, neither."""
         start = self._offset
         header = b"" if start else lines.encode_header(self._files, self._tenant)
         data = header + lines.encode_frame(changes)
-        end = start + len(data)
-        if end > self._room:
-            self._cut_off(handle)
+        self._cut_off(handle)
         try:
-            write_at(handle, start, data)
-            # Not for the first line: it may well be the only one.
-            if end > self._room and self.journal_size:
-                self._room = lines.preallocate(handle, end)
+            os.lseek(handle, start, os.SEEK_SET)
+            write_all(handle, data)
             _sync(handle)
             if header:
                 sync_folder(self._paths.folder)
         except BaseException:
-            self._room = 0
             with suppress(OSError):
                 os.ftruncate(handle, start)
             raise
         if header:
             self._begin(header, len(header), self._files)
-        self._journal = None
         self._take(content, changes)
         # At last: a thread that is interrupted before this reads its own line again.
-        self._offset = end
+        self._offset = start + len(data)
+        self._journal = signature_of(self._paths.journal)
 
     def compact(self, handle: int) -> None:
         """Replace the files by what is in memory, and empty the journal; not during an edit.
@@ -147,15 +143,19 @@ class JsonDisk:
         After an `OSError` the journal still says everything.
         """
         content = self.content
-        files = None if content is None else replace_files(self._paths, content, self._files)
-        if content is None or files is None:
+        if content is None:
+            return
+        try:
+            files = replace_files(self._paths, content, self._files)
+        except FileEditedError:
             return
         self._cut_off(handle)
         # After a crash here the journal continues other files, and is merged into them.
         header = lines.encode_header(files, self._tenant)
         os.ftruncate(handle, 0)
         try:
-            write_at(handle, 0, header)
+            os.lseek(handle, 0, os.SEEK_SET)
+            write_all(handle, header)
         except OSError:
             # On a full disk there is none: then the next writer begins the journal.
             os.ftruncate(handle, 0)
@@ -164,7 +164,6 @@ class JsonDisk:
             content.tools_version = VERSION
         content.tools_changed = content.state_changed = False
         self._begin(header, len(header), files)
-        self._journal = None
 
     def remove_journal(self, handle: int) -> None:
         """Remove the journal unless it says something that the files do not."""
@@ -194,13 +193,12 @@ class JsonDisk:
 
     def _begin(self, data: bytes, start: int, files: Signatures) -> None:
         self._mark = data[:_MARK]
-        self._records = self._offset = self._room = start
+        self._records = self._offset = start
         self._files = files
         self.is_continued = True
 
     def _follow(self, content: JsonContent, handle: int | None) -> None:
-        if handle is None or self._has_more(handle):
-            added = self._read(handle, self._offset)
+        if added := self._read(handle, self._offset):
             changes, end = lines.read_journal(added, 0, self._paths.journal)
             self._take(content, changes)
             self._offset += end
@@ -213,16 +211,12 @@ class JsonDisk:
     def _cut_off(self, handle: int) -> None:
         """Remove what a dead writer left behind the last line, perhaps after some zeros."""
         torn = self._read(handle, self._offset)
-        if torn.endswith(b"\n"):
+        if torn.rstrip(b"\0").endswith(b"\n"):
             # A writer that dies leaves no end: this was whole once, and perhaps acknowledged.
             kept = set_aside(self._paths.journal, torn)
             logger.error("store_journal_damaged", extra={"path": str(kept)})
         if torn:
             os.ftruncate(handle, self._offset)
-        self._room = os.fstat(handle).st_size
-
-    def _has_more(self, handle: int) -> bool:
-        return read_at(handle, self._offset, 1) not in (b"", ZERO)
 
     def _header(self, data: bytes) -> tuple[Header | None, int]:
         path = self._paths.journal
@@ -241,8 +235,9 @@ class JsonDisk:
         """Return what the journal says from an offset on, or the first bytes of that."""
         if handle is not None:
             rest = os.fstat(handle).st_size - start if size is None else size
-            return read_at(handle, start, rest).rstrip(ZERO) if rest > 0 else b""
+            os.lseek(handle, start, os.SEEK_SET)
+            return os.read(handle, max(rest, 0))
         try:
-            return self._paths.journal.read_bytes()[start:][:size].rstrip(ZERO)
+            return self._paths.journal.read_bytes()[start:][:size]
         except FileNotFoundError:
             return b""

@@ -1,10 +1,10 @@
 """Format of `tools.json` and of the state file beside it: parsing with exact errors, writing."""
 
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +19,28 @@ from pegboard.storage.json_file.paths import JsonPaths
 from pegboard.storage.json_file.positions import damaged, offset_of, syntax_error, walk
 from pegboard.storage.open_store import DEFAULT_TENANT
 
+__all__ = [
+    "VERSION",
+    "FileReader",
+    "Raws",
+    "ShapeError",
+    "check_tenant",
+    "load_content",
+    "offset_said",
+    "read_entry",
+    "read_state",
+    "read_tools",
+    "read_usage",
+    "state_text",
+    "tools_text",
+    "unknown_fields",
+]
+
 VERSION = 1
-USAGE_FIELDS: frozenset[str] = frozenset(Usage.__struct_fields__)
-ENTRIES = 64
-"""Entries that are written at once: few enough that other threads hardly wait."""
+_USAGE_FIELDS = frozenset(Usage.__struct_fields__)
 
 Raws = dict[str, msgspec.Raw]
+FileReader = Callable[[JsonContent, Path], None]
 
 
 class ShapeError(ValueError):
@@ -52,19 +68,10 @@ _BOM = b"\xef\xbb\xbf"
 _FIELD = re.compile(r"at `\$\.(\w+)|^The `(\w+)` is not")
 _SERVER_FILES = frozenset({"mcpServers", "servers", "context_servers"})
 """What a client's configuration has at its top; people mix the two up."""
-# How `_pretty` begins and ends the tools. A line cannot break in a text, so this is nowhere else.
-_TOOLS = b'\n  "tools": {'
-_TOOLS_END = b"\n  }\n}\n"
 
 
 def load_content(paths: JsonPaths, tenant: str | None) -> JsonContent:
-    """Return what the files of a tenant hold, as far as there are any.
-
-    Raises:
-        StorageError: when they belong to another tenant.
-        StoreDamagedError: when they are not what they should be.
-        StoreVersionError: when they are newer than this.
-    """
+    """Return what the files of a tenant hold, or raise a `StorageError`."""
     content = JsonContent()
     for path, read in ((paths.tools, read_tools), (paths.state, read_state)):
         with suppress(FileNotFoundError):
@@ -85,113 +92,29 @@ def check_tenant(found: str | None, wanted: str | None, path: Path) -> None:
         )
 
 
-def read_tools(content: JsonContent, path: Path) -> None:
+def _positioned(take: Callable[[JsonContent, bytes, Path], None]) -> FileReader:
+    """Make a reader of compact JSON one of a file, whose errors say line and column."""
+
+    @wraps(take)
+    def read(content: JsonContent, path: Path) -> None:
+        try:
+            take(content, _compact(path.read_bytes(), path), path)
+        except ShapeError as error:
+            try:
+                # Again: a large text is not kept in memory for this.
+                text = path.read_text("utf-8-sig")
+                offset = offset_of(text, error.steps)
+            except (OSError, ValueError):
+                # It is being edited at this moment.
+                text, offset = "", 0
+            raise damaged(path, error.problem, text, offset) from None
+
+    return read
+
+
+@_positioned
+def read_tools(content: JsonContent, compact: bytes, path: Path) -> None:
     """Take the tools and their usage from a file; see `load_content`."""
-    with _positioned(path):
-        _take_tools(content, _compact(path.read_bytes(), path), path)
-
-
-def read_state(content: JsonContent, path: Path) -> None:
-    """Take values, and usage of tools that are not in their file; see `load_content`."""
-    with _positioned(path):
-        _take_state(content, _compact(path.read_bytes(), path), path)
-
-
-def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
-    """Return the text of an entry without its usage, the tool unless it has more fields, the usage.
-
-    Raises:
-        ShapeError: when it is not that of a tool of this name.
-    """
-    try:
-        check_name(name)
-        try:
-            # An entry as it is written, without usage and unknown fields, is decoded only once.
-            tool = decode_tool(text, strict=True)
-            if tool.name == name:
-                return text, tool, None
-        except ValueError:
-            pass
-        fields = _decode_members(text)
-        usage = read_usage(fields)
-        kept = {"name": msgspec.Raw(_encode(name))} if "name" not in fields else {}
-        for field, it in fields.items():
-            is_known = field in KNOWN_FIELDS
-            if not is_known or (field not in USAGE_FIELDS and bytes(it) != b"null"):
-                kept[field] = it
-        text = _encode(kept)
-        tool = decode_tool(text)
-    except InvalidToolError as error:
-        raise ShapeError(str(error)) from None
-    except (ValueError, OverflowError, RecursionError) as error:
-        found = _FIELD.search(str(error))
-        raise ShapeError(f"{error}.", *([found[1] or found[2]] if found else [])) from None
-    if tool.name != name:
-        problem = f"The tool is called {tool.name!r} inside: rename it there too, or leave it out."
-        raise ShapeError(problem, "name")
-    return text, tool if kept.keys() <= KNOWN_FIELDS else None, usage
-
-
-def read_usage(fields: Raws) -> Usage | None:
-    """Return the usage that fields of an entry say, ``None`` for none, or raise a `ValueError`."""
-    return _counted(_decode_usage(_encode({it: fields[it] for it in USAGE_FIELDS & fields.keys()})))
-
-
-def unknown_fields(text: bytes) -> Raws:
-    """Return the fields of an entry that Pegboard does not know."""
-    return {name: it for name, it in _decode_members(text).items() if name not in KNOWN_FIELDS}
-
-
-def stream_tools(content: JsonContent) -> Iterator[bytes]:
-    """Give the file with the tools in chunks: a large one is never in memory as a whole."""
-    whole = _pretty(_top(content, content.tools_around) | {"tools": {}})
-    if not content.tools:
-        yield whole
-        return
-    before, after = whole.split(_TOOLS + b"}")
-    names = iter(content.tools)
-    start = before + _TOOLS
-    while some := tuple(islice(names, ENTRIES)):
-        text = _pretty({"tools": {name: _with_usage(content, name) for name in some}})
-        yield start + text[len(b"{" + _TOOLS) : -len(_TOOLS_END)]
-        start = b","
-    yield b"\n  }" + after
-
-
-def state_text(content: JsonContent) -> bytes | None:
-    """Return the file with the state, ``None`` when there is nothing to keep."""
-    usage = {name: it for name, it in content.uses.items() if name not in content.tools}
-    values = {
-        name: {key: msgspec.Raw(room[key]) for key in sorted(room)}
-        for name, room in sorted(content.values.items())
-    }
-    around = _top(content, content.state_around) | {"usage": usage, "values": values}
-    kept = {name: it for name, it in around.items() if it not in ({}, None)}
-    return _pretty(kept) if kept.keys() - {"version", "tenant"} else None
-
-
-def offset_said(error: Exception, data: bytes) -> int:
-    """Return which letter of a text it is whose byte an error of msgspec speaks of."""
-    number = re.search(r"\(byte ([0-9]+)\)", str(error))
-    return len(data[: int(number[1])].decode(errors="ignore")) if number else 0
-
-
-@contextmanager
-def _positioned(path: Path) -> Generator[None]:
-    try:
-        yield
-    except ShapeError as error:
-        try:
-            # Again: a large text is not kept in memory for this.
-            text = path.read_text("utf-8-sig")
-            offset = offset_of(text, error.steps)
-        except (OSError, ValueError):
-            # It is being edited at this moment.
-            text, offset = "", 0
-        raise damaged(path, error.problem, text, offset) from None
-
-
-def _take_tools(content: JsonContent, compact: bytes, path: Path) -> None:
     around = _listed(compact) if compact[:1] == b"[" else _object(compact)
     version = _version(around, path) if "version" in around or "tools" in around else 0
     within = ("tools",) if version else ()
@@ -220,7 +143,9 @@ def _take_tools(content: JsonContent, compact: bytes, path: Path) -> None:
             content.uses[name] = usage
 
 
-def _take_state(content: JsonContent, compact: bytes, path: Path) -> None:
+@_positioned
+def read_state(content: JsonContent, compact: bytes, path: Path) -> None:
+    """Take values, and usage of tools that are not in their file; see `load_content`."""
     around = _object(compact)
     _version(around, path)
     content.tenant, content.state_around = _tenant(around), _copied(around)
@@ -237,6 +162,76 @@ def _take_state(content: JsonContent, compact: bytes, path: Path) -> None:
                 content.values[name] = {key: bytes(it) for key, it in room.items()}
     except (ValueError, OverflowError) as error:
         raise ShapeError(f"This is not of the right shape: {error}.", field) from error
+
+
+def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
+    """Return the text of an entry without its usage, the tool unless it has more fields, the usage.
+
+    A `ShapeError` says what keeps it from being that of a tool of this name.
+    """
+    try:
+        check_name(name)
+        try:
+            # An entry as it is written, without usage and unknown fields, is decoded only once.
+            tool = decode_tool(text, strict=True)
+            if tool.name == name:
+                return text, tool, None
+        except ValueError:
+            pass
+        fields = _decode_members(text)
+        usage = read_usage(fields)
+        kept = {"name": msgspec.Raw(_encode(name))} if "name" not in fields else {}
+        for field, it in fields.items():
+            is_known = field in KNOWN_FIELDS
+            if not is_known or (field not in _USAGE_FIELDS and bytes(it) != b"null"):
+                kept[field] = it
+        text = _encode(kept)
+        tool = decode_tool(text)
+    except InvalidToolError as error:
+        raise ShapeError(str(error)) from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        found = _FIELD.search(str(error))
+        raise ShapeError(f"{error}.", *([found[1] or found[2]] if found else [])) from None
+    if tool.name != name:
+        problem = f"The tool is called {tool.name!r} inside: rename it there too, or leave it out."
+        raise ShapeError(problem, "name")
+    return text, tool if kept.keys() <= KNOWN_FIELDS else None, usage
+
+
+def read_usage(fields: Raws) -> Usage | None:
+    """Return the usage that fields of an entry say, ``None`` for none, or raise a `ValueError`."""
+    return _counted(
+        _decode_usage(_encode({it: fields[it] for it in _USAGE_FIELDS & fields.keys()}))
+    )
+
+
+def unknown_fields(text: bytes) -> Raws:
+    """Return the fields of an entry that Pegboard does not know."""
+    return {name: it for name, it in _decode_members(text).items() if name not in KNOWN_FIELDS}
+
+
+def tools_text(content: JsonContent) -> bytes:
+    """Return the file with the tools."""
+    tools = {name: _with_usage(content, name) for name in content.tools}
+    return _pretty(_top(content, content.tools_around) | {"tools": tools})
+
+
+def state_text(content: JsonContent) -> bytes | None:
+    """Return the file with the state, ``None`` when there is nothing to keep."""
+    usage = {name: it for name, it in content.uses.items() if name not in content.tools}
+    values = {
+        name: {key: msgspec.Raw(room[key]) for key in sorted(room)}
+        for name, room in sorted(content.values.items())
+    }
+    around = _top(content, content.state_around) | {"usage": usage, "values": values}
+    kept = {name: it for name, it in around.items() if it not in ({}, None)}
+    return _pretty(kept) if kept.keys() - {"version", "tenant"} else None
+
+
+def offset_said(error: Exception, data: bytes) -> int:
+    """Return which letter of a text it is whose byte an error of msgspec speaks of."""
+    number = re.search(r"\(byte ([0-9]+)\)", str(error))
+    return len(data[: int(number[1])].decode(errors="ignore")) if number else 0
 
 
 def _compact(data: bytes, path: Path) -> bytes:

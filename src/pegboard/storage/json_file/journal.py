@@ -4,10 +4,8 @@ A journal continues the files that its header names, and each change says what i
 journal can be merged into other files: those that a person has edited since.
 """
 
-import os
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,14 +15,23 @@ from pegboard.model import Usage
 from pegboard.storage.json_file.paths import Signatures
 from pegboard.storage.json_file.positions import damaged
 
-JOURNAL_VERSION = 1
-ROOM = 1 << 16
-"""Bytes of zeros that are kept ready behind the last line.
+__all__ = [
+    "JOURNAL_VERSION",
+    "Change",
+    "Counted",
+    "Forgotten",
+    "Header",
+    "Put",
+    "Removed",
+    "Saved",
+    "encode_frame",
+    "encode_header",
+    "read_frames",
+    "read_header",
+    "read_journal",
+]
 
-To write where a file has its blocks already is much less work for the disk than to let it grow.
-"""
-ZERO = b"\0"
-"""What the room is filled with: no line has it."""
+JOURNAL_VERSION = 1
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True, tag="save"):
@@ -140,33 +147,6 @@ def read_journal(data: bytes, start: int, path: Path) -> tuple[list[Change], int
     except msgspec.MsgspecError as error:
         problem = f"This line of the journal is not known: {error}."
     raise damaged(path, problem, data[:end].decode(errors="replace"), end)
-
-
-def preallocate(handle: int, end: int) -> int:
-    """Have zeros behind the last line, if the disk has room, and return where they end."""
-    with suppress(OSError):
-        write_at(handle, end, ZERO * ROOM)
-    return end + ROOM
-
-
-def read_at(handle: int, start: int, size: int) -> bytes:
-    """Return what an open file holds from an offset on."""
-    # Not by seeking, where that can be: a forked child shares the position with its parent.
-    if hasattr(os, "pread"):
-        return os.pread(handle, size, start)
-    os.lseek(handle, start, os.SEEK_SET)
-    return os.read(handle, size)
-
-
-def write_at(handle: int, start: int, data: bytes) -> None:
-    """Write to an open file from an offset on, however many attempts that takes."""
-    while data:
-        if hasattr(os, "pwrite"):
-            written = os.pwrite(handle, data, start)
-        else:
-            os.lseek(handle, start, os.SEEK_SET)
-            written = os.write(handle, data)
-        data, start = data[written:], start + written
 
 
 def _framed(body: bytes) -> bytes:

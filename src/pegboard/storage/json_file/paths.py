@@ -1,14 +1,31 @@
-"""Paths of a tenant's JSON files, and the errors when the operating system refuses one of them."""
+"""Paths of a tenant's JSON files, their signatures, and the errors when one cannot be used."""
 
 import errno
 import hashlib
+import os
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from pegboard.config.atomic_write import replace_file
 from pegboard.errors import StoreUnavailableError
-from pegboard.storage.json_file.atomic_write import Signature, signature_of
 
+__all__ = [
+    "READ_ONLY",
+    "FileGoneError",
+    "JsonPaths",
+    "Signature",
+    "Signatures",
+    "keep_copy",
+    "paths_of",
+    "set_aside",
+    "signature_of",
+    "unavailable",
+]
+
+Signature = tuple[int, int, int] | None
+"""Of a file: its inode, when it was written and its size; ``None`` when there is none."""
 Signatures = tuple[Signature, Signature]
 """Of the file with the tools and of the one with the state."""
 READ_ONLY: frozenset[int] = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -68,6 +85,33 @@ def paths_of(path: Path, tenant: str | None = None) -> JsonPaths:
         state=path.with_name(f"{path.stem}.state{path.suffix}"),
         journal=path.with_name(f"{path.name}.journal"),
     )
+
+
+def signature_of(path: Path) -> Signature:
+    """Return what changes whenever a file does."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - faster
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def set_aside(path: Path, content: bytes) -> Path:
+    """Keep damaged content beside a file, under a name that says so, and return that."""
+    return keep_copy(path, f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", content)
+
+
+def keep_copy(path: Path, mark: str, content: bytes) -> Path:
+    """Keep content beside a file, under its name with a mark, and return that."""
+    base = kept = path.with_name(f"{path.name}.{mark}")
+    number = 1
+    while kept.exists():
+        if kept.read_bytes() == content:
+            return kept
+        number += 1
+        kept = path.with_name(f"{base.name}.{number}")
+    replace_file(kept, content)
+    return kept
 
 
 def unavailable(error: OSError, url: str) -> StoreUnavailableError:

@@ -9,6 +9,19 @@ from typing import Any, NamedTuple
 
 from pegboard.errors import StoreDamagedError
 
+__all__ = [
+    "BrokenJsonError",
+    "Member",
+    "damaged",
+    "offset_of",
+    "position_of",
+    "start_of",
+    "syntax_error",
+    "walk",
+    "walk_behind",
+    "walk_on",
+]
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CLOSING = {"{": "}", "[": "]"}
 _decoder = json.JSONDecoder()
@@ -49,15 +62,17 @@ def position_of(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def offset_of(text: str, steps: tuple[str | int, ...], *, value: bool = False) -> int:
-    """Return where keys and indices lead to: the start of the last key, or of its ``value``."""
+def offset_of(text: str, steps: tuple[str | int, ...], within: Member | None = None) -> int:
+    """Return where keys and indices lead to, from the top or a member: the start of the last."""
     key_at = value_at = start_of(text)
+    if within is not None:
+        key_at, value_at = within.start, within.value_start
     for step in steps:
         # The last of several counts, as when they are read.
         for number, (_, member) in enumerate(walk(text, value_at)):
             if step in (member.key, number):
                 key_at, value_at = member.start, member.value_start
-    return value_at if value else key_at
+    return key_at
 
 
 def start_of(text: str, index: int = 0) -> int:

@@ -1,6 +1,5 @@
 """Recovery of a damaged JSON store: keep every entry that can still be read, report the rest."""
 
-import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -13,16 +12,17 @@ import msgspec
 from pegboard.errors import InvalidToolError, StorageError, StoreDamagedError, StoreVersionError
 from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import KNOWN_FIELDS
+from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file import format as file_format
 from pegboard.storage.json_file import journal, positions
-from pegboard.storage.json_file.atomic_write import set_aside
 from pegboard.storage.json_file.compaction import replace_files
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.format import Raws, ShapeError
-from pegboard.storage.json_file.paths import JsonPaths, paths_of, unavailable
+from pegboard.storage.json_file.format import FileReader, Raws, ShapeError
+from pegboard.storage.json_file.paths import JsonPaths, paths_of, set_aside, unavailable
 from pegboard.storage.json_file.positions import BrokenJsonError, Member, walk
 from pegboard.storage.store import Recovered
+
+__all__ = ["recover"]
 
 # Not a tool called `version` or `tools`, which version 0 may have.
 _VERSIONED = re.compile(
@@ -80,7 +80,10 @@ class _Recovery:
         self.read(self.paths.tools, file_format.read_tools, self.salvage_tools)
         self.read(self.paths.state, file_format.read_state, self.salvage_state)
         for change in self.changes():
-            if self.content.fits(change) or self.is_gone(change):
+            found = self.content.found(change)
+            # What the file had before is perhaps lost; the change is the newer one anyway.
+            is_lost = found is None and isinstance(change, journal.Saved | journal.Put)
+            if is_lost or found == change.before:
                 self.content.apply(change)
         saved_as = None
         for path in reversed(self.damaged):
@@ -90,17 +93,11 @@ class _Recovery:
             self.content.tenant = self.tenant
             self.content.tools_version = file_format.VERSION
             self.content.tools_changed = self.content.state_changed = True
-            if replace_files(self.paths, self.content, self.paths.signatures()) is None:
-                raise OSError(errno.EBUSY, "It is being edited")
+            replace_files(self.paths, self.content, self.paths.signatures())
             os.truncate(self.paths.journal, 0)
         return Recovered(kept=tuple(self.content.tools), lost=tuple(self.lost), saved_as=saved_as)
 
-    def read(
-        self,
-        path: Path,
-        whole: Callable[[JsonContent, Path], None],
-        parts: Callable[[], Any],
-    ) -> None:
+    def read(self, path: Path, whole: FileReader, parts: Callable[[], None]) -> None:
         if not path.exists():
             return
         try:
@@ -236,7 +233,7 @@ class _Recovery:
 
     def changes(self) -> Iterator[journal.Change]:
         path, tools = self.paths.journal, self.paths.tools
-        lines = path.read_bytes().rstrip(journal.ZERO).splitlines(keepends=True)
+        lines = path.read_bytes().splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             header = changes = None
             try:
@@ -255,16 +252,6 @@ class _Recovery:
                 self.damaged[path] = None
                 self.lost.append(f"{path}:{number}: This line is not what was written.")
 
-    def is_gone(self, change: journal.Change) -> bool:
-        # What the file had before is perhaps what was lost; the change is the newer one anyway.
-        match change:
-            case journal.Saved():
-                return change.name not in self.content.tools
-            case journal.Put():
-                return change.key not in self.content.values.get(change.namespace, {})
-            case _:
-                return False
-
     def lose(self, offset: int, problem: str) -> None:
         line, column = positions.position_of(self.text, offset)
         self.lost.append(f"{self.path}:{line}:{column}: {problem}")
@@ -278,10 +265,7 @@ class _Recovery:
     def offset_in(self, member: Member, error: ValueError) -> int:
         """Return where in an entry its mistake is, as a reader of the file is told."""
         if isinstance(error, ShapeError):
-            start = member.start
-            for _, field in walk(self.text, member.value_start) if error.steps else ():
-                start = field.start if field.key in error.steps else start
-            return start
+            return positions.offset_of(self.text, error.steps, member)
         value = self.text[member.value_start : member.end].encode(errors="surrogateescape")
         return member.value_start + file_format.offset_said(error, value)
 

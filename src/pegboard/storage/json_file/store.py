@@ -8,12 +8,11 @@ from typing import Any, Self
 import msgspec
 
 from pegboard.errors import RevisionConflictError
-from pegboard.model import Tool, Usage, freeze
+from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
-from pegboard.storage import encoding
-from pegboard.storage.encoding import check_key, decode_tool
+from pegboard.storage.encoding import check_key, encode_named_value, read_row, row_of
 from pegboard.storage.json_file.content import JsonContent, revision_of
-from pegboard.storage.json_file.format import USAGE_FIELDS, unknown_fields
+from pegboard.storage.json_file.format import unknown_fields
 from pegboard.storage.json_file.journal import Change, Counted, Forgotten, Put, Removed, Saved
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.transactions import JsonTransactions
@@ -97,8 +96,8 @@ class JsonStore:
         given = list(tools)
         texts: dict[str, tuple[bytes, bytes | None]] = {}
         for number, tool in enumerate(given, 1):
-            name, text, extras = _texts(tool)
-            texts[name] = text, extras
+            name, text, extras = row_of(tool)
+            texts[check_name(name)] = text, extras
             # All before the write: a caller that raises there wants nothing to be kept.
             if on_progress is not None and (number % STEP == 0 or number == len(given)):
                 on_progress(number, len(given))
@@ -237,7 +236,7 @@ class JsonValues:
         return self._transactions.write(plan)
 
     def _put(self, values: Mapping[str, Any], expected: Revision) -> list[int]:
-        texts = {check_key("key", key): _value_text(key, value) for key, value in values.items()}
+        texts = {key: encode_named_value(key, value) for key, value in values.items()}
 
         def plan(content: JsonContent) -> tuple[list[Change], list[int]]:
             changes: list[Change] = []
@@ -258,8 +257,7 @@ def _stored(content: JsonContent, name: str) -> StoredTool:
     tool = content.decoded.pop(name, None)
     if tool is not None:
         return StoredTool(tool=tool, revision=revision_of(text))
-    extras = freeze(msgspec.json.decode(msgspec.json.encode(unknown_fields(text))))
-    return StoredTool(tool=decode_tool(text), revision=revision_of(text), extras=extras)
+    return read_row(text, revision_of(text), msgspec.json.encode(unknown_fields(text)))
 
 
 def _compare(url: str, key: str, found: int | None, expected: Revision) -> None:
@@ -267,31 +265,10 @@ def _compare(url: str, key: str, found: int | None, expected: Revision) -> None:
         raise RevisionConflictError(key, url=url, expected=expected, found=found)
 
 
-def _texts(tool: object) -> tuple[str, bytes, bytes | None]:
-    """Return a name, a definition, and unknown fields where they are to be replaced."""
-    if isinstance(tool, StoredTool):
-        extras = {name: it for name, it in tool.extras.items() if name not in USAGE_FIELDS}
-        return (
-            check_name(tool.tool.name),
-            encoding.encode_tool(tool.tool),
-            encoding.encode_extras(extras),
-        )
-    if isinstance(tool, Tool):
-        return check_name(tool.name), encoding.encode_tool(tool), None
-    raise TypeError(f"A store keeps tools, not {type(tool).__name__!r}.")
-
-
 def _joined(definition: bytes, before: bytes | None, extras: bytes | None) -> bytes:
     if extras is None and before is not None:
         extras = msgspec.json.encode(unknown_fields(before))
     return definition if extras in (None, b"{}") else definition[:-1] + b"," + extras[1:]
-
-
-def _value_text(key: str, value: object) -> bytes:
-    try:
-        return encoding.encode_value(value)
-    except ValueError as error:
-        raise ValueError(f"The value of {key!r} cannot be stored. {error}") from error
 
 
 def _stored_value(text: bytes) -> StoredValue:

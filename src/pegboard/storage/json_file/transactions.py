@@ -3,7 +3,6 @@
 import atexit
 import errno
 import logging
-import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,12 +10,13 @@ from time import monotonic, sleep
 from typing import TypeVar
 from weakref import WeakSet
 
+from pegboard.config.atomic_write import make_folder
 from pegboard.errors import StorageError, StoreDamagedError
-from pegboard.storage.json_file.atomic_write import make_folder, tidy_up
+from pegboard.model.fork_guard import ForkGuard
+from pegboard.storage.file_lock import LockedFile
 from pegboard.storage.json_file.compaction import CompactionThread
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.disk import JsonDisk
-from pegboard.storage.json_file.file_lock import LockedFile
 from pegboard.storage.json_file.journal import Change
 from pegboard.storage.json_file.paths import READ_ONLY, FileGoneError, JsonPaths, unavailable
 from pegboard.storage.store import StoreChange
@@ -35,11 +35,7 @@ Plan = Callable[[JsonContent], tuple[Sequence[Change], T]]
 
 
 class JsonTransactions:
-    """Reads and writes the files of one tenant.
-
-    Raises:
-        StorageError: when they cannot be used; then none is made or changed.
-    """
+    """Reads and writes the files of one tenant, or raises a `StorageError` and changes nothing."""
 
     def __init__(self, paths: JsonPaths, tenant: str | None) -> None:
         self._paths = paths
@@ -52,7 +48,7 @@ class JsonTransactions:
         """Whether the thread with the lock is at work; only a signal handler sees it true."""
         self._compaction = CompactionThread(self.compact)
         self._is_closed = self._is_ending = self._has_warned = False
-        self._process = os.getpid()
+        self._guard = ForkGuard("store")
         _open.add(self)
         try:
             with self._alone():
@@ -60,27 +56,18 @@ class JsonTransactions:
                 with self._reading() as handle:
                     self._catch_up(handle, writing=False)
                     if handle is not None:
-                        tidy_up(paths.tools)
-                        tidy_up(paths.state)
+                        _remove_leftovers(paths)
         except BaseException:
             self.close()
             raise
 
     def read(self, reading: Callable[[JsonContent], T]) -> T:
-        """Return what is read from the content as it is now.
-
-        Raises:
-            StorageError: when it cannot be read.
-        """
+        """Return what is read from the content as it is now."""
         with self._alone():
             return reading(self._current())
 
     def write(self, plan: Plan[T]) -> T:
-        """Change what a plan says, durably, and return its answer.
-
-        Raises:
-            StorageError: when it cannot be written; and whatever the plan raises.
-        """
+        """Change what a plan says, durably, and return its answer; raise what the plan raises."""
         with self._alone(), self._journal.locked(alone=True) as handle:
             content = self._writable(handle)
             changes, answer = plan(content)
@@ -106,11 +93,7 @@ class JsonTransactions:
             self._disk.feed.take()
 
     def check(self) -> None:
-        """Read everything from the disk.
-
-        Raises:
-            StorageError: when something cannot be read.
-        """
+        """Read everything from the disk."""
         with self._alone(), self._reading() as handle:
             JsonDisk(self._paths, self._tenant).catch_up(handle, writing=False)
 
@@ -129,7 +112,7 @@ class JsonTransactions:
         """Compact and remove the journal, and close everything."""
         _open.discard(self)
         self.end()
-        if self._process == os.getpid():
+        if not self._guard.in_child:
             with self._alone(even_if_closed=True):
                 self._is_closed = True
                 self._journal.close()
@@ -137,7 +120,7 @@ class JsonTransactions:
     def end(self) -> None:
         """Leave the files whole, as the program ends; from now on each write does."""
         # A forked child leaves the files and the lock to its parent.
-        if self._process == os.getpid() and not self._is_closed:
+        if not self._guard.in_child and not self._is_closed:
             self._is_ending = True
             self._compaction.stop()
             self._leave()
@@ -173,7 +156,7 @@ class JsonTransactions:
     def _current(self) -> JsonContent:
         content = self._disk.content
         # A reader of what has not changed needs no lock, so it is in no writer's way.
-        if content is None or not self._disk.is_current(self._journal.handle):
+        if content is None or not self._disk.is_current:
             with self._reading() as handle:
                 content = self._catch_up(handle, writing=False)
         return content
@@ -202,6 +185,8 @@ class JsonTransactions:
 
     @contextmanager
     def _alone(self, *, even_if_closed: bool = False) -> Generator[None]:
+        # Before the lock, which another thread of the parent may have held at the fork.
+        self._guard.check()
         with self._lock:
             if self._is_inside:
                 raise StorageError(
@@ -232,6 +217,15 @@ class JsonTransactions:
                 # Where this process may not lock, it does not write either.
                 handle = None
             yield handle
+
+
+def _remove_leftovers(paths: JsonPaths) -> None:
+    # Of dead processes, however young: a living one would have the lock.
+    starts = (f".{paths.tools.name}.", f".{paths.state.name}.")
+    for found in paths.folder.iterdir():
+        if found.name.startswith(starts) and found.suffix == ".tmp":
+            with suppress(OSError):
+                found.unlink()
 
 
 _open: "WeakSet[JsonTransactions]" = WeakSet()

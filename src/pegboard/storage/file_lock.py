@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+__all__ = ["LockedFile", "take"]
+
 PATIENCE = 60.0
 """Seconds after which the holder of the lock counts as stuck."""
 _FLAGS: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)

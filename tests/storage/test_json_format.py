@@ -1,6 +1,5 @@
-"""`tools.json` written in chunks: it is the same file, and never in memory as a whole."""
+"""The text of `tools.json`: what is written is read as it was, and decoded only once."""
 
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import Tool, Usage
-from pegboard.storage import open_store
+from pegboard.storage import encoding, open_store
 from pegboard.storage.encoding import decode_tool, encode_tool
 from pegboard.storage.json_file import format as file_format
-from pegboard.storage.json_file import store
 from pegboard.storage.json_file.content import JsonContent
 from tests.storage.test_json_file import names
 
@@ -49,26 +47,18 @@ def content_of(given_tools: list[Tool], uses: dict[str, Usage], around: Any) -> 
     return content
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_chunks() -> Any:
-    patch = pytest.MonkeyPatch()
-    patch.setattr(file_format, "ENTRIES", 2)
-    yield
-    patch.undo()
-
-
 @given(given_tools=st.lists(tools, max_size=6), uses=usages, around=arounds)
-def test_what_is_written_in_chunks_is_read_as_it_was(
+def test_what_is_written_is_read_as_it_was(
     tmp_path_factory: pytest.TempPathFactory,
     given_tools: list[Tool],
     uses: dict[str, Usage],
     around: Any,
 ) -> None:
     content = content_of(given_tools, uses, around)
-    data = b"".join(file_format.stream_tools(content))
+    data = file_format.tools_text(content)
     assert data == msgspec.json.format(data, indent=2) + b"\n"
     read = JsonContent()
-    path = tmp_path_factory.getbasetemp() / "streamed.json"
+    path = tmp_path_factory.getbasetemp() / "written.json"
     path.write_bytes(data)
     file_format.read_tools(read, path)
     assert list(read.tools.items()) == list(content.tools.items())
@@ -89,20 +79,5 @@ def test_what_was_written_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Mo
         again.save(Tool(name="b", description="new"))
         assert [it.tool.description for it in again.load_all()] == ["", "new"]
     with open_store(tmp_path / "tools.json") as again:
-        monkeypatch.setattr(store, "decode_tool", refuse)
+        monkeypatch.setattr(encoding, "decode_tool", refuse)
         assert names(again) == ["a", "b"]
-
-
-def test_compaction_does_not_need_the_file_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "tools.json"
-    with open_store(path) as first:
-        first.save_many(Tool(name=f"{number}", description="x" * 5_000) for number in range(800))
-    opened = open_store(path)
-    tracemalloc.start()
-    try:
-        opened.save(Tool(name="one more"))
-        opened.close()
-        _, peak = tracemalloc.get_traced_memory()
-        assert peak < path.stat().st_size / 4
-    finally:
-        tracemalloc.stop()
