@@ -117,7 +117,7 @@ class RequestPipeline:
         try:
             parked = self.gateway.parked(exchange)
             principal = exchange.client.principal
-            return self._limits.admit(principal, parked=parked, uses=len(uses))
+            return self._limits.admit(principal, suspended=parked, uses=len(uses))
         except RateLimitedError as error:
             for use in uses:
                 self.acts.refused(use, error.code)
