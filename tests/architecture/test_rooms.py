@@ -38,7 +38,7 @@ PICTURES = {
 }
 # What an engineer of this field greps for.
 WORDS = [
-    "access", "anthropic", "api_keys", "audit", "authentication", "backoff", "bm25", "bridge",
+    "access", "api_keys", "audit", "authentication", "backoff", "bm25", "bridge",
     "cache", "catalog", "circuit", "command", "completion", "concurrency", "config", "cors",
     "deadline", "defaults", "dialects", "disconnect", "drain", "elicitation", "embedding",
     "env_file", "errors", "evaluation", "export", "fast_path", "fork", "gemini", "groups",

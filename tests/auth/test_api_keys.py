@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.auth import ApiKeys, KeyGrant, api_keys
-from pegboard.auth.key_record import SecretHash, digest_of, parse_key
+from pegboard.auth.key_hash import SecretHash, digest_of, parse_key
 from pegboard.errors import ApiKeyNotFoundError, StorageError, UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.auth import CallLimits, limits
+from pegboard.auth import CallLimits
+from pegboard.auth import rate_limits as limits
 from pegboard.errors import RateLimitedError
 from pegboard.model import Principal
 

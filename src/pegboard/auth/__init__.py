@@ -10,8 +10,8 @@ from pegboard.auth.authenticator import (
     open_authenticator,
 )
 from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant
-from pegboard.auth.limits import CallLimits
 from pegboard.auth.oauth import challenge, metadata_path, resource_metadata, scope_challenge
+from pegboard.auth.rate_limits import CallLimits
 from pegboard.auth.settings import AuthSettings, TokenIssuer, check_binding, load_auth_settings
 
 __all__ = [

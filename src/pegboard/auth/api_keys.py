@@ -12,19 +12,8 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from pegboard.auth.key_record import (
-    ApiKey,
-    IssuedKey,
-    KeyGrant,
-    SecretHash,
-    StoredKey,
-    check_tenant,
-    digest_of,
-    is_id,
-    new_id,
-    new_secret,
-    parse_key,
-)
+from pegboard.auth.key_hash import SecretHash, digest_of, is_id, new_id, new_secret, parse_key
+from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant, StoredKey, check_tenant
 from pegboard.errors import (
     ApiKeyNotFoundError,
     RevisionConflictError,

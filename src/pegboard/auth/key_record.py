@@ -1,38 +1,20 @@
 """The record of an API key: what it grants, its id, and the salted hash of its secret."""
 
-import hmac
-import re
-import secrets
 import time
 from collections.abc import Iterable
 from typing import Any, Self, cast
 
 import msgspec
 
+from pegboard.auth.key_hash import SecretHash
 from pegboard.model import Usage
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Principal, Scope, Surface
 from pegboard.storage import check_key
 
-__all__ = [
-    "ApiKey",
-    "IssuedKey",
-    "KeyGrant",
-    "SecretHash",
-    "StoredKey",
-    "check_tenant",
-    "digest_of",
-    "is_id",
-    "new_id",
-    "new_secret",
-    "parse_key",
-]
+__all__ = ["ApiKey", "IssuedKey", "KeyGrant", "StoredKey", "check_tenant"]
 
 MAX_NAME_LENGTH = 200
 MAX_PATTERNS = 200
-_KEY = re.compile(r"pb_([a-z0-9]{12})_([0-9a-f]{64})", re.ASCII)
-_ID = re.compile(r"[a-z0-9]{12}", re.ASCII)
-_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
-_SALT_BYTES = 16
 
 
 class KeyGrant(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,25 +88,6 @@ class IssuedKey(msgspec.Struct, frozen=True):
         return [("id", self.key.id)]
 
 
-class SecretHash(msgspec.Struct, frozen=True, kw_only=True):
-    """The salted hash of a secret, from which the secret cannot be recovered.
-
-    One round of HMAC-SHA-256 is enough: the secret is 256 random bits, which no attacker can guess
-    at any speed. Slow hashes protect passwords that people choose, and would slow every request.
-    """
-
-    salt: str
-    digest: str
-    until: float | None = None
-    """When it stops being accepted; a rotated key keeps its old secret for a while."""
-
-    @classmethod
-    def of(cls, secret: str) -> Self:
-        """Return the hash of a secret, with a salt of its own."""
-        salt = secrets.token_hex(_SALT_BYTES)
-        return cls(salt=salt, digest=digest_of(secret, bytes.fromhex(salt)).hex())
-
-
 class StoredKey(ApiKey, frozen=True, kw_only=True):
     """A key as it is stored."""
 
@@ -152,33 +115,6 @@ class StoredKey(ApiKey, frozen=True, kw_only=True):
             calls_per_minute=self.calls_per_minute,
             concurrent_calls=self.concurrent_calls,
         )
-
-
-def new_id() -> str:
-    """Return a new random id, without letters that look alike."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(12))
-
-
-def new_secret(key: str) -> tuple[str, SecretHash]:
-    """Return a new secret for the key with this id as a client sends it, and its hash."""
-    secret = secrets.token_hex(32)
-    return f"pb_{key}_{secret}", SecretHash.of(secret)
-
-
-def is_id(key: str) -> bool:
-    """Tell whether a text can be the id of a key."""
-    return _ID.fullmatch(key) is not None
-
-
-def parse_key(credential: str) -> tuple[str, str] | None:
-    """Return the id and the secret in a key, or ``None`` if it has not the form of one."""
-    found = _KEY.fullmatch(credential)
-    return None if found is None else (found[1], found[2])
-
-
-def digest_of(secret: str, salt: bytes) -> bytes:
-    """Return the salted hash of a secret."""
-    return hmac.digest(salt, secret.encode(), "sha256")
 
 
 def check_tenant(tenant: object) -> str:

@@ -2,13 +2,8 @@
 
 from pegboard.search.index.index import ToolIndex
 from pegboard.search.index.snapshot import Candidates, Snapshot
-from pegboard.search.methods.index_searcher import (
-    BY_MEANING,
-    Confidence,
-    IndexSearcher,
-    PreparedQuery,
-    unknown_share,
-)
+from pegboard.search.methods.confidence import BY_MEANING, Confidence
+from pegboard.search.methods.index_searcher import IndexSearcher, PreparedQuery, unknown_share
 from pegboard.search.searcher import Query
 from pegboard.search.text.postings import Floats
 from pegboard.search.text.words import query_words

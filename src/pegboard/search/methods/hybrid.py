@@ -6,15 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pegboard.search.index.snapshot import Candidates, Snapshot
+from pegboard.search.methods.confidence import BY_BOTH, SENSE, Confidence
 from pegboard.search.methods.embedding import Embedding
-from pegboard.search.methods.index_searcher import (
-    BY_BOTH,
-    SENSE,
-    Confidence,
-    PreparedQuery,
-    plain_weights,
-    unknown_share,
-)
+from pegboard.search.methods.index_searcher import PreparedQuery, plain_weights, unknown_share
 from pegboard.search.searcher import Query
 from pegboard.search.text.postings import Floats
 from pegboard.search.text.words import STOP_WORDS, query_words, term_of

@@ -11,7 +11,7 @@ from pegboard.errors import StoreDamagedError
 
 __all__ = [
     "BrokenJsonError",
-    "Member",
+    "MemberSpan",
     "damaged",
     "offset_of",
     "position_of",
@@ -27,7 +27,7 @@ _CLOSING = {"{": "}", "[": "]"}
 _decoder = json.JSONDecoder()
 
 
-class Member(NamedTuple):
+class MemberSpan(NamedTuple):
     """A key, its value and the offsets of both; an item of an array has an empty key."""
 
     key: str
@@ -37,7 +37,7 @@ class Member(NamedTuple):
     end: int
 
 
-Walk = Generator[tuple[tuple[str, ...], Member], None, int]
+Walk = Generator[tuple[tuple[str, ...], MemberSpan], None, int]
 
 
 class BrokenJsonError(ValueError):
@@ -62,7 +62,7 @@ def position_of(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def offset_of(text: str, steps: tuple[str | int, ...], within: Member | None = None) -> int:
+def offset_of(text: str, steps: tuple[str | int, ...], within: MemberSpan | None = None) -> int:
     """Return where keys and indices lead to, from the top or a member: the start of the last."""
     key_at = value_at = start_of(text)
     if within is not None:
@@ -104,12 +104,12 @@ def walk(text: str, start: int, depth: int = 0, *, into: Collection[str] = ()) -
     return _walk(text, start_of(text, start + 1), closing, depth, (), into)
 
 
-def walk_on(text: str, index: int) -> Iterator[Member]:
+def walk_on(text: str, index: int) -> Iterator[MemberSpan]:
     """Give the members of an object from the one on whose key begins at an offset."""
     return (member for _, member in _walk(text, index, "}", 0, (), ()))
 
 
-def walk_behind(text: str, end: int) -> Iterator[Member]:
+def walk_behind(text: str, end: int) -> Iterator[MemberSpan]:
     """Give the members that follow an object whose last member ends at an offset."""
     return walk_on(text, _next(text, _next(text, end, "}") + 1, "}"))
 
@@ -130,7 +130,7 @@ def _walk(
             end = yield from _walk(text, begin, inner, depth - 1, (*path, key), into)
         else:
             value, end = _value(text, start)
-            yield (*path, key), Member(key, index, value, start, end)
+            yield (*path, key), MemberSpan(key, index, value, start, end)
         index = _next(text, end, closing)
     return index + 1
 

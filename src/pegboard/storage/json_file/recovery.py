@@ -19,7 +19,7 @@ from pegboard.storage.json_file.compaction import replace_files
 from pegboard.storage.json_file.content import JsonContent
 from pegboard.storage.json_file.format import FileReader, Raws, ShapeError
 from pegboard.storage.json_file.paths import JsonPaths, paths_of, set_aside, unavailable
-from pegboard.storage.json_file.positions import BrokenJsonError, Member, walk
+from pegboard.storage.json_file.positions import BrokenJsonError, MemberSpan, walk
 from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
@@ -132,7 +132,7 @@ class _Recovery:
             if usage is not None:
                 content.uses[name] = usage
 
-    def entries(self) -> Iterator[Member]:
+    def entries(self) -> Iterator[MemberSpan]:
         text = self.text
         start = last = positions.start_of(text)
         if not text[start:]:
@@ -157,7 +157,7 @@ class _Recovery:
 
     def entries_behind(
         self, error: BrokenJsonError, last: int, indent: str, depth: int
-    ) -> Iterator[Member]:
+    ) -> Iterator[MemberSpan]:
         """Go on behind what is broken, with the next line that looks like the start of an entry."""
         text, where = self.text, ""
         entry = re.compile(
@@ -217,7 +217,7 @@ class _Recovery:
                 if usage is not None:
                     self.content.uses.setdefault(name, usage)
 
-    def keep_field(self, around: Raws, member: Member) -> None:
+    def keep_field(self, around: Raws, member: MemberSpan) -> None:
         """Keep a field at the top of a file."""
         key = member.key
         try:
@@ -256,13 +256,13 @@ class _Recovery:
         line, column = positions.position_of(self.text, offset)
         self.lost.append(f"{self.path}:{line}:{column}: {problem}")
 
-    def compact(self, member: Member, *path: str) -> bytes:
+    def compact(self, member: MemberSpan, *path: str) -> bytes:
         # Each key that leads there, too, must be such that it can be written again.
         "".join(path).encode()
         value = self.text[member.value_start : member.end]
         return msgspec.json.format(value.encode(), indent=-1)
 
-    def offset_in(self, member: Member, error: ValueError) -> int:
+    def offset_in(self, member: MemberSpan, error: ValueError) -> int:
         """Return where in an entry its mistake is, as a reader of the file is told."""
         if isinstance(error, ShapeError):
             return positions.offset_of(self.text, error.steps, member)
