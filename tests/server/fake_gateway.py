@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
+from pegboard.gateway.eras import for_client
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
@@ -45,6 +46,10 @@ class FakeGateway:
         if scope is not None:
             raise MissingScopeError(scope)
         self.heard.append(exchange)
+        result = await self._result(exchange)
+        return for_client(result, exchange.client, method=exchange.method, info=self.info)
+
+    async def _result(self, exchange: ClientRequest) -> dict[str, Any]:
         match exchange.method:
             case "ping" if exchange.client.era == "legacy":
                 return {}
@@ -52,13 +57,10 @@ class FakeGateway:
                 return {
                     "supportedVersions": ["2026-07-28"],
                     "capabilities": self.capabilities(""),
-                    "ttlMs": 0,
-                    "cacheScope": "private",
                 }
             case "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo",)]
-                modern = {"ttlMs": 0, "cacheScope": "private"}
-                return {"tools": tools} | (modern if exchange.client.era == "modern" else {})
+                return {"tools": tools}
             case "tools/call":
                 return await self._call(exchange)
             case "subscriptions/listen":

@@ -2,14 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from mcp.shared.inbound import InboundLadderRejection, InboundModernRoute
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     INVALID_PARAMS,
-    SERVER_INFO_META_KEY,
 )
 
 from pegboard.gateway.notifications import watched_in
@@ -55,19 +54,18 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
 
 
 async def respond_modern(desk: RequestPipeline, exchange: ClientRequest) -> dict[str, Any]:
-    """Return the result of a request, with what every result of this era carries.
+    """Return the result of a request, as the gateway shaped it for this era.
 
     Raises:
         RpcError: what is answered instead; nothing else leaves this function.
     """
     try:
-        result = await desk.respond(exchange)
+        return await desk.respond(exchange)
     except RpcError:
         raise
     except Exception as error:
         logger.exception("A request could not be answered: %s.", exchange.method)
         raise internal_error() from error
-    return _complete(result, desk.gateway.info)
 
 
 def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -91,15 +89,3 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 def refusal_of(rejection: InboundLadderRejection) -> RpcError:
     """Return what the SDK objects to as our error."""
     return RpcError(rejection.code, rejection.message, rejection.data)
-
-
-def _complete(result: dict[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    meta = result.get("_meta")
-    is_whole = isinstance(meta, dict) and SERVER_INFO_META_KEY in cast("dict[str, Any]", meta)
-    if is_whole and "resultType" in result:
-        return result
-    whole = dict(result)  # the gateway may keep the one it gave
-    whole.setdefault("resultType", "complete")
-    if not is_whole:
-        whole["_meta"] = {**(meta or {}), SERVER_INFO_META_KEY: info}
-    return whole
