@@ -53,7 +53,7 @@ async def guarded(*scopes: Scope, **limits: Any) -> AsyncGenerator[tuple[FakeGat
     gateway = FakeGateway()
     app = App(
         RequestPipeline(gateway),
-        reception=HttpAuthenticator(Guard(*scopes, **limits), settings=SETTINGS),
+        authenticator=HttpAuthenticator(Guard(*scopes, **limits), settings=SETTINGS),
     )
     async with app.open():
         yield gateway, app
@@ -71,7 +71,8 @@ async def test_a_key_is_taken_from_either_header(tmp_path: Path) -> None:
     settings = AuthSettings(keys=True)
     async with open_authenticator(settings, storage=path) as authenticator:
         app = App(
-            RequestPipeline(gateway), reception=HttpAuthenticator(authenticator, settings=settings)
+            RequestPipeline(gateway),
+            authenticator=HttpAuthenticator(authenticator, settings=settings),
         )
         async with app.open():
             for header in (("authorization", f"Bearer {secret}"), ("x-api-key", secret)):

@@ -34,7 +34,7 @@ class Listening(logging.Handler):
 async def hearing(words: str) -> AsyncGenerator[None]:
     """Wait at the end until something was logged."""
     listening = Listening(words)
-    logger = logging.getLogger("pegboard.server.process.config_reload")
+    logger = logging.getLogger("pegboard.server")
     logger.addHandler(listening)
     try:
         yield
@@ -52,7 +52,7 @@ def named(*servers: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("pegboard.server.process.config_reload.LOOK_EVERY", 0.01)
-    caplog.set_level(logging.INFO, "pegboard.server.process.config_reload")
+    caplog.set_level(logging.INFO, "pegboard.server")
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def following(folder: Path) -> AsyncGenerator[tuple[Serving, ConfigReload]
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         reloading = ConfigReload(serving, options.config)
         await anyio.to_thread.run_sync(reloading.note)
-        await serving.opening.run()
+        await serving.startup.run()
         tasks.start_soon(reloading.run)
         yield serving, reloading
         tasks.cancel_scope.cancel()
@@ -126,7 +126,7 @@ async def test_the_section_of_a_file_that_came_later_is_not_taken_for_that_of_th
     async with open_serving(ServeOptions()) as serving, anyio.create_task_group() as tasks:
         reloading = ConfigReload(serving, None)
         await anyio.to_thread.run_sync(reloading.note)
-        await serving.opening.run()
+        await serving.startup.run()
         tasks.start_soon(reloading.run)
         write(tmp_path / "mcp.json", {**named(), "gateway": {"page_size": 7}})
         for words in ("one", "two"):

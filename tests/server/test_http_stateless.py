@@ -137,7 +137,7 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
 
     monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
     gateway = FakeGateway()
-    app = App(RequestPipeline(gateway), reception=HttpAuthenticator(Fickle()))
+    app = App(RequestPipeline(gateway), authenticator=HttpAuthenticator(Fickle()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         body = modern_request("subscriptions/listen")
         headers = modern_headers(body)

@@ -328,7 +328,7 @@ async def test_a_request_that_http_forbids_is_in_the_audit(
     with Memory().open() as store:
         audit = Audit(store)
         app = App(
-            RequestPipeline(FakeGateway(), audit=audit), reception=HttpAuthenticator(Anybody())
+            RequestPipeline(FakeGateway(), audit=audit), authenticator=HttpAuthenticator(Anybody())
         )
         body = modern_request(method, params)
         headers = {"host": "127.0.0.1", **modern_headers(body)}.items()

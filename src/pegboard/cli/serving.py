@@ -25,7 +25,7 @@ from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
-from pegboard.server.process.instance_discovery import announcements
+from pegboard.server.process.instance_discovery import running_instances
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password
@@ -163,7 +163,7 @@ def _say_that_it_starts(serve: ServeOptions) -> None:
 
 def _already_there(options: ServeChoices) -> str | None:
     """Say that a gateway of the same user is where this one was to be, if one is."""
-    for it in announcements():
+    for it in running_instances():
         place = urlsplit(it.address)
         if options.port and place.port == options.port:
             return f"A gateway of yours runs there already, as process {it.pid}: {it.address}/mcp"

@@ -15,8 +15,8 @@ from pegboard.model import Tool
 from pegboard.search.searcher import SearchResponse
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
-    announcements,
     place_of_store,
+    running_instances,
 )
 
 __all__ = ["RunningGateway", "ShownTool", "find_gateway"]
@@ -49,7 +49,7 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
     Raises:
         ConfigError: when the file that is named is none.
     """
-    running = list(announcements())
+    running = list(running_instances())
     if not running:
         return None
     found = locate_config(config).path

@@ -7,7 +7,7 @@ import msgspec
 
 from pegboard.cli.terminal.output import warn
 from pegboard.errors import StorageError
-from pegboard.server.process.instance_discovery import announcements, place_of_store
+from pegboard.server.process.instance_discovery import place_of_store, running_instances
 from pegboard.storage import decode_tool, default_url
 from pegboard.storage.export_import import Archive
 from pegboard.storage.urls import without_password
@@ -23,7 +23,7 @@ def store_meant(named: str | None) -> str:
     if named is not None:
         return named
     url = default_url()
-    running = list(announcements())
+    running = list(running_instances())
     if running and all(it.store != place_of_store(url) for it in running):
         latest = running[0]
         has = "has no store, like any `serve --demo`"

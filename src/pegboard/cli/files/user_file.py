@@ -93,10 +93,10 @@ def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
 
 def say_that_it_counts(file: ServersFile) -> None:
     """Say that a gateway which serves the file need not be told, if one runs."""
-    from pegboard.server.process.instance_discovery import announcements  # noqa: PLC0415 - once all is done
+    from pegboard.server.process.instance_discovery import running_instances  # noqa: PLC0415 - once all is done
 
     path = str(file.path.resolve())
-    if any(it.config == path for it in announcements()):
+    if any(it.config == path for it in running_instances()):
         warn("The gateway that serves this file reads it again by itself.")
 
 

@@ -1,4 +1,4 @@
-"""RunningInstance: which gateways run on this machine, for the commands of their owner."""
+"""Instance discovery: how the commands of a user find the gateways running on this machine."""
 
 import ipaddress
 import logging
@@ -21,37 +21,39 @@ from pegboard.auth.settings import is_loopback
 from pegboard.hub import Hub
 from pegboard.server.http.local_api import LocalToken
 from pegboard.server.process.assembly import ServeOptions
-from pegboard.server.process.signals import Ending
+from pegboard.server.process.signals import Shutdown
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of, without_password
 
 __all__ = [
     "RunningInstance",
     "announce",
-    "announcements",
     "identity_of",
     "own_address",
     "place_of_store",
     "publish",
+    "running_instances",
     "withdraw",
 ]
 
-# A pipe of that name would let us wait for ever.
+logger: logging.Logger = logging.getLogger("pegboard.server")
+
+# Opening a named pipe would block for ever.
 _FLAGS: int = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST = 100_000
 _LARGEST_PID = 2**31
 _ENDED = ("Z", "X")
-"""States of processes that nobody has buried yet."""
+"""States of processes that have ended, but that their parent has not reaped yet."""
 
 
 class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway that runs: where it is, what it serves, and how its owner is known there."""
+    """A running gateway: its address, what it serves, and the token of its owner."""
 
     pid: int
     started: str
-    """When the process began, in words of the system: another one may get its number."""
+    """When the process began, as the system says it: another process may get the same pid."""
     machine: str
-    """A home may be shared by several."""
+    """The host name: several machines may share a home directory."""
     address: str
     config: str | None
     """The file with its servers; ``None`` if it has none."""
@@ -60,7 +62,7 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
     def __repr__(self) -> str:
-        return f"<Announcement of process {self.pid} at {self.address}>"
+        return f"<RunningInstance {self.pid} at {self.address}>"
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         # Without this, Rich shows every field.
@@ -68,12 +70,12 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity_of(pid: int) -> tuple[str, str]:
-    """Return the machine and the beginning of a process: with its number, they are its own."""
+    """Return the machine and the start of a process, which identify it together with its pid."""
     return socket.gethostname(), _beginning(pid) or ""
 
 
 def place_of_store(url: str) -> str:
-    """Return what names a store from any folder, without its password."""
+    """Return the absolute name of a store, without its password."""
     try:
         is_file = scheme_of(url) in ("json", "sqlite")
     except ValueError:
@@ -81,20 +83,20 @@ def place_of_store(url: str) -> str:
     return str(path_of(url).resolve()) if is_file else without_password(url)
 
 
-def publish(announcement: RunningInstance) -> Path:
-    """Write an announcement to a file that nobody else can read, and return the file.
+def publish(instance: RunningInstance) -> Path:
+    """Write an instance to a file that only its user can read, and return the path.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: when the file cannot be written.
     """
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Made with the mode 0600.
     handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
-    path = folder / f"{announcement.pid}.json"
+    path = folder / f"{instance.pid}.json"
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(announcement))
+            file.write(msgspec.json.encode(instance))
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -103,13 +105,13 @@ def publish(announcement: RunningInstance) -> Path:
 
 
 def withdraw(path: Path) -> None:
-    """Remove an announcement."""
+    """Remove the file of an instance."""
     with suppress(OSError):
         path.unlink()
 
 
-def announcements() -> Iterator[RunningInstance]:
-    """Return the gateways that run, the latest first; what dead ones left behind is removed."""
+def running_instances() -> Iterator[RunningInstance]:
+    """Yield the running gateways, the latest first; files of dead processes are removed."""
     with suppress(OSError):
         for path in sorted(_folder().glob("*.json"), key=_age):
             announced = _read(path)
@@ -119,6 +121,46 @@ def announcements() -> Iterator[RunningInstance]:
                 yield announced
             else:
                 withdraw(path)
+
+
+async def announce(
+    local_token: LocalToken,
+    options: ServeOptions,
+    hub: Hub,
+    *,
+    port: int,
+    shutdown: Shutdown,
+    announced: anyio.Event,
+) -> None:
+    """Publish this process until its shutdown; set ``announced`` also if it cannot be published."""
+    path = None
+    try:
+        address = own_address(options.host, port)
+        if address is not None:
+            path = await anyio.to_thread.run_sync(_publish, local_token, options, hub, address)
+        announced.set()
+        await shutdown.requested.wait()
+    except OSError as error:
+        # Then commands start servers of their own.
+        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
+    finally:
+        announced.set()
+        if path is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(withdraw, path)
+
+
+def own_address(host: str, port: int) -> str | None:
+    """Return the loopback address of a server, if it has one."""
+    if is_loopback(host):
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        bound = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not bound.is_unspecified:
+        return None
+    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
 
 
 def _folder() -> Path:
@@ -136,7 +178,7 @@ def _read(path: Path) -> RunningInstance | None:
     try:
         descriptor = os.open(path, _FLAGS)
         with os.fdopen(descriptor, "rb") as file:
-            # Whoever could write it could send the owner's arguments to a place of their own.
+            # Another user who could write it could redirect the arguments of the owner's calls.
             if not _is_own(os.fstat(file.fileno())):
                 return None
             announced = msgspec.json.decode(file.read(_LONGEST), type=RunningInstance)
@@ -163,9 +205,9 @@ def _is_own(found: os.stat_result) -> bool:
 
 
 def _beginning(pid: int) -> str | None:
-    """Return when a process began, empty where the system does not tell; ``None`` if it is gone."""
+    """Return when a process began, empty if the system does not tell; ``None`` if it is gone."""
     if sys.platform == "win32":
-        # Asking there would end it; whether it listens shows when it is asked for something.
+        # `os.kill` would end it there; the first request shows whether it still listens.
         return ""
     with suppress(OSError, IndexError):
         told = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
@@ -181,50 +223,7 @@ def _beginning(pid: int) -> str | None:
     return ""
 
 
-logger: logging.Logger = logging.getLogger(__name__)
-
-
-async def announce(
-    owner: LocalToken,
-    options: ServeOptions,
-    hub: Hub,
-    *,
-    port: int,
-    ending: Ending,
-    announced: anyio.Event,
-) -> None:
-    """Announce this process until it is to end; tell when that is done, or cannot be done."""
-    path = None
-    try:
-        address = own_address(options.host, port)
-        if address is not None:
-            path = await anyio.to_thread.run_sync(_publish, owner, options, hub, address)
-        announced.set()
-        await ending.asked.wait()
-    except OSError as error:
-        # Commands start servers of their own then, that is all.
-        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
-    finally:
-        announced.set()
-        if path is not None:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(withdraw, path)
-
-
-def own_address(host: str, port: int) -> str | None:
-    """Return the address by which this machine alone reaches a server, if there is one."""
-    if is_loopback(host):
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    try:
-        bound = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    if not bound.is_unspecified:
-        return None
-    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
-
-
-def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
+def _publish(local_token: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
     machine, started = identity_of(os.getpid())
     config = hub.loaded.path
     return publish(
@@ -235,6 +234,6 @@ def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -
             address=address,
             config=None if config is None else str(config.resolve()),
             store=None if options.storage is None else place_of_store(options.storage),
-            token=owner.token,
+            token=local_token.token,
         )
     )
