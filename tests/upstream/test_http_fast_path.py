@@ -20,8 +20,8 @@ from pegboard.hub import Hub
 from pegboard.upstream import CallContext, context_of_call
 from pegboard.upstream.http import fast_path as direct
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.http.event_reader import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.fast_path import direct_to
+from pegboard.upstream.http.response_bodies import Event, EventReader, EventTooLargeError
 from tests.upstream.board_servers import hub_of, until
 from tests.upstream.http_servers import answer, read_request, serving_raw
 

@@ -19,7 +19,7 @@ ROOTS = "notifications/roots/list_changed"
 
 
 def connections(hub: Any) -> dict[str, Any]:
-    places = hub.server("talk")._of_clients._places
+    places = hub.server("talk")._of_clients._entries
     return {client: place.connection for client, place in places.items()}
 
 

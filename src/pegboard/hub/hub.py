@@ -139,14 +139,14 @@ class Hub:
                 not wait is not told.
             StorageError: when the storage cannot be opened or read.
         """
-        await self._nursery.open()
-        await self._nursery.at_home(lambda: self._start_alone(wait=wait))
+        await self._owner_loop.open()
+        await self._owner_loop.run(lambda: self._start_alone(wait=wait))
         if wait:
             await self.started()
 
     async def _start_alone(self, *, wait: bool) -> None:
         async with self._turn():
-            if self._is_up is not None and self._is_up is self._nursery.opening:
+            if self._is_up is not None and self._is_up is self._owner_loop.generation:
                 return
             with anyio.CancelScope() as self._starting:
                 try:
@@ -154,10 +154,10 @@ class Hub:
                     await self._supervisor.open(await self._configs(), wait=wait)
                     if wait:
                         self._supervisor.raise_conflict()
-                    self._is_up = self._nursery.opening
+                    self._is_up = self._owner_loop.generation
                 except BaseException:
                     with anyio.CancelScope(shield=True):
-                        await self._nursery.see_through(self._close_all)
+                        await self._owner_loop.run_to_end(self._close_all)
                     raise
             if self._starting.cancelled_caught:
                 raise NotConnectedError("The hub was closed while it was starting.", server="")
@@ -165,11 +165,11 @@ class Hub:
     @property
     def starting(self) -> list[str]:
         """The servers that are being started and of whose tools nothing is known yet."""
-        return self._supervisor.newcomers()
+        return self._supervisor.starting()
 
     def starting_for(self, tool: str) -> list[str]:
         """Return those of the servers that are `starting` that may have a tool of this name."""
-        return self._supervisor.newcomers(tool)
+        return self._supervisor.starting(tool)
 
     async def started(
         self, servers: Iterable[str] | None = None, *, until: float = math.inf
@@ -181,7 +181,7 @@ class Hub:
             until: how many seconds after the hub was opened nobody is waited for any more.
         """
         names = list(self._supervisor.servers) if servers is None else servers
-        await self._supervisor.arrived(names, until=until)
+        await self._supervisor.wait_started(names, until=until)
 
     async def stop_starting(self) -> None:
         """Stop the servers that are not up, so that nobody waits for them; see `close`."""
@@ -190,8 +190,8 @@ class Hub:
     async def close(self) -> None:
         """Stop all servers; from any task, any number of times. `start` opens the hub again."""
         with anyio.CancelScope(shield=True):  # every wait in it has a limit
-            if self._nursery.is_open:
-                await self._nursery.end_by(self._close_alone)
+            if self._owner_loop.is_open:
+                await self._owner_loop.run_shutdown(self._close_alone)
             else:
                 await self._close_all()
 
@@ -240,7 +240,7 @@ class Hub:
 
     def _turn(self) -> anyio.Lock:
         """Return what starting and closing wait for: one at a time, on the loop of the hub."""
-        home = self._nursery.home
+        home = self._owner_loop.loop
         if self._lock is None or self._lock[0] is not home:
             self._lock = (home, anyio.Lock())
         return self._lock[1]
@@ -259,12 +259,12 @@ class Hub:
                 stays as it is.
             NotConnectedError: when the hub is not open, or was closed meanwhile.
         """
-        if not self._nursery.is_open:
+        if not self._owner_loop.is_open:
             raise self._closed()
         loaded = await load_again(self._source, self._options, before=self.loaded)
         configs = configs_of(loaded, self._options)
         self.loaded = loaded
-        await self._nursery.at_home(lambda: self._supervisor.replace(configs, wait=wait))
+        await self._owner_loop.run(lambda: self._supervisor.replace(configs, wait=wait))
 
     @property
     def servers(self) -> dict[str, ServerStatus]:
@@ -387,8 +387,8 @@ class Hub:
         return Toolset(self.registry, why_missing=self._why_missing, **selection)
 
     @property
-    def _nursery(self) -> OwnerLoop:
-        return self._supervisor.nursery
+    def _owner_loop(self) -> OwnerLoop:
+        return self._supervisor.owner_loop
 
     def _closed(self) -> NotConnectedError:
         return NotConnectedError(
@@ -396,7 +396,7 @@ class Hub:
         )
 
     def _why_missing(self, error: ToolNotFoundError, name: str) -> PegboardError:
-        if not self._nursery.is_open:
+        if not self._owner_loop.is_open:
             return self._closed()
         servers = self._supervisor.servers.values()
         return why_missing(error, name, servers=servers, naming=self._name)

@@ -19,7 +19,7 @@ from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
-from pegboard.upstream.catalog.cached_tools import CachedServer, CachedTools, read_cached_tools
+from pegboard.upstream.catalog.cached_tools import CachedTool, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class RememberedCatalogue:
         self, loaded: LoadedConfig, found: CachedTools, store: Store, *, failed: Mapping[str, str]
     ) -> None:
         self._servers = {config.name: config for config in loaded.servers}
-        self._recalled: Mapping[str, CachedServer] = found.tools
+        self._recalled: Mapping[str, CachedTool] = found.tools
         self._store = store
         self._failed = failed
         # What a server offers hides a definition of the same name, as in a gateway.

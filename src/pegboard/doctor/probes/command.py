@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pegboard.config import ServerConfig
 from pegboard.doctor.report import Finding, found
-from pegboard.upstream.stdio.command import environment_for
+from pegboard.upstream.stdio.launch import environment_for
 
 __all__ = ["doubts_about_command", "instead_of", "why_not_started"]
 

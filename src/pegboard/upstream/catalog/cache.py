@@ -80,7 +80,7 @@ class CatalogCache(Protocol):
         """Return what is known under these keys; unknown ones are simply missing."""
         ...
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
+    def save(self, key: str, cached: CachedCatalog) -> None:
         """Keep what a server offers now."""
         ...
 
@@ -92,7 +92,7 @@ class NoCatalogCache:
         """Return nothing."""
         return {}
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
+    def save(self, key: str, cached: CachedCatalog) -> None:
         """Keep nothing."""
 
 
@@ -121,13 +121,13 @@ class FileCatalogCache:
                 logger.warning("memory_unreadable: %s: %s", self._path(key), error, extra=context)
         return found
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
+    def save(self, key: str, cached: CachedCatalog) -> None:
         """Write a file of its own and put it in place in one step."""
         self._directory.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._directory, prefix=".writing-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_encoder.encode(remembered))
+                file.write(_encoder.encode(cached))
             Path(name).replace(self._path(key))
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -196,10 +196,10 @@ class StoreCatalogCache:
         self._note_uses(found)
         return found
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
+    def save(self, key: str, cached: CachedCatalog) -> None:
         """Keep what a server offers now."""
         values = self._store().namespace(SERVERS)
-        values.put(key, msgspec.json.decode(msgspec.json.encode(remembered)))
+        values.put(key, msgspec.json.decode(msgspec.json.encode(cached)))
         self._note_uses([key])
 
     def _note_uses(self, keys: Collection[str]) -> None:

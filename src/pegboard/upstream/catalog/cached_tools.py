@@ -14,7 +14,7 @@ from pegboard.upstream.catalog.cache import SERVERS, catalog_key
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
 __all__ = [
-    "CachedServer",
+    "CachedTool",
     "CachedTools",
     "annotations_of",
     "is_usable",
@@ -26,7 +26,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class CachedServer(msgspec.Struct, frozen=True, kw_only=True):
+class CachedTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of a server, as a hub would show it."""
 
     tool: Tool
@@ -44,7 +44,7 @@ class CachedServer(msgspec.Struct, frozen=True, kw_only=True):
 class CachedTools(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of some servers."""
 
-    tools: Mapping[str, CachedServer]
+    tools: Mapping[str, CachedTool]
     """By the name that each tool has in a hub with the same configuration."""
     unknown: tuple[ServerConfig, ...]
     """Servers of which nothing is remembered: new ones, and those that were configured anew."""
@@ -64,14 +64,14 @@ def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTo
         return mcp(server, tool) if prefix is None else prefix + tool
 
     names, values = NameTable(naming), store.namespace(SERVERS)
-    tools: dict[str, CachedServer] = {}
+    tools: dict[str, CachedTool] = {}
     unknown: list[ServerConfig] = []
     for config in enabled:
         stored = values.text(catalog_key(config))
         if stored is None:
             unknown.append(config)
         else:
-            tools.update(_tools_of(config, _read_or(stored, _Remembered, _NOTHING), names))
+            tools.update(_tools_of(config, _read_or(stored, _CachedDefinitions, _NOTHING), names))
     return CachedTools(tools=tools, unknown=tuple(unknown))
 
 
@@ -121,7 +121,7 @@ def is_usable(raw: Mapping[str, Any]) -> bool:
     )
 
 
-class _Remembered(msgspec.Struct):
+class _CachedDefinitions(msgspec.Struct):
     tools: list[msgspec.Raw] = []
     names: dict[str, Any] = {}
 
@@ -141,7 +141,7 @@ class _Definition(msgspec.Struct, rename="camel"):
 
 
 _NO_HINTS = Annotations()
-_NOTHING = _Remembered()
+_NOTHING = _CachedDefinitions()
 _NO_SCHEMA = msgspec.Raw(b"{}")
 _OBJECT = ord("{")
 _encode = msgspec.json.Encoder().encode
@@ -149,12 +149,12 @@ _definitions = msgspec.json.Decoder(_Definition)
 
 
 def _tools_of(
-    config: ServerConfig, remembered: _Remembered, names: NameTable
-) -> Iterator[tuple[str, CachedServer]]:
+    config: ServerConfig, cached: _CachedDefinitions, names: NameTable
+) -> Iterator[tuple[str, CachedTool]]:
     permits = permission_of(config)
-    given = remembered.names
+    given = cached.names
     seen: set[str] = set()
-    for text in remembered.tools:
+    for text in cached.tools:
         try:
             it = _definitions.decode(text)
             schemas = _schemas_of(it)
@@ -174,7 +174,7 @@ def _tools_of(
                 schemas=schemas,
                 annotations=annotations_of(hints),
             )
-            yield name, CachedServer(tool=tool, original=it.name, text=text)
+            yield name, CachedTool(tool=tool, original=it.name, text=text)
 
 
 def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:

@@ -188,7 +188,7 @@ class CatalogFeed:
                 names.add(self._names.policy_name(self._config.name, original))
         return names
 
-    def remembers(self, raw: object) -> bool:
+    def is_cacheable(self, raw: object) -> bool:
         """Tell whether a definition is worth remembering: not those that are broken."""
         name = _name_of(raw)
         return name is not None and name not in self.invalid

@@ -34,7 +34,7 @@ class ToolListing:
         feed: CatalogFeed,
         *,
         keep: tuple[CatalogCache, str],
-        nursery: OwnerLoop,
+        owner_loop: OwnerLoop,
         connection: Callable[[], Connection],
     ) -> None:
         self.is_known: bool = False
@@ -43,8 +43,8 @@ class ToolListing:
         """Why the last listing failed."""
         self._name = name
         self._feed = feed
-        self._memory, self._key = keep
-        self._nursery = nursery
+        self._cache, self._key = keep
+        self._owner_loop = owner_loop
         self._connection = connection
         self._held = False
         self._borrows = False
@@ -55,11 +55,11 @@ class ToolListing:
         self._dirty = False
         self._refreshing = False
 
-    def read_cached_tools(self, remembered: CachedCatalog) -> None:
+    def use_cached(self, cached: CachedCatalog) -> None:
         """Put the definitions of an earlier run on the board."""
-        self._feed.apply(remembered.tools, names=remembered.names, checked=True)
+        self._feed.apply(cached.tools, names=cached.names, checked=True)
         # One that had no tools may have some now, and no call would ever start it.
-        self.is_known = bool(remembered.tools)
+        self.is_known = bool(cached.tools)
 
     def borrow(self, other: CatalogFeed) -> None:
         """Show the tools of the server whose place this one takes, until there are its own."""
@@ -109,7 +109,7 @@ class ToolListing:
         self._dirty = True
         if not self._refreshing:
             self._refreshing = True
-            self._nursery.start_soon(self._refresh_until_clean)
+            self._owner_loop.start_soon(self._refresh_until_clean)
 
     def hold(self) -> None:
         """Keep what is listed off the board for now, so that speed does not decide about names."""
@@ -137,7 +137,7 @@ class ToolListing:
         is_news, self.error = self.error is None, error
         connection.blame(str(error))
         if is_news:
-            self._nursery.start_soon(self._list_again, connection.starts)
+            self._owner_loop.start_soon(self._list_again, connection.starts)
 
     async def _list_again(self, start: int) -> None:
         connection = self._connection()
@@ -189,17 +189,17 @@ class ToolListing:
                 await anyio.to_thread.run_sync(self._feed.apply, listed)
         said = self._connection().negotiated
         if said is not None:
-            valid = tuple(raw for raw in listed if self._feed.remembers(raw))
+            valid = tuple(raw for raw in listed if self._feed.is_cacheable(raw))
             names = self._feed.changed_names()
-            remembered = CachedCatalog(negotiated=said, tools=valid, names=names)
-            await anyio.to_thread.run_sync(self._save, remembered)
+            cached = CachedCatalog(negotiated=said, tools=valid, names=names)
+            await anyio.to_thread.run_sync(self._save, cached)
         count = len(self._feed.tools)
         context = {"server": self._name, "tools": count}
         logger.info("server_ready: %r, tools: %d", self._name, count, extra=context)
 
-    def _save(self, remembered: CachedCatalog) -> None:
+    def _save(self, cached: CachedCatalog) -> None:
         try:
-            self._memory.save(self._key, remembered)
+            self._cache.save(self._key, cached)
         except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure
             context = {"server": self._name, "reason": str(error)}
             logger.warning("memory_not_saved: %r: %s", self._name, error, extra=context)

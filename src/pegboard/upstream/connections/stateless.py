@@ -9,13 +9,15 @@ import anyio
 from pegboard.config import ServerConfig
 from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import ConnectionCallbacks, Negotiated, ServerState, Session
-from pegboard.upstream.connections.session_attempt import as_unavailable
-from pegboard.upstream.connections.stateful import (
+from pegboard.upstream.connection import (
+    ConnectionCallbacks,
     ConnectionDeps,
-    StatefulConnection,
-    session_opener,
+    Negotiated,
+    ServerState,
+    Session,
 )
+from pegboard.upstream.connections.session_attempt import as_unavailable, session_opener
+from pegboard.upstream.connections.stateful import StatefulConnection
 
 __all__ = ["StatelessConnection"]
 
@@ -31,12 +33,12 @@ class StatelessConnection:
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: ConnectionDeps,
-        reports: ConnectionCallbacks | None = None,
+        deps: ConnectionDeps,
+        callbacks: ConnectionCallbacks | None = None,
     ) -> None:
         self.config: ServerConfig = config
-        self._around = surroundings
-        self._first = StatefulConnection(config, surroundings, reports)
+        self._deps = deps
+        self._first = StatefulConnection(config, deps, callbacks)
 
     @property
     def state(self) -> ServerState:
@@ -131,9 +133,9 @@ class StatelessConnection:
             try:
                 async with opener(
                     self._first.config,
-                    pool=self._around.pool(),
+                    pool=self._deps.pool(),
                     greeting="legacy" if first.negotiated.era == "legacy" else "trust",
-                    questions=self._around.questions,
+                    questions=self._deps.questions,
                     on_lost=_ignore,
                     on_changed=_ignore,
                 ) as own:
@@ -181,9 +183,9 @@ class StatelessConnection:
         """
         self._first.set_headers(headers)
 
-    def read_cached_tools(self, negotiated: Negotiated) -> None:
+    def use_cached(self, negotiated: Negotiated) -> None:
         """Start from what an earlier run found out."""
-        self._first.read_cached_tools(negotiated)
+        self._first.use_cached(negotiated)
 
     def blame(self, reason: str | None) -> None:
         """Note what went wrong with a server that is connected all the same."""

@@ -18,7 +18,9 @@ from pegboard.upstream.errors.failures import (
     failure_of_answer,
     failure_of_exception,
 )
-from pegboard.upstream.http.bodies import (
+from pegboard.upstream.http.headers import checked_headers, configured_headers
+from pegboard.upstream.http.http1_connection import WirePool
+from pegboard.upstream.http.response_bodies import (
     EndsQuietly,
     MendedEvents,
     is_event_stream,
@@ -27,8 +29,6 @@ from pegboard.upstream.http.bodies import (
     whole_body,
     with_body,
 )
-from pegboard.upstream.http.headers import checked_headers, configured_headers
-from pegboard.upstream.http.http1_connection import WirePool
 from pegboard.upstream.http.shared_connections import SharedConnections
 from pegboard.upstream.http.sse_transport import sse_streams
 from pegboard.upstream.messages.messages import mended

@@ -18,13 +18,13 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.errors.failures import UNREADABLE, Failure, failure_of_answer
 from pegboard.upstream.http.client import LARGEST_ANSWER, HttpPool, UpstreamHttpClient
-from pegboard.upstream.http.event_reader import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.http1_connection import (
     TooLargeError,
     WireClient,
     WireError,
     WireResponse,
 )
+from pegboard.upstream.http.response_bodies import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.shared_connections import proxy_for
 from pegboard.upstream.messages.responses import (
     ForeignResponseError,

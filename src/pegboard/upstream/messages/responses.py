@@ -95,7 +95,7 @@ async def result_in(body: bytes, number: int | None = None) -> dict[str, Any] | 
 
     Raises:
         MCPError: when the answer is an error, or nested too deeply.
-        ForeignAnswerError: when it answers another request.
+        ForeignResponseError: when it answers another request.
     """
     said = quick_answer(body)
     if said is not None:

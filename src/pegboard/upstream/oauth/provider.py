@@ -41,7 +41,7 @@ def oauth_provider(
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
     tenant: str = "",
-    apart: BackgroundLogin | None = None,
+    background_login: BackgroundLogin | None = None,
 ) -> httpx2.Auth:
     """Return what obtains, renews and sends the tokens for one server.
 
@@ -52,7 +52,7 @@ def oauth_provider(
             out.
         on_login: Shows the address of the login page to a person, instead of a browser.
         tenant: Whose login it is.
-        apart: Where a login goes on that a call does not wait for.
+        background_login: Where a login goes on that a call does not wait for.
 
     Raises:
         ConfigError: when the configuration is not enough for its flow.
@@ -66,7 +66,7 @@ def oauth_provider(
     else:
         show = partial(_shown, on_login)
     login = _BrowserLogin(config, oauth, kept, show=show)
-    login.apart = apart
+    login.background_login = background_login
     return login
 
 
@@ -172,7 +172,7 @@ class _BrowserLogin(TokenRefresh):
         self._url = url
 
     async def _ask(self) -> AuthorizationCodeResult:
-        if not self.somebody_waits():
+        if not self.is_awaited():
             raise self.expired()
         redirect = (self.context.client_metadata.redirect_uris or [])[0]
         state = parse_qs(urlsplit(self._url).query).get("state", [""])[0]

@@ -22,7 +22,7 @@ _OPENING = ("initialize", "server/discover")
 """What a connection begins with; it has the time that a person needs."""
 
 
-class _Asker(msgspec.Struct, frozen=True):
+class _Requester(msgspec.Struct, frozen=True):
     """Who wants to be logged in."""
 
     waits: bool = True
@@ -33,7 +33,7 @@ class _Asker(msgspec.Struct, frozen=True):
     """The refresh token that was good when the request was made."""
 
 
-_asker: ContextVar[_Asker] = ContextVar("asker", default=_Asker())  # noqa: B039 - it is frozen
+_requester: ContextVar[_Requester] = ContextVar("requester", default=_Requester())  # noqa: B039 - it is frozen
 
 
 class TokenRefresh(OAuthClientProvider):
@@ -50,7 +50,7 @@ class TokenRefresh(OAuthClientProvider):
     config: ServerConfig
     asks_a_person = True
     has_chosen_scopes = False
-    apart: BackgroundLogin | None = None
+    background_login: BackgroundLogin | None = None
     """Where a login goes on that a call does not wait for; ``None`` to have each call wait."""
     _refused: str | None = None
     _dead: str | None = None
@@ -71,27 +71,33 @@ class TokenRefresh(OAuthClientProvider):
                 return
             if response.status_code == 401:
                 self._refused = used
-        asker = _asker_of(request, began_with)
-        _asker.set(asker)
-        apart = self.apart if self.asks_a_person and asker.waits and not asker.connects else None
-        if apart is None or not apart.is_under_way:
+        requester = _requester_of(request, began_with)
+        _requester.set(requester)
+        background_login = (
+            self.background_login
+            if self.asks_a_person and requester.waits and not requester.connects
+            else None
+        )
+        if background_login is None or not background_login.is_under_way:
             flow = self._steps(request)
             try:
                 outgoing = await anext(flow)
                 while True:
                     response = yield outgoing
-                    if apart and outgoing is request and self._wants_login(response):
+                    if background_login and outgoing is request and self._wants_login(response):
                         # Whoever waits for a person does not keep a connection meanwhile.
                         await response.aread()
-                        apart.begin(partial(self._log_in, apart.send, request, response))
+                        background_login.begin(
+                            partial(self._log_in, background_login.send, request, response)
+                        )
                         break
                     outgoing = await flow.asend(response)
             except StopAsyncIteration:
                 return
             finally:
                 await flow.aclose()
-        assert apart is not None
-        if not await apart.wait(min(PATIENCE, self.config.timeouts.call / 2)):
+        assert background_login is not None
+        if not await background_login.wait(min(PATIENCE, self.config.timeouts.call / 2)):
             raise self._awaited()
         self._add_auth_header(request)
         yield request
@@ -118,7 +124,7 @@ class TokenRefresh(OAuthClientProvider):
 
     async def _log_in(self, send: Send, request: httpx2.Request, refused: httpx2.Response) -> None:
         """Log in because of an answer, and leave the request alone: its caller may be gone."""
-        _asker.set(_Asker())
+        _requester.set(_Requester())
         place = httpx2.Request(
             request.method, request.url, headers=request.headers, extensions=request.extensions
         )
@@ -155,7 +161,7 @@ class TokenRefresh(OAuthClientProvider):
         tokens = context.current_tokens
         if tokens is None or (tokens.refresh_token or "") == self._dead:
             context.clear_tokens()
-            if self._dead is not None and _asker.get().began_with == self._dead:
+            if self._dead is not None and _requester.get().began_with == self._dead:
                 raise self.expired()
         elif f"Bearer {tokens.access_token}" == self._refused:
             context.token_expiry_time = _LONG_AGO
@@ -186,7 +192,7 @@ class TokenRefresh(OAuthClientProvider):
             return True
         if not self.asks_a_person:
             return False
-        if self.somebody_waits():
+        if self.is_awaited():
             self._dead = token
             if isinstance(self.context.storage, LoginStorage):
                 await self.context.storage.forget_tokens()
@@ -206,9 +212,9 @@ class TokenRefresh(OAuthClientProvider):
         tokens = self.context.current_tokens
         return None if tokens is None else tokens.refresh_token
 
-    def somebody_waits(self) -> bool:
+    def is_awaited(self) -> bool:
         """Tell whether the request at hand could show a person the way to the login."""
-        return _asker.get().waits
+        return _requester.get().waits
 
     def expired(self) -> ServerAuthenticationError:
         """Return the error that asks for a new login."""
@@ -245,15 +251,15 @@ class _Message(msgspec.Struct):
     method: str | None = None
 
 
-def _asker_of(request: httpx2.Request, began_with: str | None) -> _Asker:
+def _requester_of(request: httpx2.Request, began_with: str | None) -> _Requester:
     if request.method != "POST":
         opens = "mcp-session-id" not in request.headers
-        return _Asker(waits=opens, connects=opens, began_with=began_with)
+        return _Requester(waits=opens, connects=opens, began_with=began_with)
     try:
         message = msgspec.json.decode(request.content, type=_Message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Asker(began_with=began_with)
-    return _Asker(
+        return _Requester(began_with=began_with)
+    return _Requester(
         waits=message.id is not None and message.method is not None,
         connects=message.method in _OPENING,
         began_with=began_with,

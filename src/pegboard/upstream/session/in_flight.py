@@ -22,7 +22,7 @@ MOST_NOTES = 1000
 
 Of further progress the newest waits in place of all, and of further logs only their number.
 """
-MOST_QUESTIONS = 100
+MOST_UNCLAIMED = 100
 """So many may wait until it is known whose they are; further ones are refused."""
 GIVEN_UP = 300.0
 """For so many seconds a server may still speak about a call that nobody waits for any more."""
@@ -236,14 +236,14 @@ class CallsInFlight:
             self._given_up = {it: end for it, end in self._given_up.items() if end > now}
         return {*self._given_up}
 
-    async def asking(self) -> "CallInFlight | None":
+    async def asking_call(self) -> "CallInFlight | None":
         """Return the call that a question just now belongs to; ``None`` if it is of no call.
 
         When calls of several clients are under way, it has to wait for some to end: a call that
         the server has answered asks nothing more.
 
         Raises:
-            NobodysQuestionError: when nobody can tell whose it is.
+            UnclaimedRequestError: when nobody can tell whose it is.
         """
         owners = self.owners()
         if owners is None and self._left_behind():
@@ -253,7 +253,7 @@ class CallsInFlight:
         return owners[-1] if owners else None
 
     async def _settled(self, undecided: "_Undecided") -> list[CallInFlight]:
-        if len(self._undecided) >= MOST_QUESTIONS:
+        if len(self._undecided) >= MOST_UNCLAIMED:
             raise UnclaimedRequestError
         self._undecided.add(undecided)
         try:

@@ -73,7 +73,7 @@ class RequestRouting:
                 context = {"server": self._server, "reason": _WHOSE}
                 logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
             try:
-                call = await self.calls.asking()
+                call = await self.calls.asking_call()
             except UnclaimedRequestError:
                 return _refusal(_WHOSE)
             return await self._answer(kind, asked, call)

@@ -83,16 +83,16 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     """
     opened = open_transport(config, pool=pool, on_lost=on_lost, grace=grace)
     calls = CallsInFlight()
-    asking = RequestRouting(config, questions, calls)
+    routing = RequestRouting(config, questions, calls)
     client = Client(
         opened.transport,
         mode="legacy" if "legacy" in (greeting, config.protocol) else config.protocol,
         cache=None,
         client_info=_CLIENT,
         message_handler=partial(_receive, calls, on_changed),
-        elicitation_callback=asking.callback("elicitation"),
-        sampling_callback=asking.callback("sampling"),
-        list_roots_callback=asking.callback("roots"),
+        elicitation_callback=routing.callback("elicitation"),
+        sampling_callback=routing.callback("sampling"),
+        list_roots_callback=routing.callback("roots"),
     )
     entered = False
     raised: Exception | None = None
@@ -101,7 +101,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
             if greeting == "ask" and config.protocol == "2026-07-28":
                 await _discover(client)
             entered = True
-            session = SdkSession(config, client, opened, on_changed=on_changed, asking=asking)
+            session = SdkSession(config, client, opened, on_changed=on_changed, routing=routing)
             try:
                 yield session
             except Exception as error:  # noqa: BLE001 - raised again below, alone
@@ -128,7 +128,7 @@ class SdkSession:
         opened: OpenTransport,
         *,
         on_changed: OnChanged,
-        asking: RequestRouting,
+        routing: RequestRouting,
     ) -> None:
         self.negotiated: Negotiated = _negotiated(client)
         self.keeps_session: bool = opened.keeps_session()
@@ -139,21 +139,21 @@ class SdkSession:
         self._client = client
         self._session = client.session
         self._on_changed = on_changed
-        self._asking = asking
-        self._calls = asking.calls
+        self._routing = routing
+        self._calls = routing.calls
         self._log_level: str | None = None
         self._direct = opened.direct
-        self._shortcut: FastPath | None = None
+        self._fast_path: FastPath | None = None
         if opened.direct is not None:
-            self._shortcut = FastPath(opened.direct, client.session, self.negotiated.era)
+            self._fast_path = FastPath(opened.direct, client.session, self.negotiated.era)
         self._exchanges: set[anyio.CancelScope] = set()
         self._is_over = False
 
     def end(self) -> None:
         """End what is under way; on most transports the SDK does so itself."""
         self._is_over = True
-        if self._shortcut is not None:
-            self._shortcut.close()
+        if self._fast_path is not None:
+            self._fast_path.close()
         for exchange in self._exchanges:
             exchange.cancel()
 
@@ -307,12 +307,12 @@ class SdkSession:
         if call is not None and self.negotiated.era == "modern":
             # After the SDK, which says what the hub can do, and not what the client can.
             meta = data["params"]["_meta"]
-            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._asking.capabilities(call)
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._routing.capabilities(call)
         dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
-        shortcut = self._shortcut
-        if shortcut is not None and call is not None and shortcut.supports(method, call.context):
+        fast_path = self._fast_path
+        if fast_path is not None and call is not None and fast_path.supports(method, call.context):
             try:
-                return await shortcut.request(data, options, call)
+                return await fast_path.request(data, options, call)
             except NotDirectError:
                 logger.debug("long_way: %s to server %r", method, self._config.name)
         if not isinstance(dispatcher, DirectDispatcher):
@@ -352,7 +352,7 @@ class SdkSession:
                 more["requestState"] = raw["requestState"]
             asked: object = raw.get("inputRequests")
             if isinstance(asked, dict) and asked:
-                more["inputResponses"] = await self._asking.answers(
+                more["inputResponses"] = await self._routing.answers(
                     cast("dict[str, Any]", asked), call
                 )
             else:

@@ -44,7 +44,7 @@ done
 tell KILL "$@"
 cd /proc || exit 0
 for round in 1 2 3; do
-    for stray in $(grep -lsF -e "$mark" [0-9]*/environ); do kill -s KILL "${stray%%/*}"; done
+    for orphan in $(grep -lsF -e "$mark" [0-9]*/environ); do kill -s KILL "${orphan%%/*}"; done
     sleep 0.2 || sleep 1
 done
 """
@@ -64,21 +64,21 @@ class Guardian:
         """The process id of the shell; ``None`` while there is nothing to guard."""
         return None if self._shell is None else self._shell.pid
 
-    def rouse(self) -> None:
+    def ensure_running(self) -> None:
         """Have the shell ready for a process that is about to be started. Blocking.
 
         Raises:
             OSError: when there is no shell, or it cannot be started.
         """
         with self._lock:
-            if not self._lives():
+            if not self._is_running():
                 self._start()
 
-    def rest(self) -> None:
+    def stop_if_idle(self) -> None:
         """Send the shell away if there is nothing to guard after all."""
         with self._lock:
             if not self._groups:
-                self._dismiss()
+                self._stop()
 
     def watch(self, group: int) -> None:
         """End this process group when the host dies. Blocking: it may have to start the shell.
@@ -88,7 +88,7 @@ class Guardian:
         """
         with self._lock:
             self._groups.add(group)
-            if not (self._lives() and self._tell(f"+{group}\n")):
+            if not (self._is_running() and self._tell(f"+{group}\n")):
                 self._start()
 
     def forget(self, group: int) -> None:
@@ -98,7 +98,7 @@ class Guardian:
             if self._groups:
                 self._tell(f"-{group}\n")
             else:
-                self._dismiss()
+                self._stop()
 
     def leave_to_parent(self) -> None:
         """Forget everything in a forked child: it must not hold the pipe open."""
@@ -110,11 +110,11 @@ class Guardian:
             self._shell.returncode = 0
         self.__init__()
 
-    def _lives(self) -> bool:
+    def _is_running(self) -> bool:
         return self._shell is not None and self._shell.poll() is None
 
     def _start(self) -> None:
-        self._dismiss()
+        self._stop()
         read_end, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
         try:
@@ -139,7 +139,7 @@ class Guardian:
             return False
         return True
 
-    def _dismiss(self) -> None:
+    def _stop(self) -> None:
         if self._shell is not None:
             # Killed before its input ends, which it would take for the death of the host.
             self._shell.kill()

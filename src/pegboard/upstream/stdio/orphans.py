@@ -38,7 +38,7 @@ def orphans(mark: str) -> list[int]:
 def kill_orphans(mark: str) -> None:
     """Kill whatever carries the mark, also what it starts meanwhile; blocking."""
     killed: set[int] = set()
-    # More than once, because a stray may fork while the list is made.
+    # More than once, because a orphan may fork while the list is made.
     for _ in range(5):
         fresh = set(orphans(mark)) - killed - {os.getpid()}
         if not fresh:

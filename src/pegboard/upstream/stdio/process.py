@@ -154,14 +154,14 @@ class ServerProcess:
                     tasks.start_soon(self._read_stderr)
                     await self._ending.wait()
                     await self._end_group()
-                    await self._end_strays()
+                    await self._end_orphans()
                     ended = True
                     tasks.cancel_scope.cancel()
         finally:
             if not ended:
                 # The event loop is ending without asking us: no time for the polite way.
                 self._signal(signal.SIGKILL)
-                threading.Thread(target=self._bury, name="pegboard-reaper").start()
+                threading.Thread(target=self._reap, name="pegboard-reaper").start()
             guardian.forget(self.pid)
             _alive.discard(self)
             self._stopped.set()
@@ -228,11 +228,11 @@ class ServerProcess:
         context = {"server": name, "pid": self.pid}
         logger.warning("server_cannot_be_killed: %r, pid %d", name, self.pid, extra=context)
 
-    async def _end_strays(self) -> None:
+    async def _end_orphans(self) -> None:
         with anyio.move_on_after(_KILL):
             await _in_thread(kill_orphans, self.mark)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL)
         kill_orphans(self.mark)
