@@ -28,7 +28,7 @@ from pegboard import (
     ToolTimeoutError,
 )
 from pegboard.upstream import FileCatalogCache, NoCatalogCache
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script
 from tests.upstream.http_servers import serving
 from tests.upstream.processes import alive, new_marker
@@ -320,7 +320,7 @@ async def test_what_a_callback_raises_stays_here() -> None:
     server.add_request_handler("tools/call", types.CallToolRequestParams, ask)
     async with hub_of(memory("calc", bench, protocol="legacy"), elicitation=fail) as hub:
         await hub.call("mcp_calc_go")
-    assert heard == ["The question failed"]
+    assert heard == ["The request failed"]
 
 
 @pytest.mark.parametrize("stateless", [True, False])

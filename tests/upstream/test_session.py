@@ -20,7 +20,7 @@ from pegboard import (
     Text,
     UpstreamError,
 )
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(
@@ -155,7 +155,7 @@ async def test_a_server_that_never_stops_asking_is_stopped() -> None:
 
     config = ServerConfig(name="asking", transport="memory", server=one_tool(ask_again))
     async with hub_of(config) as hub:
-        with pytest.raises(ProtocolError, match="asked back"):
+        with pytest.raises(ProtocolError, match="asked for input"):
             await hub.call("mcp_asking_go")
 
 

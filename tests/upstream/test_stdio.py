@@ -124,7 +124,7 @@ async def test_whoever_waits_for_an_answer_over_the_limit_is_told_to_ask_for_les
         with anyio.fail_after(15), pytest.raises(ConnectionLostError) as caught:
             [big] = [it.name for it in hub.registry.tools() if it.name.endswith("_big")]
             await hub.call(big, {"n": MAX_LINE_BYTES}, on_progress=heard)
-    assert "(an answer had more than 64 MiB: ask for less at once)" in str(caught.value)
+    assert "(a response had more than 64 MiB: ask for less at once)" in str(caught.value)
 
 
 async def test_lines_that_are_no_messages_are_skipped_and_logged_once(

@@ -9,8 +9,7 @@ import pytest
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCRequest
 
-from pegboard.upstream.messages.messages import read_message
-from pegboard.upstream.messages.responses import NotDirectError
+from pegboard.upstream.messages.jsonrpc import NotDirectError, read_message
 from pegboard.upstream.stdio.fast_path import StdioFastPath
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}

@@ -15,7 +15,7 @@ from pegboard.errors import ConfigError, ProtocolError, ToolTimeoutError
 from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.registry.background_loop import run_in_background
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["MCPRegistry", "RemoteMCPAdapter"]

@@ -290,7 +290,7 @@ class CrossLoopCall(Generic[T]):
         if self._has_begun:
             return ConnectionLostError(
                 "The event loop of the connections has ended meanwhile. The call may have run all "
-                "the same: check before you repeat it.",
+                "the same: look before you repeat it.",
                 server=server,
                 tool=tool,
             )

@@ -44,7 +44,7 @@ from pegboard.upstream.events import (
     ServerDown,
     ServerUp,
 )
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.server_requests import Clock
 from pegboard.upstream.session.subscriptions import ResourceSubscriptions
 

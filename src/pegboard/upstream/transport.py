@@ -12,7 +12,7 @@ from pegboard.config import ServerConfig
 from pegboard.upstream.errors.redaction import hide_secrets_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
 from pegboard.upstream.http.fast_path import direct_to
-from pegboard.upstream.messages.responses import SingleExchanges
+from pegboard.upstream.messages.jsonrpc import SingleExchanges
 from pegboard.upstream.stdio.fast_path import StdioFastPath
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.stdio.transport import stdio_transport

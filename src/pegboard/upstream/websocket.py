@@ -20,7 +20,7 @@ from pegboard.errors.extras import install_extra
 from pegboard.upstream.errors.failures import Failure, failure_of_answer
 from pegboard.upstream.http.headers import configured_headers
 from pegboard.upstream.http.shared_connections import is_loopback
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -13,7 +13,7 @@ from pegboard.compat.unusual_servers import reading_answer
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
 from pegboard.registry.background_loop import run_in_background
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]

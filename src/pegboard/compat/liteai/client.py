@@ -13,7 +13,7 @@ from pegboard.compat.loops import in_background
 from pegboard.compat.unusual_servers import reading_answer, shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.messages.responses import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""ClientConnections: a connection for each client of a server that clients do not share."""
+"""Per-client connections: a stateful server is connected once for each client."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -11,9 +11,9 @@ from pegboard.upstream.connection import Connection, ServerBusyError
 __all__ = ["IDLE", "ClientConnections"]
 
 MOST_CLIENTS = 64
-"""So many clients may have a connection to one server; an idle one makes room for another."""
+"""The most clients with a connection to one server; an idle one makes room for another."""
 IDLE = 900.0
-"""Seconds without a call after which a client's connection ends, unless its server's entry says."""
+"""Seconds without a call after which a client's connection ends, unless configured."""
 
 
 class ClientConnections:
@@ -26,10 +26,10 @@ class ClientConnections:
 
     @asynccontextmanager
     async def of(self, context: CallContext) -> AsyncGenerator[Connection]:
-        """Give the connection of a client, and keep it for as long as it is used.
+        """Yield the connection of a client, and keep it while it is used.
 
         Raises:
-            ServerUnavailableError: when too many other clients are just using theirs.
+            ServerUnavailableError: when too many other clients are using theirs.
         """
         entry = await self._entry(context)
         entry.users += 1
@@ -38,12 +38,12 @@ class ClientConnections:
         finally:
             entry.users -= 1
             if not entry.users and self._entries.get(context.client) is not entry:
-                # It was forgotten meanwhile, and perhaps opened again by this very call.
+                # It was removed meanwhile, and perhaps opened again by this call.
                 with anyio.CancelScope(shield=True):
                     await entry.connection.close()
 
     def get(self, client: str) -> Connection | None:
-        """Return the connection of a client that has one."""
+        """Return the connection of a client; ``None`` if it has none."""
         entry = self._entries.get(client)
         return None if entry is None else entry.connection
 
@@ -52,13 +52,13 @@ class ClientConnections:
         return [entry.connection for entry in self._entries.values()]
 
     async def forget(self, client: str) -> None:
-        """End the connection of a client that will not come again."""
+        """Close the connection of a client that is gone."""
         entry = self._entries.pop(client, None)
         if entry is not None:
             await entry.connection.close()
 
     async def close(self) -> None:
-        """End the connections of all clients."""
+        """Close the connections of all clients."""
         async with anyio.create_task_group() as group:
             for client in list(self._entries):
                 group.start_soon(self.forget, client)

@@ -49,15 +49,15 @@ __all__ = ["StatefulConnection"]
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 CLOSE_LIMIT = 10.0
-"""The longest a goodbye may take: more than the ladder from a closed stdin to SIGKILL needs."""
+"""The longest that closing may take: more than the steps from a closed stdin to SIGKILL need."""
 SLOW_START = 2.0
-"""A server that takes longer no longer counts as starting, so that it does not delay the others."""
+"""Seconds after which a starting server gives its slot to the next one."""
 
 
 class StatefulConnection:
     """Connects when first needed, notices when the server is lost, and connects again.
 
-    Callers only call: a task of its own opens each session, publishes it, waits, and closes it.
+    A task of its own opens each session, publishes it, waits, and closes it; callers only call.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class StatefulConnection:
         self._session: Session | None = None
         self._attempt: SessionAttempt | None = None
         self.in_flight: int = 0
-        """How many requests are under way."""
+        """How many requests are running."""
         self._last_used = 0.0
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return self._state
 
     def _turn_to(self, state: ServerState) -> None:
@@ -95,10 +95,10 @@ class StatefulConnection:
             self._callbacks.on_state(state)
 
     async def open(self, *, tool: str = "") -> None:
-        """Connect now, or wait for whoever is connecting.
+        """Connect now, or wait for the attempt that is under way.
 
         Raises:
-            ServerUnavailableError: when that failed, saying why.
+            ServerUnavailableError: when connecting failed; the message says why.
         """
         await self.session(tool=tool)
 
@@ -111,7 +111,7 @@ class StatefulConnection:
             return
         attempt.over.set()
         if not attempt.settled.is_set():
-            # Before it ends, which may take a while, so that nobody takes it for a failure.
+            # Before it ends, which may take a while, so that no caller takes it for a failure.
             self._settle(attempt, self._closed_error())
             attempt.scope.cancel()
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
@@ -127,10 +127,10 @@ class StatefulConnection:
     ) -> dict[str, Any]:
         """Connect if need be, send one request and return its raw result.
 
-        What certainly did not reach the server is sent once more over a new session.
+        A request that certainly did not reach the server is sent again over a new session.
 
         Raises:
-            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         session = self._session or await self.session(tool=tool)
         self.in_flight += 1
@@ -155,10 +155,10 @@ class StatefulConnection:
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Connect if need be, and return the items of all pages of a list.
 
-        What certainly did not reach the server is asked once more over a new session.
+        A request that certainly did not reach the server is sent again over a new session.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when it failed.
         """
         session = self._session or await self.session()
         with self._busy():
@@ -166,7 +166,7 @@ class StatefulConnection:
                 try:
                     return await session.list_all(method)
                 except ServerUnavailableError as error:
-                    # One that is slow has its session still.
+                    # A slow server still has its session.
                     is_slow = isinstance(error, ServerTimeoutError)
                     if is_slow or not self._lose_unreached(session, error):
                         raise
@@ -178,7 +178,7 @@ class StatefulConnection:
 
     @contextmanager
     def _busy(self) -> Generator[None]:
-        """Keep the server from being idle meanwhile."""
+        """Count the block as a running request, so that the server is not idle."""
         self.in_flight += 1
         try:
             yield
@@ -187,40 +187,40 @@ class StatefulConnection:
             self._last_used = monotonic()
 
     async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session that could want to know."""
+        """Send a notification, if there is a session."""
         if self._session is not None:
             await self._session.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without connecting again.
+        """Send these besides the configured headers from now on, without reconnecting.
 
         Raises:
-            ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
+            ConfigError: when a header is invalid or reserved, or the server does not use HTTP.
         """
         if self.config.transport not in ("sse", "streamable_http"):
-            raise ConfigError(f"Server {self.config.name!r} is not behind HTTP; it has no headers.")
+            raise ConfigError(f"Server {self.config.name!r} does not use HTTP; it has no headers.")
         checked_headers(headers)
         if self._session is not None and self._session.set_headers is not None:
             self._session.set_headers(headers)
-        # Part of the configuration from now on, so that they are sent and hidden like the others.
+        # Part of the configuration now, so that they are sent and redacted like the others.
         merged = {**self._configured.headers, **headers}
         self.config = msgspec.structs.replace(self._configured, headers=merged)
 
     def use_cached(self, negotiated: Negotiated) -> None:
-        """Start from what an earlier run found out, so that a legacy server is not probed again."""
+        """Use what an earlier run negotiated, so that a legacy server is not probed again."""
         self.negotiated = negotiated
         self._legacy = negotiated.era == "legacy"
 
     def blame(self, reason: str | None) -> None:
-        """Note what is wrong with a server that is connected all the same, or that it is mended."""
+        """Set the last error of a server that is connected all the same; ``None`` clears it."""
         self.last_error = reason
 
     async def session(self, *, tool: str = "") -> Session:
-        """Return the open session; open one, together with everybody else who needs it.
+        """Return the open session; all callers that need one share the attempt to open it.
 
         Raises:
             ServerUnavailableError: when the server could not be reached.
-            CircuitOpenError: when it failed so often that it is not even tried.
+            CircuitOpenError: when the circuit breaker is open.
             NotConnectedError: when the hub it belongs to is closed.
         """
         while (session := self._session) is None:
@@ -232,7 +232,7 @@ class StatefulConnection:
                 attempt = self._begin(tool)
             await attempt.settled.wait()
             if attempt.error is not None:
-                # A copy for each caller: they may all add to its traceback.
+                # A copy for each caller: each may add to its traceback.
                 error = copy.copy(attempt.error)
                 error.tool = tool
                 raise error
@@ -254,7 +254,7 @@ class StatefulConnection:
         try:
             previous, attempt.previous = attempt.previous, None
             if previous is not None:
-                # Two processes of one server might fight for a port or a lock file.
+                # Two processes of one server might compete for a port or a lock file.
                 await previous.ended.wait()
             failure = await self._hold_open(attempt, await session_opener())
             if failure is not None:
@@ -266,7 +266,7 @@ class StatefulConnection:
         finally:
             self._settle(attempt, self._closed_error())
             if attempt is self._attempt and self._session is not None:
-                # Cancelled from outside, without anybody having closed it.
+                # The task was cancelled from outside, without `close`.
                 self._session = None
                 self._turn_to(ServerState.CLOSED)
             attempt.over.set()
@@ -277,7 +277,7 @@ class StatefulConnection:
     async def _hold_open(
         self, attempt: SessionAttempt, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
     ) -> PegboardError | None:
-        """Open a session, publish it, wait until it is over and close it; return what failed."""
+        """Open a session, publish it, wait until it is over and close it; return the failure."""
         starting = Slot(self._deps.starts)
         try:
             with attempt.scope:
@@ -298,7 +298,7 @@ class StatefulConnection:
                     await self._until_over(attempt, session)
                     attempt.scope.deadline = anyio.current_time() + CLOSE_LIMIT
                 if not attempt.over.is_set():
-                    # Nobody has closed it: its transport failed, and the session with it.
+                    # It was not closed: its transport failed, and the session with it.
                     self._lose(session, "The connection broke.")
         except PegboardError as error:
             return (
@@ -311,7 +311,7 @@ class StatefulConnection:
         return None
 
     async def _watch_start(self, attempt: SessionAttempt, starting: Slot) -> None:
-        """End a start that takes too long; whoever waits is told before the process is stopped."""
+        """End a start that takes too long; its callers fail before the process is stopped."""
         limit = self.config.timeouts.connect
         if self.config.oauth is not None:
             # A person may have to log in first.
@@ -366,7 +366,7 @@ class StatefulConnection:
             or not self._callbacks.tries_by_itself()
         ):
             return False
-        # Nobody but a person can help, and a login window every minute helps nobody.
+        # Only a person can log in, and a login window every minute does not help.
         return not isinstance(attempt.error, ServerAuthenticationError)
 
     async def _try_again(self, attempt: SessionAttempt) -> None:
@@ -391,17 +391,17 @@ class StatefulConnection:
             attempt.settled.set()
 
     def _lose_unreached(self, session: Session, error: ServerUnavailableError) -> bool:
-        """Give up a session that a request did not get through; tell whether a new one may help."""
+        """Drop a session that a request could not use; tell whether a new one may help."""
         if isinstance(error, ServerBusyError) or not error.transient:
             return False
         if self.state == ServerState.CLOSED:
-            # By us: it is not opened again for this.
+            # We closed it: it is not opened again for this.
             return False
         self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
         return True
 
     def _lose_broken(self, session: Session, error: ConnectionLostError) -> None:
-        # Over HTTP one broken exchange says nothing about a session that the server keeps.
+        # Over HTTP, one broken exchange does not end a session that the server keeps.
         if not (self.config.transport == "streamable_http" and session.keeps_session):
             self._lose(session, self.last_error or str(error))
 
@@ -411,7 +411,7 @@ class StatefulConnection:
             self._lose(self._session, reason)
 
     def _lose(self, session: Session, reason: str, *, failed: bool = True) -> None:
-        """Withdraw a session before anybody else gets it, then let its task close it."""
+        """Withdraw a session before another caller gets it, then let its task close it."""
         if session is not self._session or self._attempt is None:
             return
         self._session = None
@@ -425,13 +425,13 @@ class StatefulConnection:
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
 
     def _fail(self, attempt: SessionAttempt, error: PegboardError) -> None:
-        # Once is enough, however often the background tries.
+        # The same error is logged once, however often the background tries.
         level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
         context = {"server": self.config.name, "reason": str(error)}
         logger.log(level, "connect_failed: %s", error, extra=context)
         self.last_error = str(error)
         self.failure = error
-        # What was remembered of the server may be what kept us out.
+        # The cached era of the server may be why connecting failed.
         self._legacy = False
         self._breaker.failed()
         if attempt is self._attempt and self.state != ServerState.CLOSED:

@@ -1,4 +1,4 @@
-"""StatelessConnection: no session is shared between calls."""
+"""StatelessConnection: each call has a session of its own, unless the server keeps none."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,9 +25,9 @@ __all__ = ["StatelessConnection"]
 class StatelessConnection:
     """Gives every request a session of its own, unless the server keeps none anyway.
 
-    A server of the modern era has no sessions at all, and some legacy ones do not give any out:
-    to those, each request is one exchange over shared HTTP connections, and costs no more than a
-    stateful call. Where the server insists on a session, each request opens and ends one.
+    A server of the modern era has no sessions, and some legacy servers create none: for these,
+    each request is one exchange over shared HTTP connections, and costs no more than a stateful
+    call. If the server requires a session, each request opens and ends one.
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class StatelessConnection:
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return self._first.state
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the server said of itself."""
+        """What the server said about itself."""
         return self._first.negotiated
 
     @property
     def last_error(self) -> str | None:
-        """Why the server was last not reached."""
+        """Why the server was last unreachable."""
         return self._first.last_error
 
     @property
@@ -67,12 +67,12 @@ class StatelessConnection:
 
     @property
     def starts(self) -> int:
-        """How often it was connected to."""
+        """How often the server was connected."""
         return self._first.starts
 
     @property
     def in_flight(self) -> int:
-        """How many requests are under way over the shared connection."""
+        """How many requests are running over the shared connection."""
         return self._first.in_flight
 
     async def open(self, *, tool: str = "") -> None:
@@ -98,7 +98,7 @@ class StatelessConnection:
         """Send one request in a session of its own and return its raw result.
 
         Raises:
-            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         session = await self._first.session(tool=tool)
         if not session.keeps_session:
@@ -110,8 +110,8 @@ class StatelessConnection:
             except _NotOpenedError as error:
                 if not isinstance(error.reason, ConnectionLostError):
                     raise
-                # A server may close a kept connection just when the next greeting is on its way.
-                # Nothing but that was sent, so it can be sent again.
+                # A server may close a kept connection just when the next handshake is on its way.
+                # Only the handshake was sent, so it can be sent again.
                 return await exchange()
         except _NotOpenedError as error:
             raise as_unavailable(error.reason, self.config) from error
@@ -151,7 +151,7 @@ class StatelessConnection:
                 if not opened:
                     raise _NotOpenedError(error) from error
                 raise
-        # What is known counts, even if the server is so slow to let go that the scope is cancelled.
+        # The outcome counts, even if the server is so slow to close that the scope is cancelled.
         if failure is not None:
             raise failure
         if answer is not None:
@@ -167,33 +167,33 @@ class StatelessConnection:
         """Return the items of all pages of a list.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when it failed.
         """
         return await self._first.list_all(method)
 
     async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session that could want to know."""
+        """Send a notification, if there is a session."""
         await self._first.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on.
 
         Raises:
-            ConfigError: when one is not legal, or reserved.
+            ConfigError: when a header is invalid or reserved.
         """
         self._first.set_headers(headers)
 
     def use_cached(self, negotiated: Negotiated) -> None:
-        """Start from what an earlier run found out."""
+        """Use what an earlier run negotiated until the first session."""
         self._first.use_cached(negotiated)
 
     def blame(self, reason: str | None) -> None:
-        """Note what went wrong with a server that is connected all the same."""
+        """Set the last error of a server that is connected all the same."""
         self._first.blame(reason)
 
 
 class _NotOpenedError(Exception):
-    """There is no session to send the request in."""
+    """The session for the request could not be opened."""
 
     def __init__(self, reason: PegboardError) -> None:
         super().__init__(str(reason))

@@ -9,7 +9,7 @@ import anyio
 import httpx2
 import msgspec
 
-from pegboard.upstream.messages.messages import mended
+from pegboard.upstream.messages.jsonrpc import mended
 
 __all__ = [
     "EndsQuietly",

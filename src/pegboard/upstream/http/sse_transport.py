@@ -1,4 +1,4 @@
-"""Streams to a server that speaks HTTP with server-sent events, the transport of 2024-11-05."""
+"""The SSE transport to a server: HTTP with server-sent events, from protocol 2024-11-05."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -30,7 +30,7 @@ from pegboard.upstream.errors.failures import (
     failure_of_exception,
 )
 from pegboard.upstream.http.response_bodies import start_of_body
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 
 __all__ = ["sse_streams"]
 
@@ -83,7 +83,7 @@ async def sse_streams(
 
 
 class _Endpoint:
-    """The address that takes our messages; an answer that is an error goes to the session."""
+    """The URL for our messages; an error response to a POST goes to the session."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ async def _write(
     endpoint: _Endpoint, from_session: MemoryObjectReceiveStream[SessionMessage], group: TaskGroup
 ) -> None:
     async for outgoing in from_session:
-        # A slow answer must not hold up other requests; all else is sent in order.
+        # A slow response must not delay other requests; all else is sent in order.
         if isinstance(outgoing.message, JSONRPCRequest):
             group.start_soon(endpoint.post, outgoing.message)
         else:

@@ -1,4 +1,4 @@
-"""The guardian: a tiny shell that outlives this process and ends what it left behind."""
+"""Guardian: a small shell that kills the server processes if this process dies."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ from pegboard.upstream.stdio.orphans import MARK, host_mark
 
 __all__ = ["SCRIPT", "Guardian", "guardian"]
 
-# Lines on standard input: `+GROUP` to look after a process group, `-GROUP` to forget it. The only
-# write end is in the host, so the end of the input means that the host is gone, however it died.
+# Lines on standard input: `+GROUP` to watch a process group, `-GROUP` to forget it. Only the host
+# has the write end, so the end of the input means that the host is gone, however it died.
 SCRIPT = r"""
 trap '' INT TERM HUP QUIT PIPE TSTP
 cd /
@@ -51,7 +51,7 @@ done
 
 
 class Guardian:
-    """Knows the process groups that must not outlive this process. Safe to use from any thread."""
+    """Watches the process groups that must not outlive this process. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class Guardian:
         return None if self._shell is None else self._shell.pid
 
     def ensure_running(self) -> None:
-        """Have the shell ready for a process that is about to be started. Blocking.
+        """Start the shell before a server process is started. This blocks.
 
         Raises:
             OSError: when there is no shell, or it cannot be started.
@@ -75,13 +75,13 @@ class Guardian:
                 self._start()
 
     def stop_if_idle(self) -> None:
-        """Send the shell away if there is nothing to guard after all."""
+        """Stop the shell if it watches no process group."""
         with self._lock:
             if not self._groups:
                 self._stop()
 
     def watch(self, group: int) -> None:
-        """End this process group when the host dies. Blocking: it may have to start the shell.
+        """End this process group when the host dies. This blocks: it may have to start the shell.
 
         Raises:
             OSError: when there is no shell, or it cannot be started.
@@ -92,7 +92,7 @@ class Guardian:
                 self._start()
 
     def forget(self, group: int) -> None:
-        """Let this process group alone from now on. With the last one the shell goes too."""
+        """Stop watching this process group. The shell ends with the last group."""
         with self._lock:
             self._groups.discard(group)
             if self._groups:
@@ -133,7 +133,7 @@ class Guardian:
 
     def _tell(self, line: str) -> bool:
         try:
-            # So few bytes are written whole or not at all: no half line in a full pipe.
+            # A few bytes are written whole or not at all: no half line in a full pipe.
             os.write(self._pipe, line.encode())
         except OSError:
             return False
