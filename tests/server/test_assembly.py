@@ -26,7 +26,7 @@ class Deaf:
         pass
 
     async def ask(self, method: str, params: Any) -> dict[str, Any]:
-        raise RpcError(-32601, "Nobody answers.")
+        raise RpcError(-32601, "No gateway responds.")
 
 
 def answer() -> int:

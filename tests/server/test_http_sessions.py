@@ -163,10 +163,10 @@ async def test_a_cancelled_call_is_cancelled_in_the_gateway() -> None:
 
 
 class ByName:
-    """Lets everybody in under the name they give."""
+    """Authenticates each caller under the name that it gives."""
 
     async def authenticate(self, credential: str | None) -> Principal:
-        return Principal(subject=credential or "nobody", scopes=LOCAL.scopes)
+        return Principal(subject=credential or "unnamed", scopes=LOCAL.scopes)
 
 
 async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
@@ -267,7 +267,7 @@ async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions(
         first = await open_session(one, f"{url}/mcp")
         for _ in range(3):
             await open_session(other, f"{url}/mcp")
-        # Whoever comes from elsewhere later may go on all the same.
+        # A client that comes from elsewhere later may go on all the same.
         for client in (one, other):
             response = await client.post(f"{url}/mcp", json=PING, headers=_of(first))
             assert response.status_code == 200
@@ -307,7 +307,7 @@ async def test_what_is_no_message_is_refused_in_one_sentence(body: Any) -> None:
 
 
 class Fickle:
-    """Lets everybody in as one person, until it is told otherwise; a new key is always good.
+    """Authenticates all callers as one person, until it is told otherwise; new keys are valid.
 
     Of a slow one it never says anything, then.
     """
@@ -355,7 +355,7 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
         async with client.stream("GET", f"{url}/mcp", headers=headers):
             session = await open_session(client, f"{url}/mcp")
             async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
-                # The next look is the last one, and nobody is given up meanwhile.
+                # The next check is the last one, and no client is given up meanwhile.
                 monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 3600)
                 guard.error = REVOKED
                 with anyio.fail_after(5):
@@ -371,9 +371,9 @@ async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
-            guard.error = RuntimeError("a mistake of somebody's")
+            guard.error = RuntimeError("a mistake of the guard")
             with anyio.fail_after(5):
-                while "a mistake of somebody's" not in caplog.text:
+                while "a mistake of the guard" not in caplog.text:
                     await anyio.lowlevel.checkpoint()
             guard.error = None
             response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))

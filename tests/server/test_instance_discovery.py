@@ -18,14 +18,13 @@ from pegboard.server.http.request import HttpRequest
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
-    announce,
     identity_of,
-    own_address,
     place_of_store,
     publish,
     running_instances,
     withdraw,
 )
+from pegboard.server.process.run import announce, own_address
 from pegboard.server.process.signals import Shutdown
 
 CANARY = "pbo_canary"

@@ -1,4 +1,4 @@
-"""What whoever runs the process may ask it, and nobody else."""
+"""The local API: only the user who runs the process can call it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -77,16 +77,16 @@ async def test_what_a_client_cannot_answer_is_declined_as_the_protocol_says(
     transport: str, era: str
 ) -> None:
     async with talkative(transport, era) as (hub, _):
-        nobody: dict[str, Any] = {
+        without: dict[str, Any] = {
             "questions": Questions(),
             "capabilities": {"elicitation": {}, "sampling": {}},
         }
-        result = await call(hub, "ask", **nobody)
+        result = await call(hub, "ask", **without)
         assert json.loads(result.text()) == {"action": "cancel"}
         with pytest.raises(ProtocolError, match="No client is there"):
-            await call(hub, "model", **nobody)
+            await call(hub, "model", **without)
         with pytest.raises(ProtocolError, match="No client is there"):
-            await call(hub, "where", **nobody)
+            await call(hub, "where", **without)
 
 
 @EVERYWHERE
@@ -141,7 +141,7 @@ async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -
             other.start_soon(partial(call, hub, "ask", questions=noting, client="two"))
             await until(lambda: unclaimed(hub))
             other.cancel_scope.cancel()
-        # Whoever asked has gone: what it asked is not the question of the one who is left.
+        # The client that caused it has gone: the other one must not get its request.
         await until(lambda: not unclaimed(hub))
         assert asked == []
         # Nor is any that comes soon: the server may still be about what the other wanted.

@@ -224,7 +224,7 @@ async def test_a_list_with_nonsense_in_it_costs_the_nonsense_only(tools: Any) ->
             assert set(hub.registry) == {"mcp_raw_go"}
             assert hub.servers["raw"].left_out
         else:
-            assert "no list" in str(hub.servers["raw"].last_error)
+            assert "not return a list" in str(hub.servers["raw"].last_error)
 
 
 async def test_an_empty_cursor_is_the_end_of_a_list() -> None:
@@ -290,7 +290,7 @@ async def test_a_callback_may_stop_the_server_that_asks() -> None:
 
     async def ask(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         await context.session.elicit_form("Well?", {"type": "object", "properties": {}})
-        raise AssertionError("There is nobody left to answer.")
+        raise AssertionError("There is no client left to respond.")
 
     bench = Bench(go=lambda _: "1")
     server: Any = bench.server

@@ -233,7 +233,7 @@ async def test_an_answer_in_any_pieces_is_put_together(size: int) -> None:
         events = [
             b": a comment\r\n\r\n",
             event(note("notifications/progress", progressToken=token, progress=1, total=2)),
-            event(b"nobody", event="strange"),
+            event(b"ignored", event="strange"),
             event(note("notifications/message", level="info", data="half-way")),
             event(note("notifications/progress", progressToken=token, progress=2, total=2)),
             event(note("notifications/strange", x=1)),

@@ -1,4 +1,4 @@
-"""Schemas and results that are nested deeper than anybody reads."""
+"""Schemas and results that are nested deeper than any parser reads."""
 
 import json
 import sys

@@ -59,7 +59,7 @@ async def test_a_client_that_left_leaves_no_process_behind() -> None:
         assert len(alive(marker)) == 3
         await hub.forget_client("one")
         assert (len(alive(marker)), list(connections(hub))) == (2, ["two"])
-        await hub.forget_client("nobody")
+        await hub.forget_client("unknown")
         await hub.server("talk").stop()
         assert (alive(marker), connections(hub)) == ([], {})
         await call(hub, "pid", client="one")
@@ -122,7 +122,7 @@ async def test_a_clients_roots_are_told_over_its_own_connection() -> None:
 
         server.server.add_notification_handler(ROOTS, types.NotificationParams, hear)
         await call(hub, "pid", client="one")
-        await hub.roots_changed("nobody")
+        await hub.roots_changed("unknown")
         await hub.roots_changed("one")
         with anyio.fail_after(5):
             await heard.wait()

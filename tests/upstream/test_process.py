@@ -162,7 +162,7 @@ async def test_a_start_that_is_cancelled_half_way_leaves_nothing_behind(part: in
 
 async def test_fifty_servers_start_and_end_together():
     marker = new_marker()
-    everybody = anyio.Event()
+    all_here = anyio.Event()
     started = 0
 
     async def one() -> None:
@@ -171,8 +171,8 @@ async def test_fifty_servers_start_and_end_together():
             started += 1
             if started == 50:
                 await until(lambda: len(alive(marker)) == 50)
-                everybody.set()
-            await everybody.wait()
+                all_here.set()
+            await all_here.wait()
         assert process.returncode == 0
 
     with anyio.fail_after(15):

@@ -122,7 +122,7 @@ async def test_an_answer_of_the_wrong_shape_says_what_to_return(
 ) -> None:
     config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
     async with hub_of(config, elicitation=lambda *_: wrong) as hub:
-        with pytest.raises(ProtocolError, match="no ElicitResult"):
+        with pytest.raises(ProtocolError, match="not a valid ElicitResult"):
             await hub.call("mcp_asking_go")
     assert '{"action": "accept", "content": {...}}' in caplog.text
     assert "Oslo" not in caplog.text

@@ -118,7 +118,7 @@ async def test_a_line_over_the_limit_ends_the_connection_with_that_reason():
 
 @pytest.mark.parametrize("way", ["short", "long"])
 async def test_whoever_waits_for_an_answer_over_the_limit_is_told_to_ask_for_less(way: str):
-    # Whoever hears of progress goes the long way.
+    # A call with progress is sent by the SDK.
     heard = (lambda *_: None) if way == "long" else None
     async with hub_of(light()) as hub:
         with anyio.fail_after(15), pytest.raises(ConnectionLostError) as caught:

@@ -1,4 +1,4 @@
-"""The short way over a pipe: answers of every kind find whoever waits for them."""
+"""The fast path over a pipe: responses of every kind find their callers."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ DONE = {"content": [], "text": "grüß Gott 🙂"}
 
 
 async def ignore(message: dict[str, Any]) -> None:
-    raise AssertionError("Nobody hears anything on a pipe.")
+    raise AssertionError("The fast path of a pipe receives no notifications.")
 
 
 def answering(

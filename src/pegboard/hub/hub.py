@@ -240,9 +240,9 @@ class Hub:
 
     def _turn(self) -> anyio.Lock:
         """Return the lock of starting and closing, which belongs to the loop of the hub."""
-        home = self._owner_loop.loop
-        if self._lock is None or self._lock[0] is not home:
-            self._lock = (home, anyio.Lock())
+        loop = self._owner_loop.loop
+        if self._lock is None or self._lock[0] is not loop:
+            self._lock = (loop, anyio.Lock())
         return self._lock[1]
 
     async def reload(self, *, wait: bool = True) -> None:

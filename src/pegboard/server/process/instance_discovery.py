@@ -1,7 +1,5 @@
 """Instance discovery: how the commands of a user find the gateways running on this machine."""
 
-import ipaddress
-import logging
 import os
 import socket
 import stat
@@ -12,31 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import anyio
-import anyio.to_thread
 import msgspec
 import platformdirs
 
-from pegboard.auth.settings import is_loopback
-from pegboard.hub import Hub
-from pegboard.server.http.local_api import LocalToken
-from pegboard.server.process.assembly import ServeOptions
-from pegboard.server.process.signals import Shutdown
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of, without_password
 
 __all__ = [
     "RunningInstance",
-    "announce",
     "identity_of",
-    "own_address",
     "place_of_store",
     "publish",
     "running_instances",
     "withdraw",
 ]
-
-logger: logging.Logger = logging.getLogger("pegboard.server")
 
 # Opening a named pipe would block for ever.
 _FLAGS: int = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -123,46 +110,6 @@ def running_instances() -> Iterator[RunningInstance]:
                 withdraw(path)
 
 
-async def announce(
-    local_token: LocalToken,
-    options: ServeOptions,
-    hub: Hub,
-    *,
-    port: int,
-    shutdown: Shutdown,
-    announced: anyio.Event,
-) -> None:
-    """Publish this process until its shutdown; set ``announced`` also if it cannot be published."""
-    path = None
-    try:
-        address = own_address(options.host, port)
-        if address is not None:
-            path = await anyio.to_thread.run_sync(_publish, local_token, options, hub, address)
-        announced.set()
-        await shutdown.requested.wait()
-    except OSError as error:
-        # Then commands start servers of their own.
-        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
-    finally:
-        announced.set()
-        if path is not None:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(withdraw, path)
-
-
-def own_address(host: str, port: int) -> str | None:
-    """Return the loopback address of a server, if it has one."""
-    if is_loopback(host):
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    try:
-        bound = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    if not bound.is_unspecified:
-        return None
-    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
-
-
 def _folder() -> Path:
     return Path(platformdirs.user_state_dir("pegboard", appauthor=False)) / "gateways"
 
@@ -221,19 +168,3 @@ def _beginning(pid: int) -> str | None:
     except OSError:
         return None
     return ""
-
-
-def _publish(local_token: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
-    machine, started = identity_of(os.getpid())
-    config = hub.loaded.path
-    return publish(
-        RunningInstance(
-            pid=os.getpid(),
-            started=started,
-            machine=machine,
-            address=address,
-            config=None if config is None else str(config.resolve()),
-            store=None if options.storage is None else place_of_store(options.storage),
-            token=local_token.token,
-        )
-    )

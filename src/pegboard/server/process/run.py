@@ -1,9 +1,12 @@
 """Run: serve over HTTP or stdio from the start of the process until its shutdown."""
 
+import ipaddress
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,8 +14,10 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
+from pegboard.auth.settings import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
+from pegboard.hub import Hub
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.host_check import HostCheck
@@ -22,11 +27,17 @@ from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
 from pegboard.server.process.config_reload import ConfigReload
 from pegboard.server.process.drain import drain
-from pegboard.server.process.instance_discovery import announce
+from pegboard.server.process.instance_discovery import (
+    RunningInstance,
+    identity_of,
+    place_of_store,
+    publish,
+    withdraw,
+)
 from pegboard.server.process.signals import Shutdown, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
 
-__all__ = ["OnUp", "run_http", "run_stdio"]
+__all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
 
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
@@ -107,6 +118,46 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
         raise serving.startup.error
 
 
+async def announce(
+    local_token: LocalToken,
+    options: ServeOptions,
+    hub: Hub,
+    *,
+    port: int,
+    shutdown: Shutdown,
+    announced: anyio.Event,
+) -> None:
+    """Publish this process until its shutdown; set ``announced`` also if it cannot be published."""
+    path = None
+    try:
+        address = own_address(options.host, port)
+        if address is not None:
+            path = await anyio.to_thread.run_sync(_publish, local_token, options, hub, address)
+        announced.set()
+        await shutdown.requested.wait()
+    except OSError as error:
+        # Then commands start servers of their own.
+        logger.debug("not_announced: %s", error, extra={"reason": str(error)})
+    finally:
+        announced.set()
+        if path is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(withdraw, path)
+
+
+def own_address(host: str, port: int) -> str | None:
+    """Return the loopback address of a server, if it has one."""
+    if is_loopback(host):
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        bound = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not bound.is_unspecified:
+        return None
+    return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
+
+
 async def _start_and_follow(
     serving: Serving,
     shutdown: Shutdown,
@@ -181,3 +232,19 @@ def _hosts(options: ServeOptions, settings: AuthSettings) -> HostCheck:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _publish(local_token: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
+    machine, started = identity_of(os.getpid())
+    config = hub.loaded.path
+    return publish(
+        RunningInstance(
+            pid=os.getpid(),
+            started=started,
+            machine=machine,
+            address=address,
+            config=None if config is None else str(config.resolve()),
+            store=None if options.storage is None else place_of_store(options.storage),
+            token=local_token.token,
+        )
+    )
