@@ -11,7 +11,8 @@ import pytest
 
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
 from pegboard.model.tool import definition_of
-from pegboard.upstream.catalog.cache import SERVERS, CachedCatalog, StoreCatalogCache, catalog_key
+from pegboard.upstream.catalog.cache import CachedCatalog, StoreCatalogCache
+from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
 from pegboard.upstream.catalog.cached_tools import CachedTools, read_cached_tools
 from pegboard.upstream.connection import Negotiated
 

@@ -27,7 +27,8 @@ from pegboard.doctor.probes.tcp import why_address_failed
 from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
-from pegboard.upstream.catalog.cache import CachedCatalog, catalog_key
+from pegboard.upstream.catalog.cache import CachedCatalog
+from pegboard.upstream.catalog.cache_key import catalog_key
 
 __all__ = ["OnCheckup", "diagnose"]
 

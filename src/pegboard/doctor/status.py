@@ -10,7 +10,7 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
-from pegboard.upstream.catalog.cache import SERVERS, catalog_key
+from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
 from pegboard.upstream.catalog.cached_tools import read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 

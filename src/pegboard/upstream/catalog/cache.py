@@ -1,6 +1,5 @@
 """Catalog cache: the tools of servers from their last run, in files or in a store."""
 
-import hashlib
 import logging
 import os
 import re
@@ -14,48 +13,18 @@ from typing import Any, Protocol
 import msgspec
 import platformdirs
 
-from pegboard.config import ServerConfig
 from pegboard.errors import StorageError
 from pegboard.storage import Store
+from pegboard.upstream.catalog.cache_key import DAY, KEPT_FOR, SERVERS
 from pegboard.upstream.connection import Negotiated
 
 __all__ = [
-    "DAY",
-    "KEPT_FOR",
-    "SERVERS",
     "CachedCatalog",
     "CatalogCache",
     "FileCatalogCache",
     "NoCatalogCache",
     "StoreCatalogCache",
-    "catalog_key",
 ]
-
-SERVERS = "servers"
-"""The namespace of a store that holds the cached catalogs."""
-DAY = 86_400.0
-KEPT_FOR = 90 * DAY
-"""Seconds after which an unused entry is removed: every new token makes a new key."""
-
-
-def catalog_key(config: ServerConfig) -> str:
-    """Return a key that changes with each setting that may change the tools, without secrets."""
-    identity = (
-        config.name,
-        config.transport,
-        config.command,
-        config.args,
-        dict(config.env),
-        config.cwd,
-        config.url,
-        dict(config.headers),
-        # The credential may decide which tools the server offers.
-        config.bearer_token,
-        None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
-    )
-    # Not JSON: an environment may hold text that is not valid Unicode.
-    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 

@@ -10,7 +10,7 @@ from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.tool_names import NameTable, mcp, name_matcher
 from pegboard.storage.store import Store
-from pegboard.upstream.catalog.cache import SERVERS, catalog_key
+from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
 __all__ = [
