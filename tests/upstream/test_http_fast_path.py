@@ -330,7 +330,7 @@ async def test_an_answer_that_is_too_large_is_given_up(monkeypatch: pytest.Monke
     monkeypatch.setattr(direct, "LARGEST_ANSWER", 1 << 20)
     plain = saying(lambda it: answer("200 OK", result(it, pad="x" * (2 << 20)), **PLAIN))
     async with scripted(plain) as (hub, _):
-        with pytest.raises(ProtocolError, match="larger than 1 MiB"):
+        with pytest.raises(ProtocolError, match="exceeds 1 MiB"):
             await call(hub)
     long = saying(lambda it: answer("200 OK", event(result(it, pad="x" * (2 << 20))), **STREAM))
     async with scripted(long) as (hub, _):

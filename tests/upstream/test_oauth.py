@@ -296,7 +296,7 @@ async def test_any_token_storage_of_the_sdk_will_do() -> None:
             assert (accounts.logins, accounts.renewals) == (1, 1)
             accounts.access_tokens.clear()
             accounts.refresh_tokens.clear()
-            with pytest.raises(MCPError, match="log in again"):
+            with pytest.raises(MCPError, match="has expired"):
                 await echo(session)
         async with logged_in(config, auth) as session:
             await echo(session)
