@@ -20,13 +20,14 @@ export UV_PROJECT_ENVIRONMENT := .venv
 # Tests wait half of the time: three at once keep two cores busy. Those of one file share what they start.
 AT_ONCE ?= 3
 SIDE_BY_SIDE := -n $(AT_ONCE) --dist loadfile
+OWN_TESTS := -m "not interop and not interop_full"
 # Tests and benches start hundreds of programs; none of them should compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo test cov check lint fmt types layers changelog docs bench bench-search words-table fuzz soak stress lowest clean
+.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress lowest clean
 
 help: ## List the recipes
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -46,7 +47,7 @@ $(READY): $(CORE)
 	@$(UV) sync --quiet --locked --python $(PYTHON)
 	@touch $@
 
-# Servers and clients that nobody here wrote, each in an environment of its own; the tests talk to them.
+# Servers and clients of other projects, each in an environment of its own; `make interop` talks to them.
 $(NPM_SERVERS): $(NODE) tests/npm/package.json
 	@echo "Installing MCP servers, the inspector and the conformance suite from npm into .tools/npm/" >&2
 	@mkdir -p .tools/npm && cp tests/npm/package.json .tools/npm/
@@ -93,10 +94,19 @@ run: $(CORE) ## Serve four small servers behind the gateway, until Ctrl-C; ARGS=
 demo: $(CORE) ## Show the library: servers opened, called, lost and found; then the registry
 	@$(IN)/python -m examples.demo
 
-test: $(READY) $(STRANGERS) ## Run the tests, three at once; AT_ONCE=1 runs one after the other
-	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE)
+test: $(READY) ## Run the tests that need only Python, three at once; AT_ONCE=1 runs one after the other
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) $(OWN_TESTS)
 
-check: lint types layers changelog docs ## Everything CI checks besides the tests
+interop: $(READY) $(STRANGERS) ## The official conformance suite, and one real server and client of each kind
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m interop
+
+interop-full: $(READY) $(STRANGERS) ## Every test with a real server or client of another project
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m "interop or interop_full"
+
+alone: $(READY) ## Run each file of `make test` by itself in random order; ARGS="--seed 1 tests/cli" chooses
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m scripts.alone $(ARGS)
+
+check: lint types layers changelog docs mutants-check ## Everything CI checks besides the tests
 
 lint: $(READY) ## Formatting and lint (ruff)
 	@$(IN)/ruff format --check --quiet . && $(IN)/ruff check --quiet .
@@ -119,13 +129,19 @@ docs: $(READY) ## Build the documentation into site/, warnings are errors
 	@$(IN)/python -m scripts.reference --check
 	@NO_MKDOCS_2_WARNING=1 $(IN)/mkdocs build --quiet --strict
 
+mutants: $(READY) ## Break each requirement on purpose; a tied test must fail. IDS="R-SAGE-1 liteai" chooses
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m scripts.mutants $(IDS)
+
+mutants-check: $(READY) ## Every requirement has a mutation that still applies; no test runs
+	@$(IN)/python -m scripts.mutants --check
+
 cov: $(READY) $(STRANGERS) ## Which lines no test reaches
 	@$(UV) run --quiet --locked --with coverage coverage run --source src -m pytest -q && \
 	  $(UV) run --quiet --locked --with coverage coverage report --show-missing --skip-covered
 
-lowest: $(READY) $(STRANGERS) ## Run the tests with the oldest dependencies we claim to support
-	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" $(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
-	  python -m pytest -q $(SIDE_BY_SIDE) tests --ignore tests/docs
+lowest: $(READY) ## Run the tests of `make test` with the oldest dependencies we claim to support
+	@$(UV) run --quiet --isolated --no-dev --group test --resolution lowest-direct --python $(PYTHON) \
+	  python -m pytest -q $(SIDE_BY_SIDE) $(OWN_TESTS) tests --ignore tests/docs
 
 fuzz: $(READY) ## Send odd requests to the gateway: CASES=1500 of each kind, or as many as you say
 	@PEGBOARD_FUZZ=$${CASES:-1500} PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest -q -n 2 --timeout 1800 tests/server/test_fuzz.py

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bench.commands import measure_commands
-from bench.measure import Row, at_least, at_most, interleave, run_worker
+from bench.measure import Row, at_least, at_most, interleave, limit, run_worker
 from bench.peers import python_of, versions
 
 OURS = Path(sys.executable)
@@ -48,23 +48,26 @@ def _calls(fastmcp: Path) -> list[Row]:
             20,
             f"{1 / call:,.0f} against {1 / peer:,.0f} a second",
         ),
-        at_most(
-            "cost of a call, validation and a bare await = 1",
-            ours["echo_ratio"],
-            3,
-            f"`echo(text)`: {call * 1e9:,.0f} ns against {floor * 1e9:,.0f} ns",
+        limit(
+            "a call through every step",
+            call * 1e6,
+            6,
+            " µs",
+            f"`echo(text)`; validation and a bare await alone take {floor * 1e6:,.2f} µs",
         ),
-        Row(
-            claim="the same with an integer and a default",
-            measured=ours["add_ratio"],
-            unit="×",
-            detail=f"`add(a, b=1)`: {ours['add_call'] * 1e9:,.0f} ns",
+        limit(
+            "the same with an integer and a default",
+            ours["add_call"] * 1e6,
+            6,
+            " µs",
+            f"`add(a, b=1)`; alone {ours['add_floor'] * 1e6:,.2f} µs",
         ),
-        Row(
-            claim="the same for a tool object, through every step",
-            measured=ours["shout_ratio"],
-            unit="×",
-            detail=f"{ours['shout_call'] * 1e9:,.0f} ns",
+        limit(
+            "the same for a tool object",
+            ours["shout_call"] * 1e6,
+            6,
+            " µs",
+            f"alone {ours['shout_floor'] * 1e6:,.2f} µs",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""The page with every command: what it does, its options, its JSON."""
+"""Write the reference page of the command line: every command, its options, its JSON."""
 # ruff: noqa: E501 - rows of tables are lines
 
 import inspect
@@ -17,7 +17,7 @@ JSON = {
     "import": "import_servers:plan_as_json",
     "doctor": "doctor:report_as_json",
     "list": "list_servers:server_as_json",
-    "status": "status:standing_as_json",
+    "status": "status:status_as_json",
     "search": "search:hit_as_json",
     "show": "show:tool_as_json",
     "tools": "tools:tool_as_json",
@@ -40,30 +40,30 @@ _INTRO = """\
 
 <!-- Written by `python -m scripts.reference` from the commands themselves. -->
 
-`pegboard` lists its commands, and `pegboard COMMAND --help` says what is on this page about one of them.
+`pegboard` lists its commands. `pegboard COMMAND --help` shows what this page says about one of them.
 
 | | |
 | --- | --- |
-| results | on standard output, and nothing else there; advice, questions, progress and errors are on standard error |
-| `--json` | of listings and reports: prints one JSON document (the one of `call` takes the arguments instead): an array for a listing, an object for one thing. Fields may be added to it; none is renamed or removed without a note in the changelog |
-| colours | where a person looks; `NO_COLOR=1` leaves them out, as do pipes and files |
-| errors | one sentence that begins with `error:`; `--debug` anywhere before a `--`, or `PEGBOARD_DEBUG=1`, shows the traceback |
-| files | `--config` names the servers (else `PEGBOARD_CONFIG`, `./mcp.json`, `./.pegboard/mcp.json`, your own), `--store` what is kept (else `PEGBOARD_STORE`, your own) |
+| results | Commands print results, and nothing else, to standard output. Advice, questions, progress and errors go to standard error. |
+| `--json` | Commands that list or report print one JSON document: an array for a listing, an object for one thing. New fields may be added. The changelog says when a field is renamed or removed. For `call`, `--json` takes the arguments instead. |
+| colours | Commands use colours on a terminal, not in pipes and files. `NO_COLOR=1` turns them off. |
+| errors | An error is one sentence that begins with `error:`. `--debug`, anywhere before a `--`, or `PEGBOARD_DEBUG=1` shows the traceback. |
+| configuration | `--config` names the configuration file. Without it, Pegboard uses the first of `PEGBOARD_CONFIG`, `./mcp.json`, `./.pegboard/mcp.json` and your own file. |
+| store | `--store` names the store. Without it, Pegboard uses `PEGBOARD_STORE`, or your own store. |
 
 Exit codes:
 
 | code | means |
 | --- | --- |
-| 0 | it was done |
-| 1 | it was not done, or something is wrong; standard error says what. Also, without a word, where the reader of a pipe has read enough, as `head` does |
-| 2 | the command line itself is wrong |
-| 3 | there is no such tool, server, key or file, or no configuration, or the search found nothing |
-| 130 | somebody pressed Ctrl-C; of `serve`, which ends in good order then, 0 |
+| 0 | The command succeeded. |
+| 1 | The command failed, or found a problem; standard error says which. Also, without a message, the reader of a pipe closed it, as `head` does. |
+| 2 | The command line is wrong. |
+| 3 | There is no such tool, server, key or file, there is no configuration, or the search found nothing. |
+| 130 | You pressed Ctrl-C. `serve` shuts down cleanly then, and returns 0. |
 
-The Tab key completes commands, options and choices, and the names of your servers, keys and tools, as far as these are
-remembered: `pegboard --install-completion` writes what that takes for your shell (or name one: `bash`, `zsh`, `fish`,
-`powershell`, `pwsh`), and `pegboard --show-completion` prints it, to be put where you like. `pegboard --version` prints the
-version.
+`pegboard --install-completion` installs completion for your shell, or for the shell that you name: `bash`, `zsh`, `fish`,
+`powershell` or `pwsh`. The Tab key then completes commands, options and choices, and the names of your servers, your keys and
+the cached tools. `pegboard --show-completion` prints the script instead. `pegboard --version` prints the version.
 """
 
 
@@ -109,7 +109,7 @@ def _section(words: str, command: TyperCommand) -> Iterator[str]:
 
 
 def _option(declaration: str, help_text: str) -> str:
-    # Types and ranges that say nothing to whoever types.
+    # Types and ranges say nothing to the user.
     name = re.sub(r" <(list\[)?(str|int|float)\]?>", "", declaration).strip()
     about = " ".join(help_text.split()).replace("[required]", "")
     about = re.sub(r"\[default: ([^;\]]*)[^\]]*\]", r"(\1)", about)
@@ -121,7 +121,7 @@ def _json(source: str) -> str:
     module, _, name = source.partition(":")
     said = inspect.getdoc(getattr(import_module(f"pegboard.cli.commands.{module}"), name)) or ""
     first, *rest = [" ".join(it.split()) for it in said.split("\n\n")]
-    # There it says whether that is all, or one of an array.
+    # The rest of the sentence says whether it is one object or an array.
     shape = re.split(": |which is ", first, maxsplit=1)[-1]
     return _markdown(" ".join([shape[:1].upper() + shape[1:], *rest]).replace("Fields: ", ""))
 

@@ -1,4 +1,4 @@
-"""The page that says where each client keeps its servers, and how it writes them."""
+"""Make the reference page of clients: where each has its file, and how it writes an entry."""
 
 import json
 from pathlib import Path
@@ -13,27 +13,26 @@ _OPENING = """# Clients
 
 <!-- Made by `python -m scripts.reference` out of the code: change it there. -->
 
-Where `pegboard import` looks, and where `pegboard connect` writes: the file of each client for one
-person, on each system. `connect` takes the first file that is there; `import` reads all of them,
-and that of the project in whose folder you are. How to use the two: [Getting
-started](../getting-started.md).
+This page lists the configuration file of each client on each system. `pegboard import` reads these
+files, and the file of the project in the current folder. `pegboard connect` writes to the first
+file that exists. [Getting started](../getting-started.md) shows how to use both commands.
 
-`pegboard serve` runs on Linux and macOS, so on Windows the clients there need a gateway in WSL
-(`pegboard connect CLIENT --url http://127.0.0.1:8765/mcp`).
+`pegboard serve` runs on Linux and macOS. On Windows, clients need a gateway in WSL: run
+`pegboard connect CLIENT --url http://127.0.0.1:8765/mcp`.
 """
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _NOWHERE = Path("~")
-# What the code looks for on the disk, and inside of files.
+# Files and sections that only the code for one client knows.
 _BESIDES = {
-    "claude-desktop": "on Windows, installed from the Microsoft Store: "
+    "claude-desktop": "on Windows, if installed from the Microsoft Store: "
     "`~/AppData/Local/Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json`",
-    "claude-code": "the servers of each project that stand under `projects` in the same file",
-    "vscode": "`settings.json` beside each of these, and there `mcp.servers`",
+    "claude-code": "the servers of each project, under `projects` in the same file",
+    "vscode": "`mcp.servers` in the `settings.json` next to each of these files",
 }
 
 
 class _Asked(dict[str, str]):
-    """An environment in which nothing is set, and that knows what was looked for."""
+    """An environment without variables that records the names that the code asks for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +65,7 @@ def _section(client: ClientApp) -> str:
 def _toml(client: ClientApp, entry: dict[str, Any]) -> list[str]:
     lines = [f"[{client.section[-1]}.pegboard]"]
     for name, value in entry.items():
-        # Texts and lists of them look alike in both.
+        # Texts and lists of texts are written alike in JSON and TOML.
         written = json.dumps(value, ensure_ascii=False)
         if isinstance(value, dict):
             inside = cast("dict[str, str]", value).items()
@@ -76,24 +75,24 @@ def _toml(client: ClientApp, entry: dict[str, Any]) -> list[str]:
 
 
 def _more(client: ClientApp) -> list[tuple[str, str]]:
-    address = f"`{client.url_field}`" if client.url_field else "not taken: it starts programs only"
-    project = f"`{client.project_file}`" if client.project_file else "none that is read"
+    address = f"`{client.url_field}`" if client.url_field else "none: it supports only programs"
+    project = f"`{client.project_file}`" if client.project_file else "none"
     section = ".".join(client.section)
     if client.url_field:
-        address += f", with its headers in `{client.headers_field}`"
+        address += f", with headers in `{client.headers_field}`"
     rows = [
-        ("in a project", project),
-        ("servers stand under", f"`{section}`"),
-        ("an address is", address),
+        ("file of a project", project),
+        ("section for servers", f"`{section}`"),
+        ("field for an address", address),
     ]
     others = client.files(_machine("linux"))[1:]
     if others:
         paths = ", ".join(f"`{it.as_posix()}`" for it in others)
-        rows.append(("also read (on Linux; elsewhere alike)", paths))
+        rows.append(("also read (paths on Linux)", paths))
     if client.name in _BESIDES:
         rows.append(("and" if others else "also read", _BESIDES[client.name]))
     moved = _moved_by(client)
-    return [*rows, ("elsewhere if set", moved)] if moved else rows
+    return [*rows, ("environment variables that change the path", moved)] if moved else rows
 
 
 def _moved_by(client: ClientApp) -> str:
@@ -111,5 +110,5 @@ def _place(client: ClientApp, system: str) -> str:
 
 
 def _machine(system: str) -> Machine:
-    # What is on this machine plays no part: the usual place counts.
+    # The files of this machine play no part: the page shows the usual paths.
     return Machine(platform=system, environ=_Asked(), home=_NOWHERE, directory=_NOWHERE)

@@ -12,6 +12,7 @@ __all__ = ["REMEDIES", "page"]
 
 REMEDIES = {
     "PegboardError": "Catch it where any failure of Pegboard is handled alike.",
+    "ForkedProcessError": "Open the registry, hub or store in the child, or start the child with `spawn` instead of `fork`.",
     "InvalidToolError": "Register a function, a `Tool`, or an object with `name` and `call`; the message says what is missing.",
     "ToolConflictError": 'Choose another name, or say `on_conflict=` `"skip"`, `"override"` or `"rename"`.',
     "ToolNotFoundError": "Take a name out of `nearest`, or look with `registry.search(…)` or `pegboard search`.",
@@ -21,7 +22,7 @@ REMEDIES = {
     "ToolDisabledError": "`registry.enable_group(…)`, for each of `groups`.",
     "NotImplementedToolError": "Register something that runs it under this name, or call it where it runs.",
     "InvalidArgumentsError": "Give the message back to the model: `violations` says what to change, and where.",
-    "QueueFullError": "Try again later, or raise the places or the `queue` of `Concurrency`.",
+    "QueueFullError": "Try again later, or raise the `limit` or the `queue` of `Concurrency`.",
     "WouldDeadlockError": "Await the asynchronous form: `registry.acall`, `hub.call`, `tools.call`.",
     "RateLimitedError": "Wait for `retry_after` seconds, or raise the limits of the key.",
     "ToolTimeoutError": "Raise `Deadline`, or `timeouts.call` of the server. With `sent` it may have had effects: look before you repeat.",

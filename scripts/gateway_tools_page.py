@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pegboard.gateway.catalog.tool_list import ToolList
-from pegboard.gateway.passthrough.own_resources import OwnResources
+from pegboard.gateway.passthrough.resources import OwnResources
 from pegboard.gateway.tools import (
     call_tool,
     get_tool_definition,

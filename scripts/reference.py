@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from scripts import room_tables
 from scripts.places import ROOT
 
 PAGES = {
@@ -32,13 +33,16 @@ SCHEMAS = {
 PARTS = {
     "README.md": ("scripts.claims", "english"),
     "README.zh-CN.md": ("scripts.claims", "chinese"),
+    "docs/architecture.md": ("scripts.where_is_what", "table"),
 }
 """Each file of which only what stands between two markers is made, and the function that does."""
+ROOMS = room_tables.readmes()
+"""The README of each folder with many modules; the table between its markers is made."""
 
 
 def stale(chosen: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Give each file that is not what the code would make of it, with what it should be."""
-    for name in (*PAGES, *SCHEMAS, *PARTS):
+    for name in (*PAGES, *SCHEMAS, *PARTS, *ROOMS):
         if chosen and not any(part in name for part in chosen):
             continue
         path, text = ROOT / name, made(name)
@@ -52,9 +56,10 @@ def made(name: str) -> str:
         return _function(PAGES[name], "page")()
     if name in SCHEMAS:
         return _function(*SCHEMAS[name])()
-    part = _function(*PARTS[name])()
+    path = ROOT / name
+    part = room_tables.table(name) if name in ROOMS else _function(*PARTS[name])()
+    page = path.read_text("utf-8") if path.is_file() else room_tables.page(name)
     pattern = re.compile(r"(<!-- made: .*? -->\n).*?(\n<!-- made: end -->)", re.DOTALL)
-    page = (ROOT / name).read_text("utf-8")
     return pattern.sub(lambda found: f"{found[1]}{part}{found[2]}", page)
 
 

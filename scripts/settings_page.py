@@ -23,6 +23,8 @@ VARIABLES = {
     "PEGBOARD_AUTH_JWKS_URL": "where that issuer's public keys are",
     "PEGBOARD_AUTH_TENANT_CLAIM": "the claim that names the tenant",
     "PEGBOARD_AUTH_RESOURCE": "the address of this gateway as clients have it",
+    "PEGBOARD_SEARCH_METHOD": "the default method of `search_tools`, such as `bm25`; stronger than "
+    "`gateway.search_method`",
     "PEGBOARD_DEBUG": "`1` shows the traceback of an error, as `--debug` does",
     "PEGBOARD_WORD_TABLE": "another table of words for the search, made by `make words-table`",
     "CLAUDE_CONFIG_DIR": "the folder of Claude Code's `.claude.json`, for `import` and `connect`",

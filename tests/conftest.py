@@ -1,6 +1,11 @@
-"""What every test needs: one backend, no blocking calls on an event loop."""
+"""What every test needs: one backend, no blocking calls on an event loop, the programs it names."""
 
+import os
+import random
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
@@ -13,6 +18,49 @@ settings.register_profile(
     "unhurried", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
+
+TOOLS = Path(__file__).parents[1] / ".tools"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="Run the tests in a random order.")
+
+
+def pytest_configure() -> None:
+    # `nohup`, and a script that runs the tests in the background, let them ignore these signals.
+    # Every program that a test starts would inherit that; none inherits a handler.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--shuffle")
+    if seed:
+        # The seed makes the same order in every process of pytest-xdist, which asks for that.
+        random.Random(seed).shuffle(items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose foreign programs are not installed, and name the recipe that does it."""
+    for name, recipe in {"interop": "make interop", "interop_full": "make interop-full"}.items():
+        for mark in item.iter_markers(name):
+            missing = [it for it in mark.args if not (TOOLS / it / ".installed").exists()]
+            if missing:
+                pytest.skip(f"Missing in .tools: {', '.join(missing)}. Run `{recipe}`.")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give the run a home of its own: a running gateway announces itself in the user's home."""
+    home = str(tmp_path_factory.mktemp("home"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [it for it in os.environ if it.startswith(("PEGBOARD_", "XDG_"))]:
+            patch.delenv(name)
+        patch.setenv("HOME", home)
+        patch.setenv("USERPROFILE", home)
+        yield
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from pegboard import (
 )
 from pegboard.errors import (
     ApiKeyNotFoundError,
+    ForkedProcessError,
     HandleNotFoundError,
     InvalidPatternError,
     InvalidQueryError,
@@ -47,6 +48,7 @@ from pegboard.errors import (
 )
 
 EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
+    ForkedProcessError("registry"): (RuntimeError,),
     InvalidToolError("m"): (TypeError,),
     ToolConflictError("t"): (ValueError,),
     ToolNotFoundError("t", nearest=["u"]): (KeyError, ValueError),

@@ -37,7 +37,7 @@ async def add(a: int, b: int = 1) -> int:
 
 
 class Shout:
-    """A tool object: it takes the general path, through every step."""
+    """A tool object, which takes its arguments as one dictionary."""
 
     name = "shout"
     input_schema = {
@@ -83,7 +83,6 @@ async def calls() -> None:
             took.append((time.perf_counter() - start) / CALLS)
         figures[f"{name}_floor"] = statistics.median(floors)
         figures[f"{name}_call"] = statistics.median(took)
-        figures[f"{name}_ratio"] = figures[f"{name}_call"] / figures[f"{name}_floor"]
     assert len(seen) == 1000
     report(**figures)
 

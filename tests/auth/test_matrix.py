@@ -100,7 +100,7 @@ class RequestRouting:
         said = text_of(found)
         return (
             "denied"
-            if re.search(r"may not|lacks the scope|stays|named .* already", said)
+            if re.search(r"may not|lacks the scope|cannot be removed|already (exists|runs)", said)
             else "absent"
         )
 

@@ -29,7 +29,7 @@ class Ran(NamedTuple):
 
 
 class Home:
-    """Somebody's home: nothing of the real one is seen or touched."""
+    """A home folder for a test: nothing of the real one is seen or touched."""
 
     def __init__(self, folder: Path, *, entries: Mapping[str, Any] | None = None) -> None:
         self.folder = folder

@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def note(words: str) -> None:
-    """Write down what happened, if somebody wants to know."""
+    """Write down what happened, if the test names a file for it."""
     path = os.environ.get("NOTES")
     if path:
         with Path(path).open("a", encoding="utf-8") as file:

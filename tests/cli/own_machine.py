@@ -69,6 +69,6 @@ def at_a_terminal(*words: str, answers: list[tuple[str, str]]) -> Said:
 
 
 def golden(name: str) -> bytes:
-    """Return the file of a client, as it might be on somebody's machine."""
+    """Return the file of a client, as it might be on a user's machine."""
     folder = Path(__file__).parents[1] / "data" / "clients"
     return next(folder.glob(f"{name}.*")).read_bytes()

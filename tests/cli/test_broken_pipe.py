@@ -60,7 +60,7 @@ def test_a_result_that_cannot_be_written_is_told(
     run("add a", "-- x")
     ended = run(words, redirection)
     assert ended.returncode == 1
-    assert ended.stderr == f"error: the output cannot be written: {reason}.\n"
+    assert ended.stderr == f"error: The output cannot be written: {reason}.\n"
 
 
 def test_whoever_reads_no_more_hears_nothing() -> None:

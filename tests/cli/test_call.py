@@ -118,7 +118,7 @@ def test_questions_are_declined_where_nobody_could_answer(home: Home) -> None:
 def test_a_request_to_a_model_is_refused_in_words(home: Home) -> None:
     ran = home.main("call", "mcp_handy_think")
     assert "There is no model here" in json.loads(ran.stdout)["message"]
-    assert "asks for an answer of a model" in ran.stderr
+    assert "asks for an answer from a model" in ran.stderr
 
 
 def test_a_call_that_takes_too_long_is_given_up(home: Home) -> None:
@@ -147,7 +147,7 @@ def test_a_person_answers_the_questions_of_a_server(home: Home) -> None:
         terminal.type("Oslo")
         terminal.until(r"age \(integer\): ")
         terminal.type("old")
-        terminal.until("wanted: integer")
+        terminal.until("expected: integer")
         terminal.type("44")
         terminal.until(r"colour \(one of red, blue; Enter for none\): ")
         terminal.type("")
@@ -206,7 +206,7 @@ def test_a_timeout_covers_the_start_of_the_server(tmp_path: Path) -> None:
     home.configure({"handy": home.entry(args=[str(starter)], timeouts={"connect": 1000})})
     mute.touch()
     words = ("call", "mcp_handy_echo", "text=a", "--timeout", "0.5")
-    # Nobody knows its tools, so it is started to ask for them.
+    # Its tools are not cached, so it is started to ask for them.
     assert home.main(*words).returncode == 3
     mute.unlink()
     assert home.main("tools", "--refresh").returncode == 0

@@ -16,7 +16,7 @@ from pegboard.config import load_servers
 from pegboard.model import Tool
 from pegboard.model.principal import OPERATOR
 from pegboard.storage import open_store
-from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
+from pegboard.upstream.catalog.cached_tools import SERVERS, catalog_key
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
 Captured = pytest.CaptureFixture[str]
@@ -57,11 +57,17 @@ def test_zsh_and_fish_are_told_with_words(capsys: Captured, monkeypatch: Patch) 
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "pegboard keys rev")
     monkeypatch.setenv("_PEGBOARD_COMPLETE", "complete_zsh")
     assert main([]) == 0
-    assert '"revoke":"Accept keys no more."' in capsys.readouterr().out
+    assert (
+        '"revoke":"Revoke keys, so that the gateway no longer accepts them."'
+        in capsys.readouterr().out
+    )
     monkeypatch.setenv("_PEGBOARD_COMPLETE", "complete_fish")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     assert main([]) == 0
-    assert capsys.readouterr().out == "revoke\tAccept keys no more.\n"
+    assert (
+        capsys.readouterr().out
+        == "revoke\tRevoke keys, so that the gateway no longer accepts them.\n"
+    )
 
 
 @pytest.fixture
@@ -136,12 +142,12 @@ def test_no_keyring_is_opened_for_a_name(
 ) -> None:
     asked: list[str] = []
 
-    class RequestRouting(FakeKeyring):
+    class AskingKeyring(FakeKeyring):
         def get_password(self, service: str, name: str) -> str | None:
             asked.append(name)
             return None
 
-    monkeypatch.setitem(sys.modules, "keyring", RequestRouting())
+    monkeypatch.setitem(sys.modules, "keyring", AskingKeyring())
     content = json.loads((known / "mcp.json").read_bytes())
     content["mcpServers"]["paid"] = {"command": "x", "env": {"TOKEN": "${keyring:paid.TOKEN}"}}
     (known / "mcp.json").write_text(json.dumps(content), "utf-8")
@@ -225,7 +231,7 @@ def test_only_the_command_on_the_line_is_imported(line: str, needed: set[str]) -
     )
     loaded = set(ran.stdout.split())
     assert {
-        name for name, it in COMMANDS.items() if f"pegboard.cli.{it.module}" in loaded
+        name for name, it in COMMANDS.items() if f"pegboard.cli.commands.{it.module}" in loaded
     } == needed
 
 

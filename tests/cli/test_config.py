@@ -103,7 +103,7 @@ def test_a_sound_file_is_praised_on_standard_error(home: Path, run: Run) -> None
     assert run("check", "--config", str(path)) == (
         0,
         "",
-        f"{path} is as it should be: 1 server.\n",
+        f"{path} has no problems: 1 server.\n",
     )
     assert run("check", "--config", str(path), "--json")[:2] == (0, "[]\n")
 

@@ -49,7 +49,7 @@ def test_all_is_well_ends_with_zero(run: Run) -> None:
     assert lines[1].split()[:4] == ["notes", "ok", "legacy", "1"]
     assert lines[2].split()[:3] == ["off", "disabled", "-"]
     assert "advice [disabled] off" in lines
-    assert lines[-1] == "All ok: 1 server looked at."
+    assert lines[-1] == "All ok: 1 server checked."
     assert err.startswith("notes: ok, 1 tool, ")
 
 
@@ -58,7 +58,7 @@ def test_something_that_is_wrong_ends_with_one_and_its_remedy(run: Run) -> None:
     assert code == 1
     assert "error [command_not_found] broken\n  Server 'broken' cannot be started" in out
     assert "  Remedy: Install it, or give the full path" in out
-    assert out.endswith("2 servers looked at: 1 error, 0 warnings.\n")
+    assert out.endswith("2 servers checked: 1 error, 0 warnings.\n")
     assert "broken: failed" in err.splitlines()
 
 
@@ -118,13 +118,13 @@ def test_an_entry_that_cannot_be_used_is_in_the_table_and_counted(run: Run) -> N
         ["off", "disabled"],
         ["odd", "unusable"],
     ]
-    assert "1 server looked at: 1 error" in out
+    assert "1 server checked: 1 error" in out
     assert "known: 'off', 'odd'." in run({"odd": {}, "off": {"command": "x"}}, "none")[2]
 
 
 def test_where_no_server_is_looked_at_it_reads_well(run: Run) -> None:
     code, out, _ = run({"off": {"command": "x", "disabled": True}})
-    assert (code, out.splitlines()[-1]) == (0, "No server was looked at; nothing else is wrong.")
+    assert (code, out.splitlines()[-1]) == (0, "No server was checked; no problem was found.")
 
 
 def test_the_limit_can_be_given(run: Run) -> None:
@@ -144,10 +144,10 @@ def test_files_of_clients_that_others_can_read_are_in_the_summary(run: Run) -> N
         folder.chmod(0o755)
     code, out, err = run({"a": speaking(TOOL)})
     assert code == 0
-    assert out.endswith("1 server looked at. Besides, others may read 1 file of your clients.\n")
+    assert out.endswith("1 server checked. Other users can read 1 file of your clients.\n")
     assert f"`chmod 600 {path}`" in err
     code, out, err = run({"a": speaking(TOOL)}, "a")
-    assert out.endswith("All ok: 1 server looked at.\n")
+    assert out.endswith("All ok: 1 server checked.\n")
     assert "chmod" not in err
 
 

@@ -122,7 +122,7 @@ def test_of_two_clients_that_disagree_about_a_name_neither_loses_its_server(
     words = ["import", "--config", "own.json", "--yes", "--on-conflict", "replace"]
     said = run(*words)
     assert "name is taken: replaced" in said.out
-    assert "name is taken: as time-windsurf" in said.out
+    assert "name is taken: added as time-windsurf" in said.out
     servers = load_servers(tmp_path / "own.json").servers
     assert {it.name: it.args for it in servers} == {
         "time": (".cursor",),
@@ -235,8 +235,8 @@ def test_what_nobody_answered_is_named_and_asked_for_by_the_next_import(run: Run
     own.write_text(text, "utf-8")
     said = run("import", "--yes")
     assert "needs the environment variable" in said.err
-    assert "run `pegboard import` at a terminal" in said.err
-    assert "there already, needs a value" in said.out
+    assert "run `pegboard import` in a terminal" in said.err
+    assert "already present, needs a value" in said.out
     assert own.read_text("utf-8") == text
     assert at_a_terminal("import", answers=[("Write 1 server to", "n")]).code == 1
     assert own.read_text("utf-8") == text

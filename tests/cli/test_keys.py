@@ -41,7 +41,7 @@ def run(store: str, capsys: pytest.CaptureFixture[str]) -> Run:
 
 async def test_a_key_is_made_used_listed_rotated_and_revoked(run: Run, store: str) -> None:
     code, secret, told = run("create", "--name", "ci", "--tenant", "team", "--scope", "read")
-    assert (code, told.count("shown this once")) == (0, 1)
+    assert (code, told.count("shown only once")) == (0, 1)
     assert re.fullmatch(r"pb_[a-z0-9]{12}_[0-9a-f]{64}\n", secret)
     with open_store(store, tenant=OPERATOR) as opened, ApiKeys(opened) as keys:
         who = await keys.authenticate(secret.strip())
@@ -95,7 +95,7 @@ def test_everything_can_be_said_and_comes_back_as_json(run: Run) -> None:
     assert revoked["revoked"] is not None
 
 
-def test_it_is_said_that_nobody_asks_for_keys_yet(
+def test_it_is_said_that_the_gateway_requires_no_keys_yet(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mcp.json"
@@ -208,7 +208,7 @@ async def test_a_secret_that_nobody_could_see_opens_nothing(
     assert lose("create").startswith("error: The secret cannot be written: ")
     assert run("list", "--json")[1] == "[]\n"
     secret = run("create")[1].strip()
-    assert lose(f"rotate {secret.split('_')[1]}").endswith("All keys are as they were before.")
+    assert lose(f"rotate {secret.split('_')[1]}").endswith("No key was changed.")
     with open_store(store, tenant=OPERATOR) as opened, ApiKeys(opened) as keys:
         assert (await keys.authenticate(secret)).tenant == "default"
         assert len(opened.namespace("api_keys").items()) == 1
@@ -235,7 +235,7 @@ def test_a_process_that_is_ended_before_the_secret_is_seen_leaves_no_key(
         command = [sys.executable, "-m", "pegboard.cli.main", "keys", *words, "--store", store]
         with subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE) as started:
             assert started.stderr is not None
-            assert b"shown this once" in started.stderr.readline()
+            assert b"shown only once" in started.stderr.readline()
             started.send_signal(number)
             assert started.wait(30) == -number
         os.close(full)
@@ -302,7 +302,7 @@ def test_a_store_without_a_kind_is_misuse(
 ) -> None:
     monkeypatch.setenv("PEGBOARD_STORE", "/data/pegboard")
     assert main(["keys", *verb]) == 2
-    assert "mistake of Pegboard" not in capsys.readouterr().err
+    assert "bug in Pegboard" not in capsys.readouterr().err
 
 
 def test_damaged_keys_are_counted_and_the_others_shown(run: Run, store: str) -> None:
@@ -312,4 +312,4 @@ def test_damaged_keys_are_counted_and_the_others_shown(run: Run, store: str) -> 
     for words in ([], ["--json"]):
         code, out, told = run("list", *words)
         assert (code, "sound" in out) == (1, True)
-        assert told == "error: 1 key is damaged and lets nobody in: abcdefghijkm.\n"
+        assert told == "error: 1 key is damaged and cannot be used: abcdefghijkm.\n"

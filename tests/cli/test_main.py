@@ -156,12 +156,12 @@ def test_a_mistake_of_ours_is_shown_as_one_and_whole_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> str:
-        raise LookupError("nobody thought of it")
+        raise LookupError("not foreseen")
 
     monkeypatch.setattr("pegboard.cli.commands.config.schema_text", broken)
     assert main(["config", "schema"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("error: LookupError: nobody thought of it\n")
+    assert told.startswith("error: LookupError: not foreseen\n")
     assert "--debug" in told
     assert "Traceback" not in told
     for words in (["--debug", "config", "schema"], ["config", "schema", "--debug"]):

@@ -1,4 +1,4 @@
-"""Commands to which a pipe is named: they read it if somebody writes, and wait for nobody."""
+"""Commands that are given a pipe: they read it if a process writes to it, and never wait."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_a_pipe_to_which_nobody_writes_is_an_error(
     os.mkfifo(path)
     said = run(*words, str(path))
     assert said.code != 0
-    assert "nobody writes to it" in said.err
+    assert "no process writes to it" in said.err
 
 
 def test_what_only_reads_takes_a_pipe_of_the_shell(

@@ -26,7 +26,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 class Terminal(io.StringIO):
-    """Somebody looks."""
+    """Standard output is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -143,7 +143,7 @@ def test_numbers_and_states_are_whole_or_left_out_and_then_named(
     assert lines[1] == lines[3]
     assert lines[1].startswith("abc ")
     assert lines[1].endswith("…  no such file  1,000,000")
-    assert lines[4] == "Left out for want of room: TENANT; `--json` has all."
+    assert lines[4] == "The terminal is too narrow for: TENANT; `--json` shows all."
 
 
 def test_a_command_line_keeps_both_ends_and_its_program_is_named_without_a_folder(

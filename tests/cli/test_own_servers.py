@@ -113,9 +113,9 @@ def test_everything_that_a_person_wrote_stays(run: Run, file: Path) -> None:
     added = file.read_text("utf-8")
     entry = '"docs": {\n      "url": "https://docs.example.com/mcp",\n      "lazy": true\n    },'
     assert added.replace(f"\n    {entry}", "") == FILE
-    assert run("disable", "time").out == "Server 'time' is disabled now.\n"
+    assert run("disable", "time").out == "Server 'time' is now disabled.\n"
     assert '"args": ["mcp-server-time"], "enabled": false}, // the clock' in file.read_text("utf-8")
-    assert run("disable", "time").err == "Server 'time' is disabled already.\n"
+    assert run("disable", "time").err == "Server 'time' is already disabled.\n"
     assert run("enable", "time").code == 0
     assert run("remove", "docs").out == f"Removed 'docs' from {file}.\n"
     assert file.read_text("utf-8") == FILE
@@ -141,29 +141,29 @@ def test_headers_and_variables_are_written_and_their_secrets_kept_elsewhere(
     assert own.env == {"HOME": str(home)}
     assert "canary" not in path.read_text("utf-8")
     said = run("remove", "gh", "--config", str(path))
-    assert "still kept: ${file:" in said.err
+    assert "still stored: ${file:" in said.err
 
 
 def test_a_secret_that_was_replaced_is_named_and_one_that_is_used_is_not(
     run: Run, file: Path
 ) -> None:
     add = ["add", "slow", "--force", "--env"]
-    assert "still kept" not in run(*add, "X_TOKEN=canary-1234", "--", "sh").err
-    assert "still kept" not in run(*add, "X_TOKEN=canary-1234", "--", "sh", "-x").err
+    assert "still stored" not in run(*add, "X_TOKEN=canary-1234", "--", "sh").err
+    assert "still stored" not in run(*add, "X_TOKEN=canary-1234", "--", "sh", "-x").err
     said = run(*add, "X_TOKEN=canary-5678", "--", "sh")
-    assert said.err.count("still kept: ${file:") == 1
-    assert "slow.X_TOKEN}" in said.err.partition("still kept")[2]
+    assert said.err.count("still stored: ${file:") == 1
+    assert "slow.X_TOKEN}" in said.err.partition("still stored")[2]
     # Another server has the same one.
     entry = json.dumps(ServersFile(file).entries["slow"].value)
     file.write_text(
         file.read_text("utf-8").replace('"time":', f'"twin": {entry}, "time":'), "utf-8"
     )
-    assert "still kept" not in run("remove", "slow").err
+    assert "still stored" not in run("remove", "slow").err
     assert "slow.X_TOKEN.2}" in run("remove", "twin").err
 
 
 def test_a_gateway_that_serves_the_file_need_not_be_told(run: Run, file: Path) -> None:
-    assert "reads it again" not in run("disable", "time").err
+    assert "reloads this file" not in run("disable", "time").err
     machine, started = identity_of(os.getpid())
     announced = RunningInstance(
         pid=os.getpid(),
@@ -175,8 +175,8 @@ def test_a_gateway_that_serves_the_file_need_not_be_told(run: Run, file: Path) -
         token="none",
     )
     publish(announced)
-    assert "reads it again by itself" in run("enable", "time").err
-    assert "reads it again" not in run("add", "a", "--config", "other.json", "--", "sh").err
+    assert "reloads this file by itself" in run("enable", "time").err
+    assert "reloads this file" not in run("add", "a", "--config", "other.json", "--", "sh").err
 
 
 def test_a_variable_that_is_not_set_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_a_keyring_keeps_them_if_there_is_one(
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
     said = run("add", "a", "--", "a-server", "--api-key", "canary-1234")
-    assert "in the keyring now: ${keyring:a.A_API_KEY}" in said.err
+    assert "moved to the keyring: ${keyring:a.A_API_KEY}" in said.err
     assert load_servers(file).servers[-1].args == ("--api-key", "canary-1234")
 
 
@@ -213,12 +213,12 @@ def test_a_program_that_is_not_there_is_added_and_told_of(run: Run, home: Path) 
     assert "There is no program" not in run("add", "b", "--", "sh").err
 
 
-def test_a_server_is_replaced_only_if_somebody_says_so(run: Run, file: Path) -> None:
+def test_a_server_is_replaced_only_if_the_user_says_so(run: Run, file: Path) -> None:
     said = run("add", "time", "--", "other")
     assert said.code == 1
     assert said.err == (
-        f"error: {file} has a server 'time'; replace it? Nobody is here to answer; `--force` "
-        "says yes.\n"
+        f"error: {file} already has a server 'time'. Replace it? There is no terminal to ask on; "
+        "`--force` answers yes.\n"
     )
     assert file.read_text("utf-8") == FILE
     assert run("add", "time", "--force", "--", "other").code == 0
@@ -227,7 +227,7 @@ def test_a_server_is_replaced_only_if_somebody_says_so(run: Run, file: Path) -> 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_a_person_is_asked_before_a_server_is_replaced(answer: str, code: int, file: Path) -> None:
-    said = at_a_terminal("add", "time", "--", "other", answers=[("replace it? [y/N]", answer)])
+    said = at_a_terminal("add", "time", "--", "other", answers=[("Replace it? [y/N]", answer)])
     assert said.code == code
     assert (file.read_text("utf-8") == FILE) is bool(code)
 
@@ -323,10 +323,10 @@ def test_servers_are_listed_without_values_of_variables(
         ("c", "unusable", None, None),
         ("d", "enabled", "stdio", "d ${file:nowhere} ${keyring:nothing}"),
     ]
-    assert "bad `command`" in rows[2]["problem"]
+    assert "invalid `command`" in rows[2]["problem"]
     said = run("list", "--config", str(path))
     assert said.out.splitlines()[0].split() == ["SERVER", "STATE", "TYPE", "WHERE"]
-    assert "c: Server 'c' has a bad `command`" in said.err
+    assert "c: Server 'c' has an invalid `command`" in said.err
 
 
 def test_an_address_with_variables_in_it_is_listed_as_it_is_written(

@@ -66,7 +66,7 @@ def status_of(url: str, **headers: str) -> int:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = Home(tmp_path_factory.mktemp("home"))
-    # Everybody else has to say who they are.
+    # Every other client has to authenticate.
     auth = {"auth": {"keys": True}}
     home.configure({"handy": home.entry(tags=["own"])}, gateway=auth)
     return home
@@ -80,13 +80,14 @@ def address(home: Home) -> Iterator[str]:
 
 @pytest.mark.usefixtures("address")
 def test_no_server_is_started_twice_and_calls_share_its_state(home: Home) -> None:
+    starts = home.starts()
     assert home.main("call", "mcp_handy_count").stdout == "1\n"
     assert home.main("call", "mcp_handy_count").stdout == "2\n"
     assert "mcp_handy_echo" in home.main("tools").stdout
     assert home.main("search", "take steps").returncode == 0
-    assert home.starts() == 1
+    assert home.starts() == starts
     assert home.main("call", "mcp_handy_count", "--alone").stdout == "1\n"
-    assert home.starts() == 2
+    assert home.starts() == starts + 1
 
 
 @pytest.mark.usefixtures("address")
@@ -210,7 +211,7 @@ def test_where_the_gateway_has_no_store_it_is_said_which_one_is_looked_at(tmp_pa
     with gateway(home, "--demo") as address:
         told = f"The gateway at {address} has no store, like any `serve --demo`; this command "
         for words in (["store", "info"], ["store", "export", "-"], ["usage"], ["usage", "--json"]):
-            assert f"{told}looks at {own}." in home.main(*words).stderr
+            assert f"{told}uses {own}." in home.main(*words).stderr
         assert told not in home.main("usage", "--store", str(own)).stderr
     assert "The gateway at" not in home.main("usage").stderr
 
@@ -219,7 +220,7 @@ def test_where_the_gateway_has_another_store_both_are_named(tmp_path: Path) -> N
     home = Home(tmp_path)
     other = tmp_path / "other.db"
     with gateway(home, "--store", str(other)):
-        assert f"has its store in {other}; this command looks at" in home.main("usage").stderr
+        assert f"has its store in {other}; this command uses" in home.main("usage").stderr
 
 
 def test_a_second_one_at_the_same_place_is_told_of_the_first(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_a_second_one_at_the_same_place_is_told_of_the_first(tmp_path: Path) -> 
     with gateway(home) as address:
         ran = home.run("serve", "--port", address.rpartition(":")[2])
     assert ran.returncode == 1
-    assert "A gateway of yours runs there already" in ran.stderr
+    assert "Your own gateway already runs there" in ran.stderr
     assert f"{address}/mcp" in ran.stderr
 
 
@@ -239,7 +240,7 @@ def test_only_knows_the_gateway_by_any_spelling_of_its_address(home: Home, addre
         assert ran.returncode == 0, ran.stderr
     for url in (f"http://localhost:{port}/mcp/handy", f"http://elsewhere:{port}/mcp", address):
         ran = home.main("connect", "cursor", "--only", "--yes", "--url", url)
-        assert "not known here" in ran.stderr
+        assert "does not know" in ran.stderr
     assert home.main("disconnect", "cursor").returncode == 0
 
 
@@ -262,7 +263,7 @@ def test_a_gateway_that_hangs_is_told_and_done_without(tmp_path: Path) -> None:
         path.chmod(0o600)
         ran = home.main("call", "mcp_handy_echo", "text=hello")
     assert ran.returncode == 0
-    assert "does not answer; this command does without it" in ran.stderr
+    assert "does not respond; this command does without it" in ran.stderr
 
 
 def test_at_a_terminal_it_is_said_at_once_that_servers_are_started(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_the_doctor_is_silent_about_a_gateway_whose_servers_it_does_not_start(
     with gateway(home, "--demo"):
         ran = home.main("doctor")
     assert ran.returncode == 3
-    assert "No server was looked at" in ran.stdout
+    assert "No server was checked" in ran.stdout
     assert "gateway at" not in ran.stderr
 
 

@@ -51,7 +51,7 @@ def test_nothing_that_fits_is_said_plainly(
     assert main(["search", "zzzzqqqq", "--catalog", catalog, "--method", "regex"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("Nothing fits.")
+    assert err.startswith("No tool matches.")
 
 
 @pytest.mark.parametrize(

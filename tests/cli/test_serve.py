@@ -46,7 +46,7 @@ async def test_a_demo_that_asks_for_keys_says_whose_keys_it_takes(
         await served.hears("For the file of your client")
     assert f"API keys         {tmp_path / 'pegboard' / 'pegboard.db'}" in served.said
     assert "There is no API key yet" not in served.said
-    assert "nowhere: all is forgotten at the end" in served.said
+    assert "none: everything is lost at shutdown" in served.said
 
 
 async def test_ended_while_it_starts_it_does_not_say_what_it_serves(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_store_of_no_known_kind_is_misuse(
     told = capsys.readouterr().err
     assert "sqlite" in told
     assert "postgresql" in told
-    assert "mistake of Pegboard" not in told
+    assert "bug in Pegboard" not in told
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
@@ -89,7 +89,7 @@ def test_a_pipe_in_the_place_of_the_store_is_an_error(
 ) -> None:
     monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
     os.mkfifo(tmp_path / "pipe.db")
-    assert main(["serve", "--store", str(tmp_path / "pipe.db")]) == 1
+    assert main(["serve", "--port", "0", "--store", str(tmp_path / "pipe.db")]) == 1
     assert "name a file" in capsys.readouterr().err
 
 

@@ -144,7 +144,7 @@ def test_a_store_without_a_kind_is_misuse(
     monkeypatch.setenv("PEGBOARD_STORE", "/data/pegboard")
     code, _, err = run()
     assert code == 2
-    assert "mistake of Pegboard" not in err
+    assert "bug in Pegboard" not in err
 
 
 def test_an_entry_that_cannot_be_used_is_said(path: Path, run: Run) -> None:
@@ -200,11 +200,11 @@ def test_a_gateway_that_runs_is_asked(
     monkeypatch.setenv("PEGBOARD_NONESUCH", "known here, but not there")
     unset = json.loads(run("--json")[1])[2]
     assert (unset["server"], unset["state"]) == ("unset", "unusable")
-    assert "The gateway has not taken up its entry" in unset["last_error"]
+    assert "The gateway did not accept this entry" in unset["last_error"]
     assert "the gateway at http://127.0.0.1:" in run()[2]
     assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0
-    assert "were started a second time" in capfd.readouterr().err
+    assert "started its servers a second time" in capfd.readouterr().err
 
 
 def test_definitions_registered_for_a_server_are_not_among_its_own(gateway: str, run: Run) -> None:

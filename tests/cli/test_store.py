@@ -46,7 +46,7 @@ def test_check_and_info_say_what_is_there(url: str, run: Run) -> None:
         ["tools", "2"],
         ["used", "0"],
         ["calls", "0"],
-        ["other", "values,", "by", "room:"],
+        ["other", "values,", "by", "namespace:"],
         ["pins", "1"],
     ]
     found = json.loads(run("info", "--store", url, "--json")[1])
@@ -67,12 +67,12 @@ def test_rooms_stand_apart_below_each_other_and_say_what_they_are(url: str, run:
         for room in ("calls", "failed-starts", "leases"):
             store.namespace(room).put("one", {})
     lines = run("info", "--store", url)[1].splitlines()
-    rooms = lines[lines.index("other values, by room:") + 1 :]
+    rooms = lines[lines.index("other values, by namespace:") + 1 :]
     assert [line.split()[0] for line in lines].count("calls") == 2
     assert {line[2:] for line in rooms} == {
-        "calls          1  the latest, one by one",
+        "calls          1  the latest calls, one by one",
         "failed-starts  1  servers that did not start when a command needed them",
-        "leases         1  jobs that one process at a time does",
+        "leases         1  jobs that only one process does at a time",
         "pins           1",
     }
     assert all(line.startswith("  ") for line in rooms)
@@ -82,7 +82,7 @@ def test_everything_moves_to_another_store(url: str, tmp_path: Path, run: Run) -
     target = str(tmp_path / "copy.db")
     code, out, _ = run("migrate", target, "--store", url)
     assert code == 0
-    assert "Copied 2 tools, the usage of 0, and 1 other value of 'default' to" in out
+    assert "Copied 2 tools, the usage of 0 tools, and 1 other value of tenant 'default' to" in out
     with open_store(target) as store:
         assert sorted(it.tool.name for it in store.load_all()) == ["one", "two"]
         assert store.namespace("pins").items()["one"].value == {"by": "me"}
@@ -264,11 +264,11 @@ def test_an_export_replaces_nothing_but_a_file(url: str, tmp_path: Path, run: Ru
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     code, _, told = run("export", str(pipe), "--force", "--store", url)
-    assert (code, "is no file" in told, pipe.is_fifo()) == (2, True, True)
+    assert (code, "a pipe or a device" in told, pipe.is_fifo()) == (2, True, True)
 
 
 def test_a_target_of_an_unknown_kind_is_misuse(url: str, run: Run) -> None:
     code, out, told = run("migrate", "mysql://x", "--store", url)
     assert (code, out) == (2, "")
     assert "No installed package opens `mysql:` stores" in told
-    assert "mistake of Pegboard" not in told
+    assert "bug in Pegboard" not in told

@@ -1,4 +1,4 @@
-"""`pegboard tools`, `show`, `categories`: what is there, started only where nobody knows it."""
+"""`pegboard tools`, `show`, `categories`: what is there, started only where it is not cached."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_a_server_that_is_configured_anew_is_started_again(home: Home) -> None:
     home.configure({"handy": home.entry(args=["-S", *home.entry()["args"][1:], "more"])})
     home.main("tools")
     assert home.starts() == 2
-    # What does not change the tools themselves starts nobody.
+    # A change that does not affect the tools starts no server.
     home.configure({"handy": home.entry(args=["-S", *home.entry()["args"][1:], "more"], prefix="")})
     assert "echo" in names(home)
     assert home.starts() == 2
@@ -148,16 +148,14 @@ def test_tools_are_chosen_by_server_category_and_tag(home: Home) -> None:
     assert names(home, "--category", "doubles") == names(home, "--tag", "own") == names(home)[2:]
     none = home.main("tools", "--tag", "nothing")
     assert (none.returncode, none.stdout) == (3, "")
-    assert none.stderr == "There are no such tools.\n"
+    assert none.stderr == "No tool matches.\n"
     for wrong, right in (
         (["--server", "handi"], "`--server handy`"),
         (["--category", "double"], "`--category doubles`"),
         (["--tag", "ownn"], "`--tag own`"),
     ):
-        assert home.main("tools", *wrong).stderr == (
-            f"There are no such tools. Did you mean {right}?\n"
-        )
-    assert home.main("tools", "--server", "off").stderr == "There are no such tools.\n"
+        assert home.main("tools", *wrong).stderr == (f"No tool matches. Did you mean {right}?\n")
+    assert home.main("tools", "--server", "off").stderr == "No tool matches.\n"
 
 
 def test_definitions_that_are_registered_are_there_and_cannot_be_called(home: Home) -> None:
@@ -165,7 +163,7 @@ def test_definitions_that_are_registered_are_there_and_cannot_be_called(home: Ho
     with open_store(store_of(home)) as store:
         store.save(Tool(name="elsewhere", description="Runs elsewhere."))
     assert "elsewhere" in names(home)
-    assert "definition that was registered" in home.main("show", "elsewhere").stdout
+    assert "a registered definition" in home.main("show", "elsewhere").stdout
     ran = home.main("call", "elsewhere")
     assert ran.returncode == 1
     assert "as a definition only" in ran.stderr
@@ -188,7 +186,7 @@ def test_a_store_that_is_none_is_misuse(home: Home) -> None:
 def test_show_says_everything_about_a_tool(home: Home) -> None:
     ran = home.main("show", "mcp_handy_echo")
     assert ran.stdout.startswith("mcp_handy_echo(text: string, number?: integer")
-    for words in ("Does echo. More.", "What to say.", "required", "tokens", "Schema of the"):
+    for words in ("Does echo. More.", "What to say.", "required", "tokens", "Input schema"):
         assert words in ran.stdout
     shown = json.loads(home.main("show", "mcp_handy_echo", "--json").stdout)
     assert shown["definition"]["inputSchema"]["required"] == ["text"]

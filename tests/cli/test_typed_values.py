@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.cli.terminal.prompts import fill_in
-from pegboard.cli.terminal.typed_values import (
+from pegboard.cli.terminal.arguments import (
     NotOfTypeError,
     choices_of,
     json_form,
@@ -15,6 +14,7 @@ from pegboard.cli.terminal.typed_values import (
     part_of,
     typed,
 )
+from pegboard.cli.terminal.prompts import fill_in
 
 ROOT = {"$defs": {"size": {"enum": ["s", "m"]}, "loop": {"$ref": "#/$defs/loop"}}}
 

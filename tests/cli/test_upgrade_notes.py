@@ -29,7 +29,7 @@ def test_a_package_shows_what_came_with_it(
 ) -> None:
     monkeypatch.setattr(upgrade_notes, "_PACKAGE", tmp_path)
     assert main(["upgrade-notes"]) == 0
-    assert capsys.readouterr() == ("", "No notes came with this package.\n")
+    assert capsys.readouterr() == ("", "This package contains no notes.\n")
     (tmp_path / "CHANGELOG.md").write_text("## 1.0\n\nFirst.\n", encoding="utf-8")
     assert main(["upgrade-notes"]) == 0
     assert capsys.readouterr().out == "## 1.0\n\nFirst.\n"

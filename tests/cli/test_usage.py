@@ -82,7 +82,7 @@ def test_where_nothing_is_kept_nothing_is_made(tmp_path: Path, run: Run) -> None
     code, out, told = run()
     assert (code, out, "no store" in told) == (0, "", True)
     assert json.loads(run("--json")[1]) == {"days": 30, "tools": [], "never_used": []}
-    assert told.count("no call is known") == len(told.splitlines()) == 1
+    assert told.count("no calls are recorded") == len(told.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -491,7 +491,7 @@ def test_a_damaged_record_does_not_pass_for_a_success(machine: Machines) -> None
     done = connect(known, here, known.address_entry("https://tools.example.com/mcp"))
     assert done.backup is not None
     (done.backup.parent / "cursor.json").write_bytes(b'{"path": 1')
-    with pytest.raises(ConfigError, match="take it out by hand"):
+    with pytest.raises(ConfigError, match="Remove the entry by hand"):
         disconnect(known, here)
     assert b"tools.example.com" in path.read_bytes()
     assert done.backup.exists()
@@ -578,7 +578,7 @@ def test_projects_that_are_gone_are_not_taken_over(machine: Machines) -> None:
     path = put_in_place("claude-code", machine("linux"), content)
     [planned] = plan_import(servers_in(ClientFile(path=path, client="claude-code")), LoadedConfig())
     assert planned.status == "unusable"
-    assert planned.problem == "The folder of its project is gone: /no/such/folder"
+    assert planned.problem == "The folder of its project no longer exists: /no/such/folder"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")

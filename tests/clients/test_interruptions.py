@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import pegboard.clients.backups
 import pegboard.clients.connection
-import pegboard.clients.records
 from pegboard.clients import CLIENTS, OUR_NAME, Machine, connect, disconnect, has_other_entry
 from pegboard.clients.client_file import with_entries, without_entries
 from pegboard.config.atomic_write import write_file
@@ -25,7 +25,7 @@ FOREIGN = {"command": "my-own-shop-inventory", "args": ["--shelf", "7"]}
 
 
 class Killed(BaseException):
-    """Nobody catches it."""
+    """No code catches it."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_wherever_connect_dies_the_file_comes_back(
     really = write_file
     with monkeypatch.context() as patch:
         patch.setattr(pegboard.clients.connection, "write_file", dying)
-        patch.setattr(pegboard.clients.records, "write_file", dying)
+        patch.setattr(pegboard.clients.backups, "write_file", dying)
         with suppress(Killed):
             connect(CURSOR, here, CURSOR.address_entry("http://127.0.0.1:1/mcp"), take_out=["docs"])
     connect(CURSOR, here, ENTRY, take_out=["docs"])
@@ -109,7 +109,7 @@ def die_at(at: int, here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patch:
         patch.setattr(pegboard.clients.connection, "write_file", dying)
-        patch.setattr(pegboard.clients.records, "write_file", dying)
+        patch.setattr(pegboard.clients.backups, "write_file", dying)
         with suppress(Killed):
             connect(CURSOR, here, ENTRY, take_out=["docs"])
 

@@ -485,7 +485,7 @@ async def test_sessions_start_and_end_by_either_name_in_any_order() -> None:
     price = await client.get_callable_function("price")
     await client.close()
     await client.close_session()
-    # Whoever closed it on purpose does not want it back because of a late call.
+    # A caller that closed it on purpose does not want it back because of a late call.
     with pytest.raises(NotConnectedError):
         await price(item="pen")
     await client.start_session()

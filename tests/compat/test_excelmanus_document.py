@@ -92,7 +92,7 @@ async def test_the_engine_of_the_document(workspace: str) -> None:
     await engine.shutdown_mcp()
 
 
-@pytest.mark.covers("R-EXCEL-19")
+@pytest.mark.covers("R-EXCEL-16", "R-EXCEL-19")
 def test_the_schema_is_that_of_the_document() -> None:
     assert mcp_config_schema() == json.loads(SCHEMA)
 

@@ -44,7 +44,7 @@ from pegboard.compat.liteai import (
     generate_tool_definition_from_mcp_tool,
     prepare_tools,
 )
-from pegboard.config import OAuthConfig, Timeouts
+from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ProtocolError, ServerAuthenticationError
 from pegboard.toolsets import Toolset
 from tests.compat.raw_servers import ECHO as RAW_ECHO
@@ -117,6 +117,24 @@ def test_toolsets_and_clients_are_abstract_and_each_toolset_makes_its_own_client
     assert isinstance(remote._create_client(), RemoteMcpClient)
     members = {"connect", "disconnect", "list_tools", "call_tool"}
     assert McpClient.__abstractmethods__ == members
+
+
+@pytest.mark.covers("R-LITE-7")
+async def test_a_client_lists_tools_and_answers_calls_with_content_blocks() -> None:
+    client = LocalMcpClient("echo", ECHO)
+    await client.connect()
+    try:
+        tools = await client.list_tools()
+        assert all(type(it) is Tool for it in tools)
+        assert {"echo", "pid"} <= {it.name for it in tools}
+        (block,) = echoed = await client.call_tool("echo", {"text": "hi"})
+        assert (type(echoed), echoed.is_error) == (ToolResult, False)
+        assert block == ContentBlock({"type": "text", "text": "hi"})
+        (number,) = await client.call_tool("pid")
+        assert number.text.isdigit()
+    finally:
+        await client.disconnect()
+    assert not client.is_connected
 
 
 @pytest.mark.covers("R-LITE-2")
@@ -240,6 +258,7 @@ async def test_a_context_manager_disconnects_also_a_cancelled_task() -> None:
 async def test_a_tool_becomes_a_marked_coroutine_function_with_its_name_and_words() -> None:
     async with FakeToolset() as toolset:
         first, second = toolset.get_tools()
+        assert await first() == await second() == "done"
     for function in (first, second):
         assert inspect.iscoroutinefunction(function)
         (parameter,) = inspect.signature(function).parameters.values()
@@ -372,7 +391,10 @@ def test_the_definition_of_an_mcp_tool_has_the_schema_of_the_server() -> None:
         },
     }
     new = types.Tool(name="x", description="X.", input_schema=SCHEMA)
-    assert generate_tool_definition_from_mcp_tool(new)["function"]["parameters"] == SCHEMA
+    assert generate_tool_definition_from_mcp_tool(new) == {
+        "type": "function",
+        "function": {"name": "x", "description": "X.", "parameters": SCHEMA},
+    }
 
 
 @pytest.mark.covers("R-LITE-26", "R-LITE-27", "X-LITE-2")
@@ -432,6 +454,32 @@ def test_what_is_secret_is_not_shown() -> None:
         for shown in (repr(params), pretty_repr(params), pformat(params)):
             assert type(params).__name__ in shown
             assert "secret" not in shown
+
+
+@pytest.mark.covers("R-LITE-3")
+def test_everything_that_is_said_of_a_local_server_reaches_the_connection() -> None:
+    params = LocalServerParams(command="run", args=["a", "b"], env={"KEY": "1"}, cwd="/tmp")
+    assert params.config("local") == ServerConfig(
+        name="local",
+        transport="stdio",
+        command="run",
+        args=("a", "b"),
+        env={"KEY": "1"},
+        cwd="/tmp",
+        timeouts=params.timeouts,
+    )
+
+
+@pytest.mark.covers("R-LITE-4")
+def test_everything_that_is_said_of_a_remote_server_reaches_the_connection() -> None:
+    params = RemoteServerParams(url="https://example.com/mcp", bearer_token="t", transport="sse")
+    assert params.config("remote") == ServerConfig(
+        name="remote",
+        transport="sse",
+        url="https://example.com/mcp",
+        bearer_token="t",
+        timeouts=params.timeouts,
+    )
 
 
 @pytest.mark.covers("X-LITE-5")
@@ -527,7 +575,7 @@ def test_blocking_calls_take_functions_of_either_kind() -> None:
         assert call_tool_fn_sync(function, {"a": 3}) == 3
 
 
-@pytest.mark.covers("R-LITE-29", "R-LITE-33", "X-LITE-8")
+@pytest.mark.covers("R-LITE-14", "R-LITE-29", "R-LITE-33", "X-LITE-8")
 async def test_a_lost_server_comes_back_when_asked_for() -> None:
     async with LocalMcpToolset("echo", ECHO) as toolset:
         tools = by_name(toolset)
@@ -651,6 +699,12 @@ async def test_the_description_is_what_the_server_says_of_itself() -> None:
 
 @pytest.mark.covers("R-LITE-30")
 def test_everything_is_exported_and_the_guide_shows_the_three_ways_to_use_it() -> None:
+    classes = {
+        *("McpToolset", "LocalMcpToolset", "RemoteMcpToolset"),
+        *("McpClient", "LocalMcpClient", "RemoteMcpClient"),
+        *("LocalServerParams", "RemoteServerParams", "ToolResult", "Tool"),
+    }
+    assert classes <= set(liteai.__all__)
     for name in liteai.__all__:
         assert getattr(liteai, name) is not None
     guide = (Path(__file__).parents[2] / "docs/guides/coming-from-liteai.md").read_text("utf-8")

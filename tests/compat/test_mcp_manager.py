@@ -30,7 +30,7 @@ from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.session import session
 from tests.compat.excelmanus_servers import OBJECT, in_memory, linux_only, tool
 from tests.upstream.http_servers import build_server, serving
-from tests.upstream.processes import LIGHT, alive, new_marker, until
+from tests.upstream.processes import LIGHT, alive, all_ended, new_marker, until
 
 make_tool_func: Any = excelmanus._make_tool_func  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
@@ -76,7 +76,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: str) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == "pegboard.excelmanus" and record.levelname == level
+        if record.name == "pegboard.compat" and record.levelname == level
     ]
 
 
@@ -107,7 +107,7 @@ async def test_a_process_is_started_called_and_ended() -> None:
     await client.close()
     await client.close()
     assert not client.is_connected
-    assert alive(marker) == []
+    await all_ended(marker)
     await client.connect()
     assert await client.call_tool("echo", {"text": "again"}) == "again"
     await client.close()
@@ -181,7 +181,7 @@ async def test_a_cancelled_connect_leaves_no_process_behind() -> None:
         group.start_soon(client.connect)
         await until(lambda: bool(alive(marker)))
         group.cancel_scope.cancel()
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
     assert not client.is_connected
 
 
@@ -324,7 +324,7 @@ async def test_servers_that_fail_cost_nobody_anything(caplog: pytest.LogCaptureF
     errors = [it for it in caplog.records if it.levelno >= logging.ERROR]
     told = {name: [it.name for it in errors if repr(name) in it.getMessage()] for name in status}
     # Who connects tells it first, except where there was nothing to connect to.
-    ours, both = ["pegboard.excelmanus"], ["pegboard.upstream", "pegboard.excelmanus"]
+    ours, both = ["pegboard.compat"], ["pegboard.upstream", "pegboard.compat"]
     assert told == {
         **dict.fromkeys(["missing", "mute", "nowhere"], both),
         **dict.fromkeys(["nonsense", "listless"], ours),
@@ -449,12 +449,12 @@ async def test_a_cancelled_initialisation_can_be_repeated(tmp_path: Path) -> Non
         group.start_soon(manager.initialize, registry)
         await until(seen.exists)
         group.cancel_scope.cancel()
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
     assert registry.get_tool_names() == []
     await manager.initialize(registry)
     assert registry.call_tool("mcp_m_echo", {"text": "hi"}) == "hi"
     await manager.shutdown()
-    assert alive(marker) == []
+    await all_ended(marker)
 
 
 @linux_only
@@ -467,7 +467,7 @@ async def test_shutting_down_ends_a_connecting_that_has_not_ended() -> None:
         group.start_soon(manager.initialize, ToolRegistry())
         await until(lambda: bool(alive(marker)))
         await manager.shutdown()
-        assert alive(marker) == []
+        await all_ended(marker)
     assert manager.connected_servers == []
     assert manager.get_server_info()[0]["status"] == "disconnected"
 
@@ -511,7 +511,7 @@ async def test_the_health_of_servers_can_be_seen_and_mended() -> None:
 
 @pytest.mark.covers("R-EXCEL-63", "R-EXCEL-64", "R-EXCEL-58")
 async def test_connecting_and_calling_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pegboard.excelmanus")
+    caplog.set_level(logging.DEBUG, "pegboard.compat")
     async with managing(in_memory("m", [tool("a"), tool("b")])) as (_, registry):
         registry.call_tool("mcp_m_a", {"text": LONG})
     (info,) = messages(caplog, "INFO")

@@ -15,7 +15,7 @@ from pegboard import ToolNotFoundError
 from pegboard.compat.excelmanus import MCPManager, MCPServerConfig, ToolDef, ToolRegistry
 from pegboard.config import ServerConfig, Timeouts
 from tests.compat.excelmanus_servers import in_memory, linux_only, tool
-from tests.upstream.processes import LIGHT, alive, new_marker
+from tests.upstream.processes import LIGHT, alive, all_ended, new_marker, until
 
 
 @pytest.fixture(autouse=True)
@@ -80,13 +80,14 @@ async def test_a_server_that_changed_is_replaced_and_one_that_did_not_is_left_al
     write(workspace, {"a": light(env={"COLOUR": "blue", name: value}), "same": light()})
     await manager.initialize(registry)
     assert colour(registry) == "blue"
+    await until(lambda: old not in alive(marker))
     (new,) = alive(marker)
     assert new != old
     assert registry.call_tool("mcp_same_pid", {}) == pid
     write(workspace, {"a": {"transport": "sse", "url": "nonsense"}, "same": light()})
     await manager.initialize(registry)
     assert statuses(manager) == {"a": "connect_failed", "same": "ready"}
-    assert alive(marker) == []
+    await all_ended(marker)
     assert colour(registry).startswith("Error (connection)")
     await manager.shutdown()
 
@@ -105,7 +106,7 @@ async def test_a_server_that_is_gone_is_closed_and_its_tools_are_taken_off(
     names = set(registry.get_tool_names())
     write(workspace, {"b": light()})
     await manager.initialize(registry)
-    assert alive(marker) == []
+    await all_ended(marker)
     assert manager.connected_servers == ["b"]
     assert statuses(manager) == {"b": "ready"}
     assert {it.split("_")[1] for it in registry.get_tool_names()} == {"b"}

@@ -134,7 +134,7 @@ def test_property_4_every_name_leads_back_to_its_server_and_tool(
     everything = [(server, name) for server, names in offered.items() for name in names]
     expected: dict[str, tuple[str, str]] = {}
     for server, name in everything:
-        # The rule is not injective: whoever comes second is left out, never taken for the first.
+        # The rule is not injective: the second tool is left out, never taken for the first.
         expected.setdefault(f"mcp_{server.replace('-', '_')}_{name}", (server, name))
     assert {name: manager.origin(name) for name in registry.get_tool_names()} == expected
     for exposed, (_, name) in expected.items():

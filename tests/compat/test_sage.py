@@ -1,4 +1,5 @@
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from examples.calculator import Calculator
 
-from pegboard import Deadline, InvalidArgumentsError, Validation
+from pegboard import Access, Deadline, InvalidArgumentsError, Validation
 from pegboard.compat.sage import MCPRegistry
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,179 @@ class Note:
 @pytest.mark.covers("R-SAGE-1")
 def test_it_starts_empty_without_arguments() -> None:
     assert MCPRegistry().describe() == {}
+
+
+class Lookup(Note):
+    """A tool that says everything of itself that it may say."""
+
+    name = "lookup"
+    description = "Wörter nachschlagen"
+    input_schema = {
+        "type": "object",
+        "properties": {"word": {"type": "string", "minLength": 1}},
+        "required": ["word"],
+    }
+
+
+class Nameless:
+    def call(self, arguments: dict[str, Any]) -> Any:
+        return arguments
+
+
+class Idle:
+    name = "idle"
+
+
+@pytest.mark.covers("R-SAGE-2", "R-SAGE-5", "R-SAGE-6", "R-SAGE-7", "R-SAGE-8", "X-SAGE-2")
+def test_a_planner_is_given_each_tool_with_its_own_words_and_schema() -> None:
+    registry = MCPRegistry()
+    registry.register(Note())
+    registry.register(Lookup())
+    described = registry.describe()
+    assert described == {
+        "note": {"description": "", "input_schema": {}},
+        "lookup": {
+            "description": "Wörter nachschlagen",
+            "input_schema": {
+                "type": "object",
+                "properties": {"word": {"type": "string", "minLength": 1}},
+                "required": ["word"],
+            },
+        },
+    }
+    assert json.loads(json.dumps(described)) == described
+    assert registry.call("note", {"a": 1}) == ("", {"a": 1})
+
+
+@pytest.mark.covers("R-SAGE-3")
+def test_an_object_without_a_name_is_a_type_error_and_not_registered() -> None:
+    registry = MCPRegistry()
+    with pytest.raises(TypeError, match="no `name`"):
+        registry.register(Nameless())
+    assert registry.describe() == {}
+
+
+@pytest.mark.covers("R-SAGE-4")
+def test_an_object_without_a_call_is_a_type_error_and_not_registered() -> None:
+    registry = MCPRegistry()
+    with pytest.raises(TypeError, match="no `call`"):
+        registry.register(Idle())
+    assert registry.describe() == {}
+
+
+@pytest.mark.covers("R-SAGE-9", "R-SAGE-30")
+@pytest.mark.parametrize(
+    "value", [object(), None, 7, "text", {"output": 1, "meta": {"cost": 2}}, {"other": "shape"}]
+)
+def test_what_a_tool_returns_comes_back_as_the_same_object(value: object) -> None:
+    class Give(Note):
+        def call(self, arguments: dict[str, Any]) -> Any:
+            return value
+
+    registry = MCPRegistry()
+    registry.register(Give())
+    assert registry.call("note", {}) is value
+
+
+@pytest.mark.covers("R-SAGE-11")
+def test_what_a_tool_raises_comes_back_as_the_same_exception() -> None:
+    error = LookupError("mine")
+
+    class Fail(Note):
+        def call(self, arguments: dict[str, Any]) -> Any:
+            raise error
+
+    registry = MCPRegistry()
+    registry.register(Fail())
+    with pytest.raises(LookupError) as caught:
+        registry.call("note", {})
+    assert caught.value is error
+
+
+@pytest.mark.covers("R-SAGE-12")
+def test_the_name_is_the_key_of_a_tool_and_its_schema_a_json_schema() -> None:
+    class Broken(Note):
+        input_schema = {"type": "object", "properties": {"word": {"type": "no such type"}}}
+
+    registry = MCPRegistry()
+    registry.register(Note("first"))
+    registry.register(Lookup("second"))
+    assert list(registry.describe()) == ["note", "lookup"]
+    assert registry.call("note", {}) == ("first", {})
+    assert registry.call("lookup", {}) == ("second", {})
+    with pytest.raises(TypeError, match="not a usable JSON Schema"):
+        registry.register(Broken())
+    registry.register(Note("third"))
+    assert list(registry.describe()) == ["note", "lookup"]
+    assert registry.call("note", {}) == ("third", {})
+
+
+@pytest.mark.covers("R-SAGE-15")
+def test_a_local_a_waiting_and_a_remote_tool_are_called_alike() -> None:
+    class Waiting(Note):
+        name = "waiting"
+
+        async def call(self, arguments: dict[str, Any]) -> Any:
+            return arguments
+
+    registry = MCPRegistry()
+    for tool in (Lookup("here"), Waiting(), RemoteEcho()):
+        registry.register(tool)
+    assert registry.call("lookup", {"text": "hi"}) == ("here", {"text": "hi"})
+    assert registry.call("waiting", {"text": "hi"}) == {"text": "hi"}
+    assert registry.call("remote_echo", {"text": "hi"}) == {"text": "hi"}
+
+
+@pytest.mark.covers("R-SAGE-16")
+def test_the_registry_is_used_without_the_mcp_sdk_and_without_a_transport() -> None:
+    code = """
+        import sys
+        from pegboard.compat.sage import MCPRegistry
+        class Note:
+            name = "note"
+            def call(self, arguments):
+                return arguments
+        registry = MCPRegistry()
+        registry.register(Note())
+        assert registry.describe() == {"note": {"description": "", "input_schema": {}}}
+        assert registry.call("note", {"a": 1}) == {"a": 1}
+        print(*sys.modules)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    loaded = set(run.stdout.split())
+    assert "pegboard.compat.sage" in loaded
+    assert loaded.isdisjoint({"mcp", "mcp_types", "httpx2", "websockets", "pegboard.upstream"})
+
+
+@pytest.mark.covers("R-SAGE-17")
+def test_no_tool_is_hidden_or_refused_unless_asked_for() -> None:
+    registry = MCPRegistry()
+    registry.register(Note("x"))
+    assert list(registry.describe()) == ["note"]
+    assert registry.call("note", {}) == ("x", {})
+    strict = MCPRegistry(access=Access(allow=[]))
+    strict.register(Note("x"))
+    assert strict.describe() == {}
+    with pytest.raises(PermissionError):
+        strict.call("note", {})
+
+
+@pytest.mark.covers("R-SAGE-18")
+def test_the_three_methods_keep_the_signatures_of_the_document() -> None:
+    parameters = {
+        method.__name__: list(inspect.signature(method).parameters)
+        for method in (MCPRegistry.register, MCPRegistry.describe, MCPRegistry.call)
+    }
+    assert parameters == {
+        "register": ["self", "tool_obj"],
+        "describe": ["self"],
+        "call": ["self", "name", "arguments"],
+    }
 
 
 @pytest.mark.covers("R-SAGE-13", "R-SAGE-31")

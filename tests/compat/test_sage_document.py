@@ -14,7 +14,7 @@ class EchoTool:
 class BadTool:
     pass
 
-@pytest.mark.covers("R-SAGE-32", "R-SAGE-6")
+@pytest.mark.covers("R-SAGE-32", "R-SAGE-6", "R-SAGE-14")
 def test_register_and_describe():
     reg = MCPRegistry()
     reg.register(EchoTool())

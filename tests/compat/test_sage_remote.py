@@ -19,7 +19,7 @@ from pegboard.compat.sage import MCPRegistry, RemoteMCPAdapter
 from pegboard.errors import ServerUnavailableError
 from tests.compat.excelmanus_servers import linux_only
 from tests.upstream.http_servers import build_server, serving
-from tests.upstream.processes import LIGHT, alive, new_marker
+from tests.upstream.processes import LIGHT, alive, all_ended, new_marker
 
 LIGHT_CMD = [sys.executable, LIGHT]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -66,7 +66,7 @@ def light(name: str, **options: Any) -> RemoteMCPAdapter:
     return RemoteMCPAdapter(name, "", {}, LIGHT_CMD, **options)
 
 
-@pytest.mark.covers("R-SAGE-20", "R-SAGE-25")
+@pytest.mark.covers("R-SAGE-19", "R-SAGE-20", "R-SAGE-25")
 def test_the_usage_of_the_document(tmp_path: Path) -> None:
     reg = MCPRegistry()
     remote = RemoteMCPAdapter(
@@ -80,7 +80,17 @@ def test_the_usage_of_the_document(tmp_path: Path) -> None:
         server_cmd=["sh", "-c", f"exec {sys.executable} {LIGHT}"],
     )
     reg.register(remote)
-    assert reg.describe()["echo"]["input_schema"]["required"] == ["query"]
+    assert reg.describe() == {
+        "echo": {
+            "description": "Search the web",
+            "input_schema": {
+                "type": "object",
+                "properties": {"query": {"type": "string"}},
+                "required": ["query"],
+            },
+        }
+    }
+    assert (remote.name, remote.description) == ("echo", "Search the web")
     with remote:
         assert reg.call("echo", {"text": "hi"}) == {"output": "hi"}
 
@@ -143,7 +153,7 @@ def test_a_server_may_use_the_code_of_a_lost_connection(table: tuple[list[str], 
 def test_an_answer_that_is_no_result_is_a_runtime_error(table: tuple[list[str], Path]) -> None:
     with (
         RemoteMCPAdapter("nonsense", "", {}, table[0]) as nonsense,
-        pytest.raises(RuntimeError, match="no result"),
+        pytest.raises(RuntimeError, match="not a valid result"),
     ):
         nonsense.call({})
 
@@ -167,10 +177,10 @@ def test_adapters_of_one_command_share_a_process_until_the_last_is_closed() -> N
     before = second.call({})
     assert len(alive(marker)) == 1
     second.close()
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)
     assert second.call({}) != before
     second.close()
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)
 
 
 @pytest.mark.covers("R-SAGE-24")

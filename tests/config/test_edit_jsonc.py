@@ -198,7 +198,7 @@ def test_a_key_that_stands_twice_is_gone_altogether() -> None:
 
 
 def test_what_is_no_object_is_refused_and_what_is_not_there_stays_away() -> None:
-    with pytest.raises(ConfigError, match="must hold an object"):
+    with pytest.raises(ConfigError, match="must contain an object"):
         set_member("[]", ("a",), 1)
     with pytest.raises(ConfigError, match="`a` must be an object") as caught:
         set_member('{\n "a": []}', ("a", "b"), 1)

@@ -36,7 +36,7 @@ def test_blanks_around_an_address_are_no_part_of_it(field: str) -> None:
 def test_a_header_that_cannot_be_sent_says_what_to_look_for(value: str) -> None:
     problem = only_problem(load({"url": "https://x.test", "headers": {"X-Trace": value}}))
     assert problem.severity == "error"
-    assert "a variable that is empty" in problem.message
+    assert "for an empty variable" in problem.message
 
 
 @pytest.mark.parametrize("value", ["", "x", "a b", "a\tb", "Bearer ${T}"])
@@ -50,7 +50,7 @@ def test_a_header_that_can_be_sent_is_kept(value: str) -> None:
 def test_a_timeout_beyond_reason_is_placed_at_its_field(tmp_path: Path, fields: str) -> None:
     text = f'{{"mcpServers": {{"one": {{"url": "http://x", {fields}}}}}}}'
     problem = only_problem(load_text(tmp_path, text))
-    assert problem.message.startswith("Server 'one': The call timeout is a positive number")
+    assert problem.message.startswith("Server 'one': The call timeout must be a positive number")
     assert (problem.line, problem.column) == (1, text.index("1e") + 1)
 
 

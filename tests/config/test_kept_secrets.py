@@ -90,15 +90,15 @@ def test_a_keyring_that_does_not_work_is_passed_over(
 
 
 def test_what_is_not_there_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"The secret `file:nowhere\.txt` is not there"):
+    with pytest.raises(ConfigError, match=r"The secret `file:nowhere\.txt` was not found"):
         token_of("${file:nowhere.txt}")
     assert token_of("${file:nowhere.txt:-other}") == "other"
     keyring = FakeKeyring()
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    with pytest.raises(ConfigError, match="`keyring:a` is not in the keyring"):
+    with pytest.raises(ConfigError, match="`keyring:a` was not found in the keyring"):
         token_of("${keyring:a}")
     keyring.is_locked = True
-    with pytest.raises(ConfigError, match=r"does not open \(RuntimeError\)") as caught:
+    with pytest.raises(ConfigError, match=r"cannot be opened \(RuntimeError\)") as caught:
         token_of("${keyring:a}")
     assert "canary" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "keyring", None)

@@ -94,7 +94,7 @@ def test_a_directory_that_may_not_be_entered_is_a_configuration_error(
     def refuse(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    # Not by its mode: whoever runs as root may enter everything.
+    # Not by its mode: root may enter everything.
     monkeypatch.setattr(Path, "is_file", refuse)
     with pytest.raises(ConfigError, match="Permission denied"):
         locate_config(tmp_path / "mcp.json", environ={})

@@ -240,7 +240,10 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"url": "https://x.test:99999/mcp"}, "from 1 to 65535"),
         ({"url": "https://x.test:0/mcp"}, "from 1 to 65535"),
         ({"url": "https://x .test/mcp"}, "begins with http://"),
-        ({"url": "https://x.test/m\ncp"}, "no address has; look for a space or a line break"),
+        (
+            {"url": "https://x.test/m\ncp"},
+            "not allowed in an address. Look for a space or a line break",
+        ),
         ({"url": "x.test/mcp"}, "begins with http://"),
         ({"url": "https://x.test", "headers": {"A": "b\r\nc: d"}}, "header 'A'"),
         ({"url": "https://x.test", "headers": {"A": "é"}}, "header 'A'"),
@@ -252,8 +255,8 @@ def test_the_transport_is_told_or_inferred(entry: dict[str, Any], transport: str
         ({"command": "x", "env": {"": "y"}}, "A variable in"),
         ({"command": "x", "env": {"A": "b", "A=B": "y"}}, "A variable in"),
         ({"command": "x", "args": "y"}, "`args`: expected `array`, got `str`"),
-        ({"command": "x", "args": "y"}, "Write a list, one text for each argument"),
-        ({"command": ["npx", "-y"]}, "Put the program alone into `command`"),
+        ({"command": "x", "args": "y"}, "Write a list with one text for each argument"),
+        ({"command": ["npx", "-y"]}, "Write only the program into `command`"),
         ({"command": "x", "args": ["y", None]}, "`args[1]`"),
         ({"command": "x", "env": {"A": ["b"]}}, "`env.A`"),
         ({"command": "x", "lazy": "yes"}, "`lazy`: expected `bool`, got `str`"),
@@ -346,7 +349,7 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_name() -> None:
     assert "`comand`" in warning({"command": "x", "comand": "y"})
     assert "Did you mean `command`?" in warning({"command": "x", "comand": "y"})
     assert "Did you mean `connect`?" in warning({"command": "x", "timeouts": {"conect": 3}})
-    assert "`zzz` that nobody reads." in warning({"command": "x", "zzz": 1})
+    assert "unknown field `zzz`." in warning({"command": "x", "zzz": 1})
     assert one({"command": "x", "_comment": "hello", "//": "x", "description": "y"})
 
 
@@ -377,7 +380,7 @@ def test_a_timeout_whose_unit_is_in_doubt_is_a_warning() -> None:
         ({"url": "https://x.test", "args": ["-y"]}, "so its `args` is not used"),
         ({"url": "https://x.test", "env": {"A": "b"}}, "so its `env` is not used"),
         ({"url": "https://x.test", "headers": {"Mcp-Session-Id": "b"}}, "`Mcp-Session-Id` of"),
-        ({"url": "https://x.test", "headers": {"accept": "b"}}, "is not sent; leave it out"),
+        ({"url": "https://x.test", "headers": {"accept": "b"}}, "it is not sent. Remove it"),
         ({"url": "https://x.test", "oauth": {"flow": "client_credentials"}}, "`client_id` and"),
         (
             {"url": "https://x.test", "oauth": {"flow": "client_credentials", "clientId": "me"}},
@@ -475,8 +478,8 @@ def test_servers_with_nothing_around_them_are_read() -> None:
     [
         ("[]", "must be an object", "error"),
         ('{"mcpServers": []}', "`mcpServers` must be an object", "error"),
-        ('{"theme": "dark"}', "No servers here", "warning"),
-        ('{"mcpServer": {}}', "Did you mean `mcpServers` by `mcpServer`?", "warning"),
+        ('{"theme": "dark"}', "The file has no `mcpServers`", "warning"),
+        ('{"mcpServer": {}}', "Did you mean `mcpServers` instead of `mcpServer`?", "warning"),
         ('{"context-servers": {}}', "Did you mean `context_servers`", "warning"),
     ],
 )

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pegboard.config import Variables
 from pegboard.config.secrets.kept_secrets import KeptSecret, keep_secret
-from pegboard.config.secrets.plain_secrets import move_secrets, plain_secrets
+from pegboard.config.secrets.move_secrets import move_secrets
+from pegboard.config.secrets.plain_secrets import plain_secrets
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     [

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 
 @pytest.fixture(autouse=True)
 def no_blocking_calls() -> None:
-    """Whoever reads a pipe waits for its writer."""
+    """The reader of a pipe waits for its writer."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_pipe_to_which_nobody_writes_is_refused(pipe: Path) -> None:
-    with pytest.raises(OSError, match="nobody writes to it"):
+    with pytest.raises(OSError, match="no process writes to it"):
         read_named_file(pipe)
 
 
@@ -43,7 +43,7 @@ def test_whatever_is_read_from_it_that_is_an_error_of_the_configuration(
     pipe: Path, read: object
 ) -> None:
     assert callable(read)
-    with pytest.raises(ConfigError, match="nobody writes to it") as refused:
+    with pytest.raises(ConfigError, match="no process writes to it") as refused:
         read(pipe)
     assert refused.value.path == str(pipe)
 

@@ -76,7 +76,7 @@ def test_an_undefined_variable_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["${", "${TOKEN", "${A:-${B}}", "${command:x}", "${}", "${a b}"])
 def test_what_is_no_variable_is_refused_without_being_shown(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"write `\$\$\{`") as caught:
+    with pytest.raises(ConfigError, match=r"Write `\$\$\{`") as caught:
         variables().expand(text)
     assert "command" not in str(caught.value)
 

@@ -256,19 +256,20 @@ async def serve_stdio() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def serve_http(port: int) -> None:
+def serve_http() -> None:
     app: Any = Fixture().server.streamable_http_app()
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
     async def telling(it: Any) -> AsyncGenerator[Any]:
         async with lifespan(it) as state:
-            print("serving", file=sys.stderr, flush=True)  # noqa: T201 - the test listens
+            print("serving at port", port, file=sys.stderr, flush=True)  # noqa: T201 - the test listens
             yield state
 
     app.router.lifespan_context = telling
-    # The socket listens before anybody is told.
-    listener = socket.create_server(("127.0.0.1", port))
+    # The socket listens before the test is told.
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
     uvicorn.Server(uvicorn.Config(app, log_level="critical")).run([listener])
 
 
@@ -276,7 +277,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["stdio"]:
             anyio.run(serve_stdio)
-        case ["http", port]:
-            serve_http(int(port))
+        case ["http"]:
+            serve_http()
         case other:
             raise SystemExit(f"What is {other}?")

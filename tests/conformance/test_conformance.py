@@ -1,6 +1,5 @@
 """The official conformance suite: against a bare upstream, and against the gateway before it."""
 
-import socket
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -12,7 +11,10 @@ from tests.conformance.scenarios import BEYOND, REQUIRED
 from tests.conformance.suite import Failures, run_suite
 from tests.journeys.process import gateway_process, serving_process
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
+
+interop = pytest.mark.interop("node", "npm")
+interop_full = pytest.mark.interop_full("node", "npm")
 
 FIXTURE = (sys.executable, "-m", "tests.conformance.fixture_server")
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
@@ -21,13 +23,9 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 @pytest.fixture(scope="module")
 def upstream() -> Generator[str]:
     """The bare upstream behind HTTP."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with serving_process(*FIXTURE, "http", str(port)) as process:
+    with serving_process(*FIXTURE, "http") as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            if "serving" in line:
-                break
+        port = next(line.split()[-1] for line in process.stderr if "serving at port" in line)
         yield f"http://127.0.0.1:{port}/mcp"
 
 
@@ -42,6 +40,7 @@ def _through(entry: dict[str, Any], folder: Path, *revisions: str) -> dict[str, 
         return {it: run_suite(f"{origin}/mcp-full", it, folder / it) for it in revisions}
 
 
+@interop
 @pytest.mark.parametrize("scenario", REQUIRED[MODERN])
 def test_the_gateway_conforms_to_the_modern_era(
     through_gateway: dict[str, Failures], scenario: str
@@ -49,6 +48,7 @@ def test_the_gateway_conforms_to_the_modern_era(
     assert through_gateway[MODERN][scenario] == []
 
 
+@interop
 @pytest.mark.parametrize("scenario", REQUIRED[HANDSHAKE])
 def test_the_gateway_conforms_to_the_handshake_era(
     through_gateway: dict[str, Failures], scenario: str
@@ -56,6 +56,7 @@ def test_the_gateway_conforms_to_the_handshake_era(
     assert through_gateway[HANDSHAKE][scenario] == []
 
 
+@interop
 @pytest.mark.parametrize(
     ("revision", "scenario"), [(it, name) for it, names in BEYOND.items() for name in names]
 )
@@ -65,6 +66,7 @@ def test_the_gateway_passes_some_scenarios_that_do_not_count(
     assert through_gateway[revision][scenario] == []
 
 
+@interop_full
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
 def test_the_bare_upstream_passes_too_so_that_what_fails_is_ours(
     upstream: str, revision: str, tmp_path: Path
@@ -73,6 +75,7 @@ def test_the_bare_upstream_passes_too_so_that_what_fails_is_ours(
     assert {name: found[name] for name in REQUIRED[revision] if found[name]} == {}
 
 
+@interop_full
 def test_an_upstream_of_the_handshake_era_serves_that_era_completely(
     upstream: str, tmp_path: Path
 ) -> None:
@@ -80,6 +83,7 @@ def test_an_upstream_of_the_handshake_era_serves_that_era_completely(
     assert {name: found[name] for name in REQUIRED[HANDSHAKE] if found[name]} == {}
 
 
+@interop_full
 def test_an_upstream_over_stdio_serves_both_eras_completely(tmp_path: Path) -> None:
     entry = {"command": FIXTURE[0], "args": [*FIXTURE[1:], "stdio"]}
     for revision, found in _through(entry, tmp_path, MODERN, HANDSHAKE).items():

@@ -1,4 +1,4 @@
-"""Certificates for servers on this machine: good ones, and such that nobody should take."""
+"""Certificates for servers on this machine: valid ones, and such that no client should accept."""
 
 import ssl
 from datetime import UTC, datetime, timedelta

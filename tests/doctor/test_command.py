@@ -40,7 +40,7 @@ async def test_a_folder_as_a_command_is_told(tmp_path: Path) -> None:
 
 async def test_a_command_that_cannot_even_be_looked_at_is_told(tmp_path: Path) -> None:
     finding = await diagnosis({"command": str(tmp_path / ("x" * 300))}, "not_executable")
-    assert "cannot be looked at (File name too long)" in finding.what
+    assert "cannot be accessed (File name too long)" in finding.what
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter everything")
@@ -49,7 +49,7 @@ async def test_a_command_in_a_folder_that_nobody_may_enter_is_told(tmp_path: Pat
     path = script(tmp_path / "locked" / "server.py", "print()")
     (tmp_path / "locked").chmod(0o600)
     finding = await diagnosis({"command": path}, "not_executable")
-    assert "cannot be looked at (Permission denied)" in finding.what
+    assert "cannot be accessed (Permission denied)" in finding.what
 
 
 async def test_a_script_whose_interpreter_has_gone_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pegboard.doctor import CODES, Checkup, ProbeLimits, diagnose
 from pegboard.doctor.report import shown
 from tests.doctor.patients import TOOL, codes, python, report_of, shell, speaking
-from tests.upstream.processes import alive, new_marker, until
+from tests.upstream.processes import alive, all_ended, new_marker, until
 
 STUBBORN = """
 import signal, sys, time
@@ -80,7 +80,7 @@ async def test_a_caller_who_is_cancelled_leaves_no_process() -> None:
         group.start_soon(lambda: report_of({"it": entry}, seconds=30))
         await until(lambda: bool(alive(marker)), seconds=10)
         group.cancel_scope.cancel()
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
 
 
 async def test_a_visit_that_is_over_leaves_no_process() -> None:
@@ -88,7 +88,7 @@ async def test_a_visit_that_is_over_leaves_no_process() -> None:
     name, _, value = marker.partition("=")
     report = await report_of({"it": speaking(TOOL, env={name: value})})
     assert report.is_ok
-    await until(lambda: not alive(marker))
+    await all_ended(marker)
 
 
 async def test_no_secret_is_in_any_word_whatever_a_server_does_with_it() -> None:
@@ -173,4 +173,4 @@ def test_ctrl_c_ends_the_command_and_leaves_no_process(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert out == b""
     assert b"Traceback" not in err
-    assert alive(marker) == []
+    anyio.run(all_ended, marker)

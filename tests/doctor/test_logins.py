@@ -1,4 +1,4 @@
-"""Servers that want somebody to log in: nobody is asked to, unless the caller shows the page."""
+"""Servers that require a login: no login page opens unless the caller shows it."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ async def test_a_server_that_would_open_a_browser_is_told_with_the_command_to_lo
     accounts = Accounts()
     async with protected_server(accounts) as url:
         finding = await diagnosis({"url": url, "oauth": True}, "login_needed")
-    assert finding.remedy == "Log in by `pegboard doctor it --login`."
+    assert finding.remedy == "Run `pegboard doctor it --login` to log in."
     assert accounts.logins == 0
 
 

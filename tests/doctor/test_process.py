@@ -89,7 +89,7 @@ LAST_WORDS = {
         "docker info",
     ),
     "npm error code ENOTFOUND\nnpm error request to https://x failed": ("no_network", "online"),
-    "PermissionError: [Errno 13] Permission denied: '/srv/db'": ("no_permission", "right"),
+    "PermissionError: [Errno 13] Permission denied: '/srv/db'": ("no_permission", "permission"),
 }
 
 
@@ -106,7 +106,7 @@ async def test_a_variable_that_is_set_here_but_not_handed_on_is_told(
     monkeypatch.setenv("SOME_SECRET_KEY", "canary-of-the-shell")
     entry = shell("echo SOME_SECRET_KEY is not set >&2; exit 1")
     finding = await diagnosis(entry, "missing_setting")
-    assert "given only what its entry names" in finding.remedy
+    assert "sees only the variables that its entry names" in finding.remedy
     assert "canary" not in finding.remedy
 
 
@@ -121,7 +121,7 @@ async def test_the_notices_of_npm_are_not_the_last_words(end: str) -> None:
     script = f"echo the moon is full >&2; echo npm notice >&2; echo npm WARN x >&2; {end}"
     [finding] = await found_in(shell(script), seconds=2.0)
     assert finding.code in ("exited", "no_answer")
-    assert "last it said: the moon is full." in finding.what
+    assert "last output was: the moon is full." in finding.what
 
 
 async def test_a_script_that_python_does_not_find_is_told_with_where_to_look() -> None:
@@ -134,7 +134,7 @@ async def test_a_script_that_python_does_not_find_is_told_with_where_to_look() -
 async def test_a_path_that_only_a_shell_would_understand_is_told_as_the_cause() -> None:
     findings = await found_in({"command": sys.executable, "args": ["~/nowhere/missing.py"]})
     assert codes(findings) == ["shell_syntax", "exited"]
-    assert "knows `~`" in findings[1].what
+    assert "replaces `~`" in findings[1].what
     assert "`${userHome}/nowhere/missing.py`" in findings[1].remedy
 
 

@@ -58,10 +58,10 @@ async def test_a_port_where_nothing_listens_is_told() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    for kind, scheme in (("http", "http"), ("sse", "http"), ("websocket", "ws")):
-        entry = {"type": kind, "url": f"{scheme}://127.0.0.1:{port}/mcp"}
-        finding = await diagnosis(entry, "connection_refused")
-        assert f"the port {port}" in finding.remedy
+        for kind, scheme in (("http", "http"), ("sse", "http"), ("websocket", "ws")):
+            entry = {"type": kind, "url": f"{scheme}://127.0.0.1:{port}/mcp"}
+            finding = await diagnosis(entry, "connection_refused")
+            assert f"the port {port}" in finding.remedy
 
 
 async def test_a_library_that_is_missing_is_told_and_how_to_install_it(

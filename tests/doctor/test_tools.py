@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.checks.definitions import KnownTool, look_at_definitions
-from pegboard.doctor.checks.descriptions import hidden_in, look_at_descriptions, orders_in
-from pegboard.doctor.checks.duplicates import look_for_likeness
-from pegboard.doctor.checks.names import look_at_names
+from pegboard.doctor.checks.definitions import KnownTool, check_definitions
+from pegboard.doctor.checks.descriptions import check_descriptions, hidden_in, orders_in
+from pegboard.doctor.checks.duplicates import find_duplicates
+from pegboard.doctor.checks.names import check_names
 from pegboard.doctor.probes.probe import Probe
 from tests.doctor.patients import (
     TOOL,
@@ -81,7 +81,7 @@ async def test_a_pattern_that_matches_no_tool_is_told_with_what_was_meant() -> N
 async def test_an_entry_that_lets_no_tool_through_is_told() -> None:
     findings = await found_in(speaking(TOOL, deny=["*t"]))
     assert codes(findings) == ["no_tools"]
-    assert "lets none of them through" in findings[0].what
+    assert "excludes all of them" in findings[0].what
 
 
 async def test_a_tool_that_says_nothing_is_told() -> None:
@@ -174,7 +174,7 @@ async def test_characters_that_nobody_sees_are_told(case: str) -> None:
 
 @pytest.mark.parametrize("case", ORDERS)
 async def test_orders_to_the_model_are_told(case: str) -> None:
-    found = [*look_at_descriptions(known(tool(description=ORDERS[case])))]
+    found = [*check_descriptions(known(tool(description=ORDERS[case])))]
     assert "instructions_to_model" in codes(found)
     for finding in found:
         assert_in_words(finding)
@@ -214,7 +214,7 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_harmless_descriptions_are_left_alone(text: str) -> None:
-    assert [*look_at_descriptions(known(tool(description=text)))] == []
+    assert [*check_descriptions(known(tool(description=text)))] == []
 
 
 def test_no_tool_of_twenty_one_real_servers_is_suspected() -> None:
@@ -222,18 +222,18 @@ def test_no_tool_of_twenty_one_real_servers_is_suspected() -> None:
     for path in sorted(CATALOGS.glob("*.json")):
         listed = json.loads(path.read_text("utf-8"))
         config = ServerConfig(name=path.stem, transport="stdio", command="x")
-        some, wrong = look_at_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
+        some, wrong = check_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
         assert set(codes(wrong)) <= {"heavy_tool"}
         tools += some
     assert len(tools) == 397
-    assert [it for tool in tools for it in look_at_descriptions(tool)] == []
-    assert set(codes([*look_at_names(tools)])) <= {"illegal_name", "name_too_long"}
-    assert [*look_for_likeness(tools)] == []
+    assert [it for tool in tools for it in check_descriptions(tool)] == []
+    assert set(codes([*check_names(tools)])) <= {"illegal_name", "name_too_long"}
+    assert [*find_duplicates(tools)] == []
 
 
 def known(raw: dict[str, Any]) -> KnownTool:
     config = ServerConfig(name="it", transport="stdio", command="x")
-    [found], _ = look_at_definitions(Probe(config=config, phase="done", listed=(raw,)))
+    [found], _ = check_definitions(Probe(config=config, phase="done", listed=(raw,)))
     return found
 
 
@@ -248,9 +248,9 @@ FIELDS = st.sampled_from(["name", "description", "inputSchema", "outputSchema", 
 @given(st.lists(JSON | st.dictionaries(FIELDS, JSON), max_size=5))
 def test_whatever_a_server_lists_the_doctor_says_something_printable(listed: list[Any]) -> None:
     config = ServerConfig(name="it", transport="stdio", command="x")
-    tools, wrong = look_at_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
-    found = [*wrong, *look_at_names(tools), *look_for_likeness(tools)]
-    found += [it for tool in tools for it in look_at_descriptions(tool)]
+    tools, wrong = check_definitions(Probe(config=config, phase="done", listed=tuple(listed)))
+    found = [*wrong, *check_names(tools), *find_duplicates(tools)]
+    found += [it for tool in tools for it in check_descriptions(tool)]
     assert len(tools) + len(found) > 0
     for finding in found:
         assert_in_words(finding)
@@ -271,4 +271,4 @@ def test_a_pair_among_thousands_is_found() -> None:
     tools = [known(it) for it in raws]
     other = ServerConfig(name="other", transport="stdio", command="x")
     tools.append(msgspec.structs.replace(known(raws[77]), config=other))
-    assert codes([*look_for_likeness(tools)]) == ["near_duplicates"]
+    assert codes([*find_duplicates(tools)]) == ["near_duplicates"]

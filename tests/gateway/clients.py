@@ -14,7 +14,7 @@ FULL = Face(surface="full")
 
 
 class Wire:
-    """A channel that keeps what is sent, and asks whoever it was given."""
+    """A channel that keeps what is sent, and calls the given function when it is asked."""
 
     def __init__(self, answers: Answers | None = None) -> None:
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
@@ -29,7 +29,7 @@ class Wire:
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((method, params))
         if self._answers is None:
-            raise RpcError(-32601, "Nobody is here.")
+            raise RpcError(-32601, "No client is here.")
         response = self._answers(method, params)
         return response if isinstance(response, dict) else await response
 

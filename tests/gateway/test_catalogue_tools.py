@@ -234,7 +234,7 @@ async def test_a_tool_of_a_server_goes_before_a_definition_of_its_name(tmp_path:
     async with hub(storage=tmp_path / "t.json") as it, Gateway(it) as gateway:
         caller = Caller(gateway)
         said = await caller.call("register_tool", name="mcp_calc_wipe", description="Not yours.")
-        assert "Should a server offer a tool of this name" in text_of(said)
+        assert "If a server offers a tool with this name" in text_of(said)
     for _ in range(2):
         storage = tmp_path / "t.json"
         async with hub(memory("calc", made), storage=storage) as it, Gateway(it) as gateway:
@@ -278,7 +278,7 @@ async def test_a_schema_that_is_none_is_refused_however_it_is_spelt(name: str) -
     async with hub() as it, Gateway(it) as gateway:
         refused = await Caller(gateway).call("register_tool", tool_def=definition)
         assert refused["isError"]
-        assert f"`{name}`: has to be an object" in text_of(refused)
+        assert f"`{name}`: must be an object" in text_of(refused)
         assert "u" not in it.registry
 
 
@@ -297,7 +297,7 @@ async def test_a_definition_that_contradicts_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     ("tool", "argument"), [("call_tool", "name"), ("get_tool_definition", "tool_name")]
 )
-async def test_whoever_names_no_tool_of_the_catalogue_is_told_the_next_step(
+async def test_a_caller_that_names_no_tool_of_the_catalogue_is_told_the_next_step(
     tool: str, argument: str
 ) -> None:
     async with hub(bench("calc", echo=str)) as it, Gateway(it) as gateway:

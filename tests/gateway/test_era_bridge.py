@@ -100,7 +100,7 @@ async def test_what_a_client_attaches_reaches_the_server_and_what_is_ours_does_n
         assert got["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {"tools": {}}}
 
 
-async def test_a_state_that_nobody_here_made_goes_to_a_modern_server_only() -> None:
+async def test_a_foreign_state_goes_to_a_modern_server_only() -> None:
     configs = (modern_stall().config("new"), Stall().config("old", protocol="legacy"))
     async with hub(*configs) as it, Gateway(it) as gateway:
         caller = Caller(gateway, face=FULL, elicitation={})
@@ -150,18 +150,18 @@ async def test_log_messages_are_sent_from_the_level_that_was_asked_for() -> None
     async with hub() as it, Gateway(it) as gateway:
         for era, level, meta, expected in cases:
             caller = Caller(gateway, era)
-            line = CallNotifier(caller.exchange("tools/call", _meta=meta), level=level)
+            notifier = CallNotifier(caller.exchange("tools/call", _meta=meta), level=level)
             for grave in ("debug", "error", "odd"):
-                await line.log({"level": grave, "data": "x"})
+                await notifier.log({"level": grave, "data": "x"})
             assert [params["level"] for _, params in caller.wire.sent] == expected
-            line.exchange = None
-            await line.log({"level": "error"})
-            await line.progress(1, None, None)
+            notifier.request = None
+            await notifier.log({"level": "error"})
+            await notifier.progress(1, None, None)
             assert len(caller.wire.sent) == len(expected)
 
 
 @pytest.mark.parametrize("asks", ["by a question", "by an error"])
-async def test_whoever_was_sent_to_a_page_is_told_when_it_was_visited(asks: str) -> None:
+async def test_a_client_that_was_sent_to_a_page_is_told_when_it_was_visited(asks: str) -> None:
     stall = Stall()
     page = {"mode": "url", "message": "Log in.", "url": "https://a.test", "elicitationId": "p1"}
 

@@ -186,7 +186,7 @@ async def test_changed_roots_are_told_to_servers_that_a_client_has_for_itself() 
         await gateway.notified(caller.exchange("notifications/initialized"))
 
 
-async def test_arguments_that_are_nested_too_deeply_harm_nobody() -> None:
+async def test_arguments_that_are_nested_too_deeply_harm_no_other_request() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}

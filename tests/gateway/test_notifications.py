@@ -27,7 +27,7 @@ def listening(caller: Caller, **wanted: Any) -> Any:
     return listen
 
 
-async def test_whoever_listens_is_told_of_what_it_asked_for_and_nothing_else() -> None:
+async def test_a_listener_is_told_of_what_it_asked_for_and_nothing_else() -> None:
     stall = Stall()
     async with hub(stall.config("a")) as it, Gateway(it) as gateway:
         caller = Caller(gateway, face=FULL)
@@ -62,10 +62,10 @@ async def test_sessions_of_the_handshake_era_are_told_without_asking() -> None:
         gateway.disconnected("unknown")
 
 
-async def test_nobody_is_told_of_tools_that_do_not_exist_for_them() -> None:
-    somebody = Principal(subject="s", scopes=frozenset({"read"}), tools=("mine_*",))
+async def test_a_client_is_not_told_of_tools_that_it_may_not_see() -> None:
+    reader = Principal(subject="s", scopes=frozenset({"read"}), tools=("mine_*",))
     async with hub() as it, Gateway(it) as gateway:
-        caller = Caller(gateway, "legacy", face=FULL, principal=somebody)
+        caller = Caller(gateway, "legacy", face=FULL, principal=reader)
         gateway.connected(caller.client, caller.wire)
         await anyio.wait_all_tasks_blocked()
         it.registry.register(Tool(name="yours"))
@@ -93,7 +93,7 @@ async def test_a_resource_is_watched_for_a_client_of_either_era(protocol: str) -
         await anyio.wait_all_tasks_blocked()
         uri = "a+note://one"
         async with anyio.create_task_group() as group:
-            wanted = [uri, "a+note://one", "nobody+x://y", 5]
+            wanted = [uri, "a+note://one", "unknown+x://y", 5]
             group.start_soon(listening(modern, resourceSubscriptions=wanted))
             granted = await modern.wire.next(ACKNOWLEDGED)
             assert granted["notifications"] == {"resourceSubscriptions": [uri]}
@@ -108,9 +108,9 @@ async def test_a_resource_is_watched_for_a_client_of_either_era(protocol: str) -
             await legacy.send("resources/unsubscribe", uri=uri)
             await legacy.send("resources/unsubscribe", uri=uri)
             group.cancel_scope.cancel()
-        await until(lambda: stall.subscribed == [], "nobody watches")
+        await until(lambda: stall.subscribed == [], "no client watches")
         with pytest.raises(RpcError):
-            await legacy.send("resources/subscribe", uri="nobody+x://y")
+            await legacy.send("resources/subscribe", uri="unknown+x://y")
 
 
 async def test_a_client_that_subscribes_again_is_told_by_a_server_that_was_away() -> None:
@@ -188,7 +188,7 @@ async def test_an_address_of_one_server_hears_of_that_server_only() -> None:
         assert len(caller.wire.sent) <= 1
 
 
-async def test_nobody_speaks_for_the_session_of_another() -> None:
+async def test_a_client_cannot_speak_for_the_session_of_another() -> None:
     stall = Stall()
     async with hub(stall.config("a", protocol="legacy")) as it, Gateway(it) as gateway:
         owner = Caller(gateway, "legacy")
@@ -220,7 +220,7 @@ async def test_one_caller_leaves_room_for_others_to_listen() -> None:
             for caller in (greedy, greedy, other):
                 group.start_soon(listening(caller))
                 await caller.wire.next(ACKNOWLEDGED)
-            with pytest.raises(RpcError, match="of yours"):
+            with pytest.raises(RpcError, match="of this caller"):
                 await greedy.send("subscriptions/listen", notifications={})
             group.cancel_scope.cancel()
         async with anyio.create_task_group() as group:
@@ -230,7 +230,7 @@ async def test_one_caller_leaves_room_for_others_to_listen() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["mcp_mine_*", "mine+note://*"])
-async def test_whoever_is_limited_to_some_things_hears_only_of_servers_that_have_them(
+async def test_a_limited_client_hears_only_of_servers_that_have_its_things(
     pattern: str,
 ) -> None:
     mine, secret = Stall(), Stall()

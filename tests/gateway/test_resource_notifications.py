@@ -13,7 +13,7 @@ from tests.gateway.clients import Caller
 from tests.gateway.servers import Stall, hub
 from tests.gateway.test_notifications import ACKNOWLEDGED
 
-UNKNOWN = [f"nobody://{number}" for number in range(50)]
+UNKNOWN = [f"unknown://{number}" for number in range(50)]
 
 
 async def test_others_have_turns_while_a_client_asks_to_watch_many() -> None:

@@ -36,5 +36,5 @@ async def test_an_address_leads_back_to_its_server() -> None:
             for uri in ("file:///a b", "git+ssh://x", "nonsense", ""):
                 assert uris.origin(uris.exposed(name, uri)) == (name, uri)
         assert uris.exposed("plain", "file:///a") == "file:///a"
-        for unknown in ("file:///a", "git+", "nobody+x://y", "plain+x://y", "+", "x-..+", "a:b+c"):
+        for unknown in ("file:///a", "git+", "unknown+x://y", "plain+x://y", "+", "x-..+", "a:b+c"):
             assert uris.origin(unknown) in (None, ("git", ""))

@@ -54,7 +54,7 @@ async def test_an_address_that_one_server_offers_needs_no_name() -> None:
 async def test_a_resource_that_there_is_not_is_an_error_that_names_it(era: Era) -> None:
     async with hub(Stall().config("a"), Stall().config("b")) as it, Gateway(it) as gateway:
         caller = Caller(gateway, era)
-        # Both servers have `note://one`, so without a name it is nobody's.
+        # Both servers have `note://one`, so without a prefix the URI names neither.
         for uri in ("a+note://nothing", "x://y", "note://one", "", "registry://nothing"):
             with pytest.raises(RpcError) as caught:
                 await caller.send("resources/read", uri=uri)
@@ -159,9 +159,9 @@ async def test_lists_are_asked_for_again_when_a_server_says_that_they_changed() 
 
 @pytest.mark.covers("R-REG-39")
 async def test_resources_of_others_do_not_exist() -> None:
-    somebody = Principal(subject="s", scopes=frozenset({"call"}), servers=("b",))
+    reader = Principal(subject="s", scopes=frozenset({"call"}), servers=("b",))
     async with hub(Stall().config("a"), Stall().config("b")) as it, Gateway(it) as gateway:
-        caller = Caller(gateway, principal=somebody)
+        caller = Caller(gateway, principal=reader)
         assert await uris_of(caller) == [*OWN, "b+note://one", "b+note://two"]
         with pytest.raises(RpcError):
             await caller.send("resources/read", uri="a+note://one")
@@ -241,11 +241,11 @@ async def test_arguments_are_completed_by_the_server_they_belong_to(era: Era) ->
 
 @ERAS
 async def test_a_template_is_completed_by_its_own_address_too(era: Era) -> None:
-    somebody = Principal(
+    reader = Principal(
         subject="k", scopes=frozenset({"call"}), servers=("disk",), tools=("disk+*",)
     )
     async with hub(Stall().config("disk")) as it, Gateway(it) as gateway:
-        caller = Caller(gateway, era, principal=somebody)
+        caller = Caller(gateway, era, principal=reader)
         for uri in ("disk+note://{name}", "note://{name}"):
             ref, argument = {"type": "ref/resource", "uri": uri}, {"name": "name", "value": "y"}
             result = await caller.send("completion/complete", ref=ref, argument=argument)

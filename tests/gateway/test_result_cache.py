@@ -141,7 +141,7 @@ async def test_text_that_is_no_json_has_no_paths() -> None:
         handle = handle_in(await caller.call("call_tool", name="mcp_calc_big"))
         refused = await caller.call("read_result", handle=handle, path="a")
         assert refused["isError"]
-        assert "no JSON" in text_of(refused)
+        assert "not JSON" in text_of(refused)
         found = await caller.call("read_result", handle=handle, grep="line 19{2}9:")
         assert found["content"][0]["text"] == "2000: line 1999: äöü 漢字"
         none = await caller.call("read_result", handle=handle, grep="zebra")
@@ -251,7 +251,7 @@ def test_every_part_of_a_value_has_a_path(value: Any) -> None:
     walk(value, "$")
 
 
-def test_whoever_has_few_results_keeps_them_whatever_others_do() -> None:
+def test_a_caller_with_few_results_keeps_them_whatever_others_do() -> None:
     result_cache = result_cache_of(each=50, most=10_000)
 
     def keep(owner: str, size: int) -> str:

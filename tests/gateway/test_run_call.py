@@ -70,9 +70,9 @@ async def test_an_unknown_name_is_answered_with_near_ones() -> None:
 
 
 async def test_near_names_are_only_those_that_exist_for_the_caller() -> None:
-    somebody = Principal(subject="s", scopes=frozenset({"call"}), tools=("mcp_calc_other",))
+    limited = Principal(subject="s", scopes=frozenset({"call"}), tools=("mcp_calc_other",))
     async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
-        result = await Caller(gateway, principal=somebody).call("call_tool", name="mcp_calc_echo")
+        result = await Caller(gateway, principal=limited).call("call_tool", name="mcp_calc_echo")
         assert text_of(result) == (
             "No tool is named 'mcp_calc_echo'. search_tools finds tools by what they do."
         )
@@ -134,10 +134,10 @@ async def test_errors_of_a_server_are_relayed_where_nothing_else_is_changed(era:
 
 
 async def test_a_page_to_visit_is_for_the_client_and_not_for_the_model() -> None:
-    def caller(_: dict[str, Any]) -> str:
+    def visit(_: dict[str, Any]) -> str:
         raise MCPError(types.URL_ELICITATION_REQUIRED, "visit", {"elicitations": []})
 
-    async with hub(bench("calc", caller=caller)) as it, Gateway(it) as gateway:
+    async with hub(bench("calc", visit=visit)) as it, Gateway(it) as gateway:
         with pytest.raises(RpcError) as caught:
             await Caller(gateway, "legacy").call("call_tool", name="mcp_calc_visit")
         assert caught.value.code == types.URL_ELICITATION_REQUIRED
@@ -152,7 +152,7 @@ async def test_results_are_relayed_as_they_came() -> None:
     async def respond() -> types.CallToolResult:
         return result
 
-    async with hub(bench("calc", response=lambda _: respond())) as it, Gateway(it) as gateway:
+    async with hub(bench("calc", answer=lambda _: respond())) as it, Gateway(it) as gateway:
         got = await Caller(gateway, face=FULL).call("mcp_calc_answer")
         assert got["content"][0]["annotations"] == {"priority": 0.5}
         assert got["structuredContent"] == {"a": [1, None]}
@@ -185,10 +185,10 @@ async def test_values_of_functions_become_results_of_both_eras() -> None:
 
 
 async def test_records_say_who_called(records: list[CallRecord]) -> None:
-    somebody = Principal(subject="pb_1", scopes=frozenset({"call"}))
+    limited = Principal(subject="pb_1", scopes=frozenset({"call"}))
     registry = Registry(observers=[records.append])
     async with hub(bench("calc", echo=echo), registry=registry) as it, Gateway(it) as gateway:
-        caller = Caller(gateway, principal=somebody)
+        caller = Caller(gateway, principal=limited)
         await caller.call("call_tool", name="mcp_calc_echo", arguments={"text": "x"})
     [record] = records
     assert record.meta == {"tenant": "default", "subject": "pb_1"}
@@ -214,7 +214,7 @@ async def test_links_in_results_lead_to_where_they_can_be_read() -> None:
     async def respond() -> types.CallToolResult:
         return result
 
-    made = Bench(response=lambda _: respond())
+    made = Bench(answer=lambda _: respond())
     configs = (memory("desk", made), memory("own", made, prefix=""))
     async with hub(*configs) as it, Gateway(it) as gateway:
         caller = Caller(gateway, face=FULL)
@@ -241,7 +241,7 @@ async def test_a_result_in_too_many_parts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("more", "ending"),
     [
-        ({}, "add_days(day: string, days: integer)\nIt does not know `date`."),
+        ({}, "add_days(day: string, days: integer)\nIt has no argument `date`."),
         ({"additionalProperties": True}, "add_days(day: string, days: integer)"),
         ({"anyOf": [{"properties": {"date": {}}}]}, "add_days(day: string, days: integer)"),
     ],

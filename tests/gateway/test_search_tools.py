@@ -1,15 +1,20 @@
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.to_thread import run_sync
 
 from pegboard import Registry
-from pegboard.gateway import Gateway
+from pegboard.errors import ConfigError
+from pegboard.gateway import Gateway, GatewayOptions
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
 from pegboard.search import tokens_of
 from pegboard.search.methods.regex import Regex
+from pegboard.server.settings import load_gateway_settings
+from pegboard.storage import Use
 from pegboard.upstream import Era
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
@@ -61,7 +66,9 @@ async def test_five_hits_over_real_catalogues_take_at_most_800_tokens() -> None:
 
 @pytest.mark.covers("R-REG-25", "R-REG-29")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_the_parameters_and_defaults_are_those_of_the_document(era: Era) -> None:
+async def test_the_parameters_are_those_of_the_document_and_hybrid_is_the_default(
+    era: Era,
+) -> None:
     registry = board(*(f"read_file_{number}" for number in range(9)))
     async with hub(registry=registry) as it, Gateway(it) as gateway:
         caller = Caller(gateway, era)
@@ -72,9 +79,10 @@ async def test_the_parameters_and_defaults_are_those_of_the_document(era: Era) -
         ]
         properties = definition["inputSchema"]["properties"]
         assert list(properties)[:3] == ["query", "search_method", "limit"]
-        assert properties["search_method"]["default"] == "bm25"
+        assert properties["search_method"]["default"] == "hybrid"
         assert properties["limit"]["default"] == 5
         found = await caller.call("search_tools", query="read file")
+        assert found["structuredContent"]["method"] == "hybrid"
         assert len(text_of(found).splitlines()) == 5
         two = await caller.call("search_tools", query="read file", method="hybrid", limit=2)
         assert len(two["structuredContent"]["tools"]) == 2
@@ -107,14 +115,28 @@ def shop() -> Registry:
     return registry
 
 
-@pytest.mark.parametrize(
+MEANT = pytest.mark.parametrize(
     ("query", "name"),
     [("现在东京几点", "get_current_time"), ("call off a purchase", "cancel_order")],
 )
-async def test_what_no_word_finds_is_found_by_meaning_and_the_answer_says_so(
+
+
+@MEANT
+async def test_what_no_word_finds_is_found_by_meaning(query: str, name: str) -> None:
+    async with hub(registry=shop()) as it, Gateway(it) as gateway:
+        found = await Caller(gateway).call("search_tools", query=query)
+        assert found["structuredContent"]["method"] == "hybrid"
+        assert found["structuredContent"]["tools"][0]["name"] == name
+        assert "hybrid" not in text_of(found)
+
+
+@pytest.mark.covers("R-REG-25")
+@MEANT
+async def test_bm25_as_the_default_falls_back_to_hybrid_and_the_answer_says_so(
     query: str, name: str
 ) -> None:
-    async with hub(registry=shop()) as it, Gateway(it) as gateway:
+    options = GatewayOptions(search_method="bm25")
+    async with hub(registry=shop()) as it, Gateway(it, options) as gateway:
         caller = Caller(gateway)
         found = await caller.call("search_tools", query=query)
         assert found["structuredContent"]["method"] == "hybrid"
@@ -126,11 +148,59 @@ async def test_what_no_word_finds_is_found_by_meaning_and_the_answer_says_so(
             assert found["structuredContent"]["method"] == "bm25"
 
 
-async def test_what_its_words_find_is_left_to_them() -> None:
-    async with hub(registry=shop()) as it, Gateway(it) as gateway:
-        found = await Caller(gateway).call("search_tools", query="cancel order")
+@pytest.mark.covers("R-REG-25")
+async def test_bm25_as_the_default_is_listed_and_keeps_what_its_words_find() -> None:
+    options = load_gateway_settings({}, environ={"PEGBOARD_SEARCH_METHOD": "bm25"}).options
+    async with hub(registry=shop()) as it, Gateway(it, options) as gateway:
+        caller = Caller(gateway)
+        listed = (await caller.send("tools/list"))["tools"]
+        [tool] = [tool for tool in listed if tool["name"] == "search_tools"]
+        assert tool["inputSchema"]["properties"]["search_method"]["default"] == "bm25"
+        assert "bm25 finds nothing, hybrid is tried" in tool["description"]
+        found = await caller.call("search_tools", query="cancel order")
         assert found["structuredContent"]["method"] == "bm25"
         assert "hybrid" not in text_of(found)
+
+
+async def test_a_default_method_that_is_not_there_keeps_the_gateway_from_opening() -> None:
+    async with hub(registry=shop()) as it:
+        with pytest.raises(ConfigError, match=r"`search_method`.* hybrid.*'bm52'"):
+            async with Gateway(it, GatewayOptions(search_method="bm52")):
+                pass
+        it.registry.add_searcher("bm52", Regex)
+        async with Gateway(it, GatewayOptions(search_method="bm52")) as gateway:
+            found = await Caller(gateway).call("search_tools", query="cancel")
+            assert found["structuredContent"]["method"] == "bm52"
+
+
+def keep_tools_with_usage(path: Path) -> None:
+    with Registry(storage=path) as registry:
+        registry.register_many(real_tools(), on_conflict="rename", on_error="report")
+        used = [tool.name for tool in registry.tools()][::7]
+        assert registry.storage is not None
+        registry.storage.add_usage({name: Use(50, datetime.now(UTC)) for name in used})
+
+
+@pytest.mark.covers("R-REG-25")
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_caller_that_sees_everything_finds_what_the_registry_finds(
+    is_stored: bool, tmp_path: Path
+) -> None:
+    storage = tmp_path / "tools.db" if is_stored else None
+    if storage is not None:
+        await run_sync(keep_tools_with_usage, storage)
+    async with hub(storage=storage) as it, Gateway(it) as gateway:
+        if storage is None:
+            it.registry.register_many(real_tools(), on_conflict="rename", on_error="report")
+        caller, boosted = Caller(gateway), 0
+        for query in QUERIES:
+            found = await caller.call("search_tools", query=query, limit=10)
+            names = [tool["name"] for tool in found["structuredContent"]["tools"]]
+            assert names == [hit.tool.name for hit in (await it.search(query, limit=10)).hits]
+            assert names
+            plain = await it.search(query, limit=10, usage=False)
+            boosted += names != [hit.tool.name for hit in plain.hits]
+        assert (boosted > 0) == is_stored
 
 
 @pytest.mark.covers("R-REG-39")
@@ -138,9 +208,9 @@ async def test_what_a_caller_may_not_know_is_neither_found_nor_hinted_at() -> No
     registry = Registry()
     registry.register(Tool(name="open_vault", description="Opens the vault.", category="secret"))
     registry.register(Tool(name="open_door", description="Opens the door.", category="house"))
-    somebody = Principal(subject="s", scopes=frozenset({"read"}), tools=("*_door",))
+    reader = Principal(subject="s", scopes=frozenset({"read"}), tools=("*_door",))
     async with hub(registry=registry) as it, Gateway(it) as gateway:
-        caller = Caller(gateway, principal=somebody)
+        caller = Caller(gateway, principal=reader)
         for query in ("open vault", "open_vault", "secret", "zzzz"):
             for method in ("bm25", "hybrid", "regex"):
                 found = await caller.call("search_tools", query=query, search_method=method)
@@ -197,7 +267,7 @@ async def test_a_pattern_that_is_none_is_looked_for_as_text_and_the_answer_says_
         caller = Caller(gateway)
         for query, is_told in (("echo (", True), ("zebra (", True), ("echo", False)):
             found = await caller.call("search_tools", query=query, method="regex")
-            assert ("no valid regular expression" in text_of(found).splitlines()[-1]) is is_told
+            assert ("not a valid regular expression" in text_of(found).splitlines()[-1]) is is_told
         found = await caller.call("search_tools", query="echo (")
         assert "regular expression" not in text_of(found)
 

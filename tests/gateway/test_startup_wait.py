@@ -41,7 +41,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pegboard.gateway.catalog.startup_wait.PATIENCE", 0.0)
 
 
-async def test_tools_that_are_there_and_the_gateways_own_list_wait_for_nobody() -> None:
+async def test_tools_that_are_there_and_the_gateways_own_list_do_not_wait() -> None:
     async with half_up(LateBench(sow=echo)) as (_, gateway):
         with anyio.fail_after(2):
             assert "search_tools" in await Caller(gateway).names()
@@ -83,7 +83,7 @@ async def test_right_after_the_start_a_search_that_finds_nothing_waits_for_who_m
         await anyio.wait_all_tasks_blocked()
         assert found == []
         late.let.set()
-    assert found[0]["structuredContent"]["method"] == "bm25"
+    assert found[0]["structuredContent"]["method"] == "hybrid"
     assert "mcp_late_sow" in text_of(found[0])
 
 
@@ -97,7 +97,7 @@ async def test_a_server_that_fails_in_the_end_is_named_to_who_waited_for_it() ->
         await it.close()
 
 
-async def test_nobody_waits_for_a_server_that_does_not_exist_for_them() -> None:
+async def test_a_client_does_not_wait_for_a_server_that_it_may_not_see() -> None:
     async with half_up(LateBench(sow=echo)) as (_, gateway):
         with anyio.fail_after(2):
             caller = Caller(gateway, face=Face(surface="full", group="calc"))
@@ -170,7 +170,7 @@ async def test_who_finds_nothing_is_told_that_more_may_come() -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.covers("R-REG-39")
-async def test_nobody_hears_of_a_server_that_does_not_exist_for_them() -> None:
+async def test_a_client_does_not_hear_of_a_server_that_it_may_not_see() -> None:
     late = LateBench(sow=echo)
     only_add = Principal(subject="ann", scopes=frozenset({"call"}), tools=("*_add",))
     only_calc = Principal(subject="ann", scopes=frozenset({"call"}), servers=("calc",))
@@ -211,7 +211,7 @@ async def test_a_key_for_some_tools_is_not_told_which_other_servers_are_starting
 
 
 @pytest.mark.parametrize("name", ["mcp_late_sow", "mcp_late_reap"])
-async def test_nobody_is_kept_from_leaving_by_who_waits_for_a_server(name: str) -> None:
+async def test_a_call_that_waits_for_a_server_does_not_hold_up_closing(name: str) -> None:
     late, answers = LateBench(sow=echo), list[Any]()
     async with half_up(late) as (_, gateway), anyio.create_task_group() as group:
 

@@ -94,14 +94,14 @@ async def test_pinned_tools_are_listed_beside_those_that_search() -> None:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_name_of_the_gateways_own_tools_means_the_same_for_everybody(era: Era) -> None:
+async def test_a_name_of_the_gateways_own_tools_means_the_same_for_every_caller(era: Era) -> None:
     """Of a server's tool of that name, search and call_tool tell; the full surface has it."""
     made = Bench(register_tool=lambda _: "of a server")
-    somebody = Principal(subject="c", scopes=frozenset({"call"}))
+    limited = Principal(subject="c", scopes=frozenset({"call"}))
     options = GatewayOptions(pinned=("*",))
     async with hub(memory("bare", made, prefix="")) as it, Gateway(it, options) as gateway:
         search, full = (
-            Caller(gateway, era, principal=somebody, face=face) for face in (Face(), FULL)
+            Caller(gateway, era, principal=limited, face=face) for face in (Face(), FULL)
         )
         assert "register_tool" not in await search.names()
         with pytest.raises(RpcError) as caught:
@@ -162,7 +162,7 @@ async def test_an_address_narrows_everything_to_a_server_a_tag_or_a_profile() ->
         found = await narrow.call("search_tools", query="git log")
         assert found["structuredContent"]["tools"] == []
         with pytest.raises(RpcError) as caught:
-            await Caller(gateway, face=Face(group="nobody")).names()
+            await Caller(gateway, face=Face(group="unknown")).names()
         assert caught.value.code == -32602
 
 
@@ -201,8 +201,8 @@ async def test_a_group_that_holds_nothing_for_a_caller_does_not_exist_for_it() -
     profiles = {"crew": Profile(servers=("secret",))}
     by_server = Principal(subject="s", scopes=frozenset({"call"}), servers=("disk",))
     by_tool = Principal(subject="t", scopes=frozenset({"call"}), tools=("mcp_disk_*",))
-    nobody = Principal(subject="n")
-    everybody = Principal(subject="e", scopes=frozenset({"read"}))
+    scopeless = Principal(subject="n")
+    reader = Principal(subject="e", scopes=frozenset({"read"}))
     registrar = Principal(subject="r", scopes=frozenset({"register"}))
     configs = (bench("disk", read=str), bench("secret", peek=str), tagged)
     options = GatewayOptions(profiles=profiles)
@@ -225,12 +225,12 @@ async def test_a_group_that_holds_nothing_for_a_caller_does_not_exist_for_it() -
             assert await told(principal, "disk") == "welcome"
             said = {await told(principal, it) for it in ("secret", "crew", "danger", "nothing")}
             assert said == {
-                "Nothing is called 'GROUP' here: a group is a server, a tag or a profile."
+                "There is no group 'GROUP' here: a group is a server, a tag or a profile."
             }
-        for principal in (LOCAL, everybody, registrar):
+        for principal in (LOCAL, reader, registrar):
             for group in ("disk", "secret", "crew", "danger"):
                 assert await told(principal, group) == "welcome"
-        assert await told(nobody, "disk") != "welcome"
+        assert await told(scopeless, "disk") != "welcome"
 
 
 @pytest.mark.parametrize("cursor", ["bm90IG91cnM", "?", 1234, ["a"]])

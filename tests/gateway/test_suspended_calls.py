@@ -89,10 +89,10 @@ async def test_a_state_is_good_for_its_caller_its_call_and_its_gateway_only() ->
     async with hub(*configs) as it, Gateway(it) as gateway, Gateway(it) as second:
         caller = asking(gateway)
         asked = await caller.call(NAME)
-        somebody = Principal(subject="somebody", scopes=frozenset({"call"}))
+        other = Principal(subject="other", scopes=frozenset({"call"}))
         state = asked["requestState"]
         for thief, changes in (
-            (asking(gateway, principal=somebody), {}),
+            (asking(gateway, principal=other), {}),
             (asking(second), {}),
             (caller, {"name": "mcp_other_ask"}),
             (caller, {"arguments": {"a": 1}}),
@@ -120,7 +120,7 @@ async def test_a_question_that_was_not_answered_is_asked_again() -> None:
         assert text_of(await answered(caller, asked)) == "accept:blue"
 
 
-async def test_a_call_that_nobody_answers_is_given_up() -> None:
+async def test_a_call_without_an_answer_is_cancelled() -> None:
     options = GatewayOptions(parked_seconds=0.05)
     async with (
         hub(Stall().config("desk", protocol="legacy")) as it,

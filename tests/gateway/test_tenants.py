@@ -18,8 +18,8 @@ from tests.gateway.test_result_cache import LONG, handle_in
 
 
 def of(tenant: str) -> Principal:
-    """Somebody who may do everything, within a tenant; the same name in all of them."""
-    return Principal(tenant=tenant, subject="somebody", scopes=ALL_SCOPES)
+    """A caller with every scope in its tenant, with the same subject in all tenants."""
+    return Principal(tenant=tenant, subject="admin", scopes=ALL_SCOPES)
 
 
 def others(opened: list[Hub] | None = None) -> OpenTenant:
@@ -69,7 +69,7 @@ async def test_a_tenant_that_there_is_not_is_refused() -> None:
     async with hub() as it:
         async with Gateway(it, open_tenant=others()) as gateway:
             with pytest.raises(RpcError):
-                await Caller(gateway, principal=of("nobody")).names()
+                await Caller(gateway, principal=of("unknown")).names()
         async with Gateway(it) as gateway:
             with pytest.raises(RpcError):
                 await Caller(gateway, principal=of("t1")).names()
@@ -136,7 +136,9 @@ async def test_a_session_that_waits_for_nothing_gives_way_and_hears_of_changes_a
         await session.wire.next("notifications/tools/list_changed")
 
 
-async def test_whoever_has_results_to_read_goes_last_and_else_whoever_was_here_first() -> None:
+async def test_an_idle_tenant_with_results_closes_last_and_else_the_longest_idle_closes_first() -> (
+    None
+):
     opened: list[Hub] = []
     options = GatewayOptions(open_tenants=3)
     async with hub() as it, Gateway(it, options, open_tenant=others(opened)) as gateway:

@@ -73,7 +73,7 @@ async def raw(it: Journey, request: Any) -> dict[str, Any]:
     return (await it.client.session.send_request(request, Raw)).model_dump()
 
 
-async def test_fields_that_nobody_knows_yet_are_passed_on(cell: Cell) -> None:
+async def test_unknown_fields_are_passed_on(cell: Cell) -> None:
     async with cell.open() as it:
         call = types.CallToolRequestParams(name="test_future", arguments={})
         result = await raw(it, types.CallToolRequest(params=call))
@@ -120,7 +120,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_upstream(cell: Cell) -> None
                 assert text_of(await it.client.call_tool("test_simple_text")) == PLAIN_TEXT
 
 
-async def test_logs_of_a_call_reach_whoever_asked_for_them(cell: Cell) -> None:
+async def test_logs_of_a_call_reach_the_client_that_asked_for_them(cell: Cell) -> None:
     logged: list[types.LoggingMessageNotificationParams] = []
 
     async def log(params: types.LoggingMessageNotificationParams) -> None:

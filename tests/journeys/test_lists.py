@@ -42,7 +42,7 @@ async def test_a_changed_list_of_resources_is_told_and_shows_the_change(cell: Ce
         assert "test://extra" in uris
 
 
-async def test_a_change_is_not_told_to_whoever_did_not_ask_for_it() -> None:
+async def test_a_client_that_did_not_ask_is_not_told_of_a_change() -> None:
     cell = Cell("http", "modern", "modern")
     async with cell.open() as it:
         async with it.changes(PromptsListChanged, prompts_list_changed=True) as heard:

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, each in its own environment, at a gateway in its own process."""
+"""Real third-party clients, each in its own environment, at a gateway in its own process."""
 
 import json
 import subprocess
@@ -23,6 +23,16 @@ NODE = TOOLS / "node" / "bin" / "node"
 INSPECTOR = TOOLS / "npm/node_modules/@modelcontextprotocol/inspector/clients/launcher/build"
 OWN = {"search_tools", "get_tool_definition", "list_tools_by_category", "call_tool", "read_result"}
 ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
+
+
+def first_or_full(
+    first: str, other: str, *, environments: tuple[str, ...]
+) -> list[pytest.ParameterSet]:
+    """Return two parameters: `make interop` tries the first, `make interop-full` both."""
+    return [
+        pytest.param(first, marks=pytest.mark.interop(*environments)),
+        pytest.param(other, marks=pytest.mark.interop_full(*environments)),
+    ]
 
 
 def shouting() -> dict[str, Any]:
@@ -52,10 +62,7 @@ def run(*command: object) -> dict[str, Any]:
 
 
 def python_of(environment: str) -> Path:
-    python = TOOLS / environment / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"The environment .tools/{environment} is missing: run `make test`.")
-    return python
+    return TOOLS / environment / "bin" / "python"
 
 
 def check(seen: dict[str, Any]) -> None:
@@ -65,25 +72,23 @@ def check(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.covers("R-REG-1", "R-REG-2")
-@pytest.mark.parametrize("place", ["/mcp", "/sse"])
+@pytest.mark.parametrize("place", first_or_full("/mcp", "/sse", environments=("legacy",)))
 def test_the_sdk_of_the_last_era_finds_and_calls(origin: str, place: str) -> None:
     check(run(python_of("legacy"), PROGRAMS / "sdk1_client.py", f"{origin}{place}"))
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("mode", first_or_full("2026-07-28", "legacy", environments=("fastmcp",)))
 def test_the_client_of_fastmcp_finds_and_calls(origin: str, mode: str) -> None:
     check(run(python_of("fastmcp"), PROGRAMS / "fastmcp_client.py", f"{origin}/mcp", mode))
 
 
+@pytest.mark.interop("langchain")
 def test_the_adapters_of_langchain_find_and_call(origin: str) -> None:
     check(run(python_of("langchain"), PROGRAMS / "langchain_client.py", f"{origin}/mcp"))
 
 
-@pytest.mark.node
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("era", first_or_full("modern", "legacy", environments=("node", "npm")))
 def test_the_inspector_lists_and_calls(origin: str, era: str) -> None:
-    if not (NODE.exists() and INSPECTOR.exists()):
-        pytest.skip("Node or the inspector is missing: run `make test`.")
     command = [NODE, INSPECTOR / "index.js", "--cli", f"{origin}/mcp-full", "--protocol-era", era]
     quietly = ["--transport", "http", "--format", "json", "--quiet", "--method"]
     listed = run(*command, *quietly, "tools/list")

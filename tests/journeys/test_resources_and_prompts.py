@@ -49,7 +49,7 @@ async def test_a_resource_that_is_not_there_is_an_error_that_names_it(cell: Cell
             assert (error.code, error.data["uri"]) == (types.INVALID_PARAMS, "test://nowhere")
 
 
-async def test_whoever_watches_a_resource_is_told_that_it_changed(cell: Cell) -> None:
+async def test_a_client_that_watches_a_resource_is_told_that_it_changed(cell: Cell) -> None:
     async with (
         cell.open() as it,
         it.changes(ResourceUpdated, resource_subscriptions=[WATCHED]) as heard,

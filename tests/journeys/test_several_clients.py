@@ -105,7 +105,7 @@ async def test_each_hears_the_progress_of_its_own_call(place: str, upstream: Era
 
 
 @pytest.mark.parametrize(("place", "upstream"), PLACES)
-async def test_one_that_gives_up_takes_nobody_along(place: str, upstream: Era) -> None:
+async def test_a_client_that_gives_up_takes_no_other_along(place: str, upstream: Era) -> None:
     async with party(place, upstream) as (workshop, guests):
         (_, first), *others = guests
         async with anyio.create_task_group() as tasks:

@@ -129,7 +129,7 @@ class Workshop(Fixture):
         return {}
 
     async def touch(self) -> None:
-        """Tell whoever watches the watched resource, in either era."""
+        """Notify the clients that watch the watched resource, in either era."""
         await self.bus.publish(ResourceUpdated(uri=WATCHED))
         if self._watcher is not None:
             await self._watcher.session.send_resource_updated(WATCHED)

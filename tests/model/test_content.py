@@ -27,5 +27,5 @@ def test_characters_outside_of_the_basic_plane_are_not_torn() -> None:
 
 
 def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         truncate_text("text", -1)

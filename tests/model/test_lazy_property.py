@@ -30,7 +30,7 @@ def test_a_value_is_made_when_first_needed_and_kept() -> None:
     assert Slow.value.__doc__ == "Some numbers."
 
 
-def test_nobody_waits_for_another_who_makes_a_value() -> None:
+def test_no_thread_waits_for_another_that_makes_the_value() -> None:
     # A forked child would wait for ever: the thread that makes it is not there.
     held, free = threading.Event(), threading.Event()
     free.set()

@@ -234,9 +234,9 @@ def _multiplying(levels: int, keyword: str, reference: str) -> dict[str, Any]:
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
 @pytest.mark.parametrize("reference", ["#/$defs/d{}", "#/%24defs/d{}", "#a{}"])
 def test_references_that_multiply_are_refused(keyword: str, reference: str) -> None:
-    with pytest.raises(InvalidToolError, match="parts multiply"):
+    with pytest.raises(InvalidToolError, match="references multiply"):
         ArgumentSchema(_multiplying(60, keyword, reference), tool="t")
-    with pytest.raises(InvalidToolError, match=r"output_schema.*parts multiply"):
+    with pytest.raises(InvalidToolError, match=r"output_schema.*references multiply"):
         check_output_schema(_multiplying(60, keyword, reference), tool="t")
 
 
@@ -285,7 +285,7 @@ def _overlapping(levels: int, patterns: int) -> dict[str, Any]:
     ],
 )
 def test_whatever_multiplies_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(InvalidToolError, match="parts multiply"):
+    with pytest.raises(InvalidToolError, match="references multiply"):
         ArgumentSchema(schema, tool="t")
 
 

@@ -136,7 +136,7 @@ def test_a_conflict_is_raised_when_asked_for() -> None:
     assert table.exposed("a_b", "c") is None
 
 
-def test_a_renamed_newcomer_gets_a_hash_and_nobody_else_changes() -> None:
+def test_a_renamed_newcomer_gets_a_hash_and_no_other_name_changes() -> None:
     table = NameTable(on_conflict="rename", taken={"mcp_x_local"}.__contains__)
     assert table.assign("a-b", "c") == "mcp_a_b_c"
     renamed = table.assign("a_b", "c")
@@ -148,7 +148,7 @@ def test_a_renamed_newcomer_gets_a_hash_and_nobody_else_changes() -> None:
 
 def test_a_skipped_newcomer_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     table = NameTable("plain", on_conflict="skip", taken={"local"}.__contains__)
-    with caplog.at_level(logging.WARNING, "pegboard.naming"):
+    with caplog.at_level(logging.WARNING, "pegboard.model"):
         assert table.assign("a", "local") is None
         assert table.assign("a", "local") is None
     assert len(caplog.records) == 1
@@ -163,7 +163,7 @@ def test_an_overriding_newcomer_keeps_the_name_and_the_loser_is_reported(
     table = NameTable("plain", on_conflict="override", taken={"local"}.__contains__)
     assert table.assign("a", "local") == "local"
     assert table.assign("a", "run") == "run"
-    with caplog.at_level(logging.WARNING, "pegboard.naming"):
+    with caplog.at_level(logging.WARNING, "pegboard.model"):
         assert table.assign("b", "run") == "run"
     assert len(caplog.records) == 1
     assert table.origin("run") == ("b", "run")

@@ -13,7 +13,7 @@ def divide(a: int, b: int) -> float:
 def test_each_call_is_one_structured_record(caplog: pytest.LogCaptureFixture) -> None:
     registry = Registry(observers=[CallLog()])
     registry.register(divide)
-    with caplog.at_level(logging.INFO, "pegboard.calls"):
+    with caplog.at_level(logging.INFO, "pegboard.observe"):
         registry.call("divide", {"a": 1, "b": 2})
         with pytest.raises(ZeroDivisionError):
             registry.call("divide", {"a": 1, "b": 0})

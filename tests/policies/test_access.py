@@ -31,6 +31,7 @@ def test_patterns_decide_and_deny_wins(access: Access, name: str, permitted: boo
     assert access.permits(tool_named(name)) is permitted
 
 
+@pytest.mark.covers("R-SAGE-35")
 def test_a_denied_tool_is_neither_seen_nor_called(records: list[CallRecord]) -> None:
     ran: list[int] = []
 

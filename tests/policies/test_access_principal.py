@@ -15,8 +15,8 @@ ACTIONS: tuple[Scope, ...] = get_args(Scope)
 ISSUE = Tool(name="github_create_issue", server="github")
 
 
-def somebody(*scopes: Scope, **more: object) -> Principal:
-    return Principal(subject="somebody", scopes=frozenset(scopes), **more)  # pyright: ignore[reportArgumentType]
+def principal_with(*scopes: Scope, **more: object) -> Principal:
+    return Principal(subject="key-1", scopes=frozenset(scopes), **more)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_each_scope_grants(
     scopes: str, read: bool, call: bool, register: bool, admin: bool
 ) -> None:
     granted = frozenset[Scope](action for action in ACTIONS if action in scopes.split())
-    principal = Principal(subject="somebody", scopes=granted)
+    principal = Principal(subject="key-1", scopes=granted)
     expected = dict(zip(ACTIONS, (read, call, register, admin), strict=True))
     assert {action: holds(principal, action) for action in ACTIONS} == expected
     assert {action: may(principal, action, ISSUE) for action in ACTIONS} == expected
@@ -72,7 +72,7 @@ def test_what_each_scope_grants(
 def test_patterns_of_servers_and_of_tools_must_both_match(
     servers: list[str], tools: list[str], server: str | None, name: str, matches: bool
 ) -> None:
-    principal = somebody("admin", servers=tuple(servers), tools=tuple(tools))
+    principal = principal_with("admin", servers=tuple(servers), tools=tuple(tools))
     tool = Tool(name=name, server=server)
     assert {may(principal, action, tool) for action in ACTIONS} == {matches}
     visible = visible_to(principal)
@@ -80,39 +80,39 @@ def test_patterns_of_servers_and_of_tools_must_both_match(
 
 
 def test_nothing_is_granted_any_more_once_it_has_expired() -> None:
-    gone = somebody("admin", expires=time.time() - 0.001)
+    gone = principal_with("admin", expires=time.time() - 0.001)
     assert not any(may(gone, action, ISSUE) or holds(gone, action) for action in ACTIONS)
     visible = visible_to(gone)
     assert visible is not None
     assert not visible(ISSUE)
-    assert may(somebody("admin", expires=time.time() + 3600), "call", ISSUE)
+    assert may(principal_with("admin", expires=time.time() + 3600), "call", ISSUE)
 
 
 def test_who_is_limited_to_some_tools_reaches_nothing_else_of_their_servers() -> None:
-    limited = somebody("call", servers=("github",), tools=("github_get_*",))
+    limited = principal_with("call", servers=("github",), tools=("github_get_*",))
     assert may_use_server(limited, "read", "github", name="github_get_started")
     assert not may_use_server(limited, "read", "github", name="github_review")
     assert not may_use_server(limited, "call", "github", name="pegboard://github/readme")
     assert not may_use_server(limited, "call", "github")
-    whole = somebody("call", servers=("github",))
+    whole = principal_with("call", servers=("github",))
     assert may_use_server(whole, "call", "github", name="pegboard://github/readme")
     assert not may_use_server(whole, "call", "mail", name="pegboard://mail/inbox")
 
 
 def test_who_may_find_everything_needs_no_look_at_each_tool() -> None:
-    assert visible_to(somebody("read")) is None
-    assert visible_to(somebody("call", servers=("a", "*"), tools=("*",))) is None
-    assert visible_to(somebody("read"), "call") is not None
+    assert visible_to(principal_with("read")) is None
+    assert visible_to(principal_with("call", servers=("a", "*"), tools=("*",))) is None
+    assert visible_to(principal_with("read"), "call") is not None
 
 
 def test_the_process_is_looked_after_by_admins_of_everything_in_the_first_tenant() -> None:
     assert may_operate(LOCAL)
-    assert may_operate(somebody("admin"))
-    assert not may_operate(somebody("read", "call", "register"))
-    assert not may_operate(somebody("admin", tenant="team"))
-    assert not may_operate(somebody("admin", servers=("github",)))
-    assert not may_operate(somebody("admin", tools=("github_*",)))
-    assert not may_operate(somebody("admin", expires=1.0))
+    assert may_operate(principal_with("admin"))
+    assert not may_operate(principal_with("read", "call", "register"))
+    assert not may_operate(principal_with("admin", tenant="team"))
+    assert not may_operate(principal_with("admin", servers=("github",)))
+    assert not may_operate(principal_with("admin", tools=("github_*",)))
+    assert not may_operate(principal_with("admin", expires=1.0))
 
 
 def test_every_action_of_the_table_is_a_scope() -> None:
@@ -127,14 +127,14 @@ PATTERNS = st.lists(NAMES, max_size=3).map(tuple)
 
 
 @given(scopes=SOME_SCOPES, servers=PATTERNS, tools=PATTERNS, name=NAMES, server=st.none() | NAMES)
-def test_whoever_may_call_something_finds_nothing_that_they_may_not_call(
+def test_a_principal_finds_only_what_it_may_call(
     scopes: frozenset[Scope],
     servers: tuple[str, ...],
     tools: tuple[str, ...],
     name: str,
     server: str | None,
 ) -> None:
-    principal = Principal(subject="somebody", scopes=scopes, servers=servers, tools=tools)
+    principal = Principal(subject="key-1", scopes=scopes, servers=servers, tools=tools)
     tool = Tool(name=name, server=server)
     can_read, can_call = may(principal, "read", tool), may(principal, "call", tool)
     assert can_read or not can_call

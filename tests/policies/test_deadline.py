@@ -33,6 +33,7 @@ async def test_an_asynchronous_tool_is_cancelled_at_its_deadline(records: list[C
     ]
 
 
+@pytest.mark.covers("R-SAGE-36")
 @pytest.mark.parametrize("how", ["call", "acall"])
 async def test_a_synchronous_tool_that_never_returns_is_abandoned(how: str) -> None:
     release = threading.Event()

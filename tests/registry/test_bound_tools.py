@@ -37,7 +37,7 @@ def test_replacing_is_one_change() -> None:
     registry.register_many([bound("old"), bound("kept")])
     changes: list[CatalogChange] = []
     registry.subscribe(changes.append)
-    registry.register_many([bound("new"), bound("kept")], replacing=["old", "kept", "nobody"])
+    registry.register_many([bound("new"), bound("kept")], replacing=["old", "kept", "absent"])
     (change,) = changes
     assert [tool.name for tool in change.added] == ["new"]
     assert [tool.name for tool in change.changed] == ["kept"]

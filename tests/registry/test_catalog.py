@@ -88,7 +88,7 @@ def test_a_subscriber_may_wait_for_another_thread_that_registers() -> None:
     assert seen == ["first", "second"]
 
 
-def test_a_subscriber_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_subscriber_that_fails_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     changes: list[CatalogChange] = []
 
     def broken(change: CatalogChange) -> None:

@@ -453,7 +453,7 @@ class Service:
 
     @tool
     def greet(self, name: str) -> str:
-        """Greet somebody."""
+        """Greet a person."""
         return f"{self.greeting} {name}"
 
     def plain(self, name: str) -> str:

@@ -40,6 +40,7 @@ def test_tool_steps_run_and_replies_are_left_to_the_caller() -> None:
     assert seen == [{"a": 1}, {}, {}]
 
 
+@pytest.mark.covers("R-SAGE-27", "R-SAGE-28", "R-SAGE-29")
 async def test_a_plan_runs_from_asynchronous_code() -> None:
     seen: list[object] = []
     assert [result async for result in arun_plan(board(seen), PLAN)] == EXPECTED

@@ -406,4 +406,4 @@ def test_a_definition_is_told_from_a_tool_that_can_run() -> None:
     assert not registry.is_definition("echo")
     assert registry.is_definition("described")
     with pytest.raises(ToolNotFoundError):
-        registry.is_definition("nobody")
+        registry.is_definition("absent")

@@ -1,4 +1,3 @@
-import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,10 +6,10 @@ import pytest
 
 from pegboard import Access, Hub, Registry, Tool, Usage
 from pegboard.errors import InvalidQueryError
-from pegboard.registry.searching import index_place
 from pegboard.registry.usage_boost import usage_boost_of
 from pegboard.search import SearchResponse
 from pegboard.storage import Use, open_store
+from pegboard.storage.open_store import index_place
 from pegboard.testing import Memory
 from tests.search.searchers import Everything
 
@@ -58,12 +57,40 @@ def test_groups_narrow_a_search() -> None:
     registry = Registry()
     registry.register_many([Tool(name=f"report_{it}") for it in range(50)], groups=["many"])
     registry.register(Tool(name="report_special"), groups=["few", "rare"])
-    found = registry.search("report", method="regex", groups=["few", "nobody"])
+    found = registry.search("report", method="regex", groups=["few", "absent"])
     assert names(found) == ["report_special"]
     assert registry.search("zzz.*", method="regex", groups=["few"]) == SearchResponse()
     assert registry.search("report", method="regex", groups=["fwe"]).hints == ("group: few",)
     with pytest.raises(InvalidQueryError):
         registry.search("report", groups="few")
+
+
+def test_a_function_narrows_a_search_and_hides_groups_from_its_hints() -> None:
+    registry = Registry()
+    registry.register_many([Tool(name=f"report_{it}") for it in range(50)], groups=["many"])
+    registry.register(Tool(name="report_special"), groups=["few"])
+
+    def is_special(tool: Tool) -> bool:
+        return tool.name == "report_special"
+
+    assert names(registry.search("report", where=is_special)) == ["report_special"]
+    [found] = registry.search_many(["report"], where=is_special, groups=["few"], limit=1)
+    assert names(found) == ["report_special"]
+    found = registry.search("report", where=is_special, groups=["many"])
+    assert found == SearchResponse(hints=("group: few",))
+
+
+def test_a_search_is_warm_once_index_and_usage_are_read(tmp_path: Path) -> None:
+    with Registry(storage=tmp_path / "tools.db") as registry:
+        registry.register(Tool(name="report"))
+        assert not registry.is_search_warm("bm25")
+        registry.search("report", method="bm25", usage=False)
+        assert not registry.is_search_warm("bm25")
+        registry.search("report", method="bm25")
+        assert registry.is_search_warm("bm25")
+        assert not registry.is_search_warm("hybrid")
+        registry.register(Tool(name="other"))
+        assert not registry.is_search_warm("bm25")
 
 
 def test_many_texts_are_searched_for_at_once() -> None:
@@ -127,7 +154,7 @@ def test_tools_that_are_used_come_before_others_that_fit_alike(tmp_path: Path) -
     assert names(registry.search("report_", method="regex")) == []
 
 
-def test_use_that_cannot_be_read_keeps_nobody_from_searching() -> None:
+def test_search_goes_on_when_usage_cannot_be_read() -> None:
     store = Memory().open()
     registry = Registry(storage=store)
     registry.register(Tool(name="report"))
@@ -172,22 +199,6 @@ def test_the_index_has_its_place_beside_the_store(
     assert index_place(Memory().open()) is None
 
 
-def test_a_forked_child_searches() -> None:
-    registry = registry_of("send_email")
-    registry.search("email", method="regex")
-    child = os.fork()
-    if child == 0:
-        try:
-            registry.register(Tool(name="in_the_child"))
-            found = names(registry.search("child", method="regex"))
-            os._exit(0 if found == ["in_the_child"] else 1)
-        finally:
-            os._exit(2)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert names(registry.search("child", method="regex")) == []
-
-
 async def test_a_hub_searches_what_its_board_has() -> None:
     async with Hub.open({"mcpServers": {}}) as hub:
         hub.registry.register(Tool(name="send_email"))
@@ -219,7 +230,7 @@ def test_a_single_text_where_several_belong_is_refused() -> None:
         registry_of("send_email").search_many("email")
 
 
-def test_groups_that_nobody_has_need_no_search() -> None:
+def test_groups_without_tools_need_no_search() -> None:
     registry, searcher = registry_of("send_email"), Everything()
     registry.register(Tool(name="read"), groups=["readers"])
     registry.add_searcher("all", lambda: searcher)

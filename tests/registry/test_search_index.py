@@ -39,7 +39,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
             assert names(registry.search("report_7", method="bm25", limit=1)) == ["report_7"]
 
 
-def test_methods_share_one_index_whoever_comes_first() -> None:
+def test_methods_share_one_index_whichever_is_first() -> None:
     registry = Registry()
     registry.register_many(TOOLS[:50])
     for method in ("bm25", "hybrid", "embedding", "bm25"):

@@ -2,7 +2,6 @@
 
 import gc
 import multiprocessing
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -178,7 +177,7 @@ def test_a_batch_that_another_process_registers_too_is_settled_in_one_round() ->
         assert len(rounds) <= 1
 
 
-def test_groups_and_policies_stay_when_somebody_edits_the_definition() -> None:
+def test_groups_and_policies_stay_when_the_definition_is_edited() -> None:
     memory = Memory()
     with memory.open() as one, memory.open() as two, Registry(storage=one) as registry:
         registry.register(Tool(name="danger"), access=Access(deny=["*"]))
@@ -191,23 +190,6 @@ def test_groups_and_policies_stay_when_somebody_edits_the_definition() -> None:
         assert registry.get("danger").description == "Edited."
         assert registry.get("limited").description == "Edited."
         assert registry.tools() == ()
-
-
-@pytest.mark.parametrize("name", ["tools.json", "tools.db"])
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_follows_the_store(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    with Registry(storage=path) as registry:
-        registry.register(Tool(name="before"))
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                code = 0 if seen(registry, lambda: "after" in registry) else 2
-            finally:
-                os._exit(code)
-        registry.register(Tool(name="after"))
-        assert os.waitpid(child, 0)[1] == 0
 
 
 def _count(path: str) -> None:

@@ -1,7 +1,6 @@
 """A registry with a store: durable before it is shown, shared with other processes, counted."""
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -225,26 +224,6 @@ def noop() -> None:
     """Do nothing."""
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_counts_only_its_own_calls(tmp_path: Path) -> None:
-    path = tmp_path / "usage.db"
-    with Registry(storage=path) as registry:
-        registry.register(noop)
-        registry.call("noop", {})
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                registry.call("noop", {})
-                registry.close()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        assert registry.usage()["noop"].use_frequency == 2
-
-
 def test_usage_without_a_storage_says_what_to_do() -> None:
     with pytest.raises(TypeError, match="storage"):
         Registry().usage()
@@ -294,7 +273,7 @@ def read(tool: Tool) -> bool:
         (3, 60, "cold"),
     ],
 )
-def test_a_tool_cools_down_while_nobody_calls_it(uses: int, idle_days: int, warmth: str) -> None:
+def test_a_tool_cools_down_while_it_is_not_called(uses: int, idle_days: int, warmth: str) -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
     usage = Usage(use_frequency=uses, last_used=now - timedelta(days=idle_days))
     assert usage.temperature(now=now) == warmth

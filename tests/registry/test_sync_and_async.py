@@ -300,23 +300,6 @@ async def test_cancelling_half_way_reaches_the_tool_and_loses_nothing() -> None:
     assert list(registry) == ["stuck"]
 
 
-def test_a_forked_child_gets_a_background_loop_of_its_own() -> None:
-    code = """
-import os
-from pegboard import Registry
-async def greet() -> str:
-    return "hello"
-registry = Registry()
-registry.register(greet)
-registry.call("greet")
-child = os.fork()
-if child == 0:
-    os._exit(0 if registry.call("greet") == "hello" else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=15)
-
-
 def test_interrupting_a_blocking_call_cancels_its_tool() -> None:
     code = """
 import signal, threading, anyio

@@ -403,14 +403,6 @@ def test_a_change_that_was_interrupted_leaves_nothing_behind(
     assert rows_of(ask(found.snapshot, "mail")) == rows_of(ask(fresh.snapshot, "mail"))
 
 
-def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
-    found = built(Tool(name="send_mail"))
-    with found._writing:  # pyright: ignore[reportPrivateUsage]
-        found.after_fork()
-        found.apply(CatalogChange(revision=2, added=(Tool(name="read_mail"),)))
-    assert len(found.snapshot) == 2
-
-
 @pytest.mark.parametrize(
     "broken",
     [lambda: 1 / 0, lambda: np.full((1, 8), np.nan), lambda: np.zeros((3, 2))],

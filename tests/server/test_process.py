@@ -76,8 +76,9 @@ async def test_where_keys_are_wanted_it_says_so(tmp_path: Path) -> None:
     config = {"mcpServers": {}, "gateway": {"auth": {"keys": True}}}
     async with serving(tmp_path, "--store", store, config=config) as served:
         await served.hears("For the file of your client.*Authorization.*Bearer pb_")
-        assert f"no API key yet, so nobody is let in; `pegboard keys create --store {store}`" in (
-            served.said
+        assert (
+            f"no API key yet, so no client is accepted; `pegboard keys create --store {store}`"
+            in (served.said)
         )
 
 

@@ -22,6 +22,19 @@ def test_options_and_profiles_are_read() -> None:
     assert settings == GatewaySettings(options=expected)
 
 
+@pytest.mark.covers("R-REG-25")
+def test_the_environment_chooses_the_search_method_before_the_file() -> None:
+    def chosen(section: dict[str, Any], **environ: str) -> str:
+        return load_gateway_settings({"gateway": section}, environ=environ).options.search_method
+
+    file = {"search_method": "embedding"}
+    assert chosen({}) == "hybrid"
+    assert chosen(file) == "embedding"
+    assert chosen({}, PEGBOARD_SEARCH_METHOD="bm25") == "bm25"
+    assert chosen(file, PEGBOARD_SEARCH_METHOD="bm25") == "bm25"
+    assert chosen(file, PEGBOARD_SEARCH_METHOD="") == "embedding"
+
+
 def test_files_of_tenants_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text('{"gateway": {"tenants": {"a": "a.json", "b": "/b.json"}}}', encoding="utf-8")

@@ -1,11 +1,11 @@
-"""As `crash_writer`, for a JSON store that folds its journal all the time."""
+"""As `crash_writer`, for a JSON store that compacts its journal all the time."""
 
 import sys
 
-from pegboard.storage.json_file import folding
+from pegboard.storage.json_file import compaction
 from tests.storage import crash_writer
 
 if __name__ == "__main__":
-    folding.QUIET = 0.0
-    folding.SHARE = 0
+    compaction.QUIET = 0.0
+    compaction.SHARE = 0
     crash_writer.main(*sys.argv[1:])

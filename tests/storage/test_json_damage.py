@@ -15,8 +15,8 @@ from pegboard.errors import (
 )
 from pegboard.model import Tool, Usage
 from pegboard.storage import StoreChange, open_store
-from pegboard.storage.json_file.atomic_write import signature
-from pegboard.storage.json_file.changes import Header, encode_header
+from pegboard.storage.json_file.journal import encode_header
+from pegboard.storage.json_file.paths import signature_of
 from pegboard.storage.json_file.recovery import recover
 from tests.storage.test_json_file import files, names, until
 
@@ -89,14 +89,14 @@ def test_a_damaged_file_is_refused_with_the_place_and_not_touched(
     path: Path, text: str, line: int, column: int
 ) -> None:
     path.write_text(text, "utf-8")
-    before = signature(path.stat())
+    before = signature_of(path)
     for _ in range(2):
         with pytest.raises(StoreDamagedError) as caught:
             open_store(path)
         assert (caught.value.line, caught.value.column) == (line, column), str(caught.value)
         assert caught.value.url == str(path)
         assert caught.value.remedy == f"pegboard store recover --store {path}"
-    assert signature(path.stat()) == before
+    assert signature_of(path) == before
     assert files(path) == ["tools.json"]
 
 
@@ -168,13 +168,13 @@ def test_a_byte_order_mark_is_no_damage(path: Path) -> None:
 def test_a_newer_version_is_refused_and_not_touched(path: Path, name: str) -> None:
     file = path.with_name(name)
     file.write_text('{"version": 2, "tools": "who knows"}', "utf-8")
-    before = signature(file.stat())
+    before = signature_of(file)
     with pytest.raises(StoreVersionError) as caught:
         open_store(path)
     assert (caught.value.found, caught.value.known) == (2, 1)
     with pytest.raises(StoreVersionError):
         recover(path)
-    assert signature(file.stat()) == before
+    assert signature_of(file) == before
     assert files(path) == [name]
 
 
@@ -410,7 +410,7 @@ def test_a_last_line_that_is_whole_but_spoiled_is_kept_aside_and_told(
 
 def test_a_journal_of_a_newer_pegboard_is_refused_and_not_touched(path: Path) -> None:
     journal = path.with_name("tools.json.journal")
-    line = encode_header(Header("new", (None, None), version=2))
+    line = encode_header((None, None), None, version=2)
     journal.write_bytes(line)
     with pytest.raises(StoreVersionError):
         open_store(path)

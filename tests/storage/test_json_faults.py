@@ -1,4 +1,4 @@
-"""The JSON store where it cannot be used: no room, no folder, closed, or in a forked child."""
+"""The JSON store where it cannot be used: no room, no folder, closed, or interrupted."""
 
 import json
 import subprocess
@@ -11,9 +11,9 @@ import pytest
 
 from pegboard.errors import StorageError, StoreUnavailableError
 from pegboard.model import Tool
-from pegboard.storage import ANY, open_store
-from pegboard.storage.encoding import encode_tool
-from tests.storage.test_json_file import files, names, until
+from pegboard.storage import open_store
+from pegboard.storage.json_file.disk import JsonDisk
+from tests.storage.test_json_file import files, names
 
 
 @pytest.fixture
@@ -104,28 +104,6 @@ def test_after_closing_everything_says_so(path: Path) -> None:
     assert files(path) == ["tools.json"]
 
 
-def test_a_forked_child_reads_and_writes_beside_its_parent(path: Path) -> None:
-    script = """
-import os, sys, threading
-from pegboard.model import Tool
-from pegboard.storage import open_store
-store = open_store(sys.argv[1])
-store.save(Tool(name="parent"))
-child = os.fork()
-if child == 0:
-    store.save(Tool(name="child"))
-    store.close()
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-assert {it.tool.name for it in store.load_all()} == {"parent", "child"}
-store.save(Tool(name="later"))
-store.close()
-"""
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-    with open_store(path) as store:
-        assert names(store) == ["parent", "child", "later"]
-
-
 def run(script: str, path: Path, **options: Any) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", script, str(path)]
     return subprocess.run(command, encoding="utf-8", check=True, timeout=15, **options)
@@ -198,52 +176,41 @@ def test_a_handler_of_a_signal_is_told_that_its_own_thread_is_writing(path: Path
                 store.save(Tool(name="b"))
             return [], "done"
 
-        assert store._files.write(plan) == "done"  # type: ignore[attr-defined]
+        assert store._transactions.write(plan) == "done"  # type: ignore[attr-defined]
         store.save(Tool(name="c"))
         assert names(store) == ["a", "c"]
 
 
-def test_an_interrupt_tells_nobody_that_their_write_was_kept(path: Path) -> None:
-    began, go_on = threading.Event(), threading.Event()
-    errors: list[BaseException] = []
+def test_an_interrupt_changes_nothing(path: Path) -> None:
     with open_store(path) as store:
-        writing = store._files  # type: ignore[attr-defined]
-
-        def slow(_: object) -> Any:
-            began.set()
-            go_on.wait(5)
-            return [], None
+        store.save(Tool(name="a"))
 
         def interrupted(_: object) -> Any:
             raise KeyboardInterrupt
 
-        def attempt(plan: Any) -> None:
-            try:
-                writing.write(plan)
-            except BaseException as error:  # noqa: BLE001 - it is looked at below
-                errors.append(error)
-
-        first = threading.Thread(target=attempt, args=(slow,))
-        first.start()
-        assert began.wait(5)
-        # They wait together, and whoever is first of them writes for both.
-        saving = threading.Thread(target=attempt, args=(store._saving(texts("b"), ANY),))  # type: ignore[attr-defined]
-        failing = threading.Thread(target=attempt, args=(interrupted,))
-        for thread in (saving, failing):
-            thread.start()
-        until(lambda: len(writing._waiting) == 2)
-        go_on.set()
-        for thread in (first, saving, failing):
-            thread.join()
-        kept = names(store)
-        assert any(isinstance(it, KeyboardInterrupt) for it in errors)
-        assert (kept == ["b"]) == (len(errors) == 1)
-        store.save(Tool(name="c"))
-        assert names(store) == [*kept, "c"]
+        with pytest.raises(KeyboardInterrupt):
+            store._transactions.write(interrupted)  # type: ignore[attr-defined]
+        store.save(Tool(name="b"))
+        assert names(store) == ["a", "b"]
 
 
-def texts(name: str) -> dict[str, tuple[bytes, None]]:
-    return {name: (encode_tool(Tool(name=name)), None)}
+@pytest.mark.parametrize("interrupted", ["append", "_take"])
+def test_a_write_that_is_interrupted_is_kept_as_a_whole_or_not_at_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with open_store(path) as store, open_store(path) as other:
+        store.save(Tool(name="a"))
+        with monkeypatch.context() as patch:
+            patch.setattr(JsonDisk, interrupted, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                store.save_many([Tool(name="b"), Tool(name="c")])
+        assert names(store) == names(other)
+        assert names(store) == (["a"] if interrupted == "append" else ["a", "b", "c"])
+        store.save(Tool(name="d"))
+        assert names(other) == names(store)
 
 
 def test_without_another_thread_everything_is_kept_all_the_same(

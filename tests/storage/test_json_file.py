@@ -14,10 +14,9 @@ import pytest
 from pegboard.errors import RevisionConflictError, StoreUnavailableError
 from pegboard.model import Annotations, Tool, Usage
 from pegboard.storage import Store, StoreChange, StoredTool, Use, open_store
-from pegboard.storage.json_file.atomic_write import signature
-from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.folding import QUIET
-from pegboard.storage.json_file.paths import paths_of
+from pegboard.storage.file_lock import LockedFile
+from pegboard.storage.json_file.compaction import QUIET
+from pegboard.storage.json_file.paths import paths_of, signature_of
 
 WHEN = datetime(2026, 11, 16, 2, tzinfo=UTC)
 EMPTY = '{\n  "version": 1,\n  "tools": {}\n}\n'
@@ -43,7 +42,7 @@ def edit(path: Path, change: Callable[[dict[str, dict[str, object]]], object]) -
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Wait for something that gives no sign when it happens."""
     end = monotonic() + 5
     waiting = threading.Event()
     while not condition():
@@ -213,7 +212,7 @@ def test_version_0_is_read_as_it_is_and_kept_before_it_is_written(path: Path, sh
     assert files(path) == ["tools.json", "tools.json.v0", "tools.json.v0.2"]
 
 
-def test_files_are_private_unless_somebody_shared_them(path: Path) -> None:
+def test_files_are_private_unless_their_owner_shared_them(path: Path) -> None:
     old = os.umask(0)
     try:
         nested = path.parent / "a" / "b" / "tools.json"
@@ -308,10 +307,10 @@ def test_a_long_journal_is_folded_while_others_write(path: Path) -> None:
 def test_saving_the_same_again_leaves_the_file_alone(path: Path) -> None:
     with open_store(path) as store:
         first = store.save(Tool(name="a"))
-    before = signature(path.stat())
+    before = signature_of(path)
     with open_store(path) as store:
         assert store.save(Tool(name="a")) == first
-    assert signature(path.stat()) == before
+    assert signature_of(path) == before
 
 
 def test_a_revision_is_the_same_everywhere_and_has_nothing_to_do_with_usage(path: Path) -> None:
@@ -407,14 +406,14 @@ def test_usage_that_stands_in_both_files_does_not_come_back(path: Path) -> None:
         assert store.usage() == {}
 
 
-def test_somebody_who_only_reads_needs_no_lock(path: Path) -> None:
+def test_a_reader_of_what_has_not_changed_needs_no_lock(path: Path) -> None:
     with open_store(path) as store:
         store.save(Tool(name="a"))
         assert names(store) == ["a"]
         journal = LockedFile(path.with_name("tools.json.journal"))
         with journal.locked(alone=True):
             assert names(store) == ["a"]
-        journal.forget()
+        journal.close()
 
 
 def test_what_raises_at_the_end_of_the_progress_keeps_nothing(path: Path) -> None:
@@ -452,7 +451,7 @@ def test_an_edit_by_hand_wins_over_the_journal_for_its_entry_alone(path: Path) -
 
 
 @pytest.mark.covers("R-REG-40")
-def test_threads_that_write_at_once_share_their_writes_and_lose_none(path: Path) -> None:
+def test_threads_that_write_at_once_lose_nothing(path: Path) -> None:
     barrier = threading.Barrier(8)
     with open_store(path) as store:
 

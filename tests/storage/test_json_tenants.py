@@ -1,4 +1,4 @@
-"""The files of a tenant of the JSON store, by whatever path somebody comes to them."""
+"""The files of a tenant of the JSON store, by whatever path a program comes to them."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_file_of_a_tenant_says_whose_it_is(path: Path) -> None:
 
 @pytest.mark.covers("R-REG-39")
 @pytest.mark.parametrize("kept", ["t.red.json", "t.red.state.json", "t.red.json.journal"])
-def test_nobody_else_can_open_a_file_of_a_tenant_by_its_own_path(path: Path, kept: str) -> None:
+def test_no_other_tenant_can_open_a_file_by_its_own_path(path: Path, kept: str) -> None:
     with open_store(path, tenant="red") as store:
         store.save(Tool(name="a"))
         store.namespace("pins").put("x", 1)
@@ -45,7 +45,7 @@ def test_nobody_else_can_open_a_file_of_a_tenant_by_its_own_path(path: Path, kep
     for name in files(path):
         if name != kept:
             path.with_name(name).unlink()
-    # As if somebody had copied it for another tenant.
+    # As if a person had copied it for another tenant.
     path.with_name(kept.replace("red", "blue")).write_bytes(path.with_name(kept).read_bytes())
     before = contents(path)
     with pytest.raises(StorageError, match=r"'red'.*'default'"):

@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pegboard.errors import (
+    ForkedProcessError,
     StorageError,
     StoreDamagedError,
     StoreUnavailableError,
@@ -407,7 +408,7 @@ def test_a_server_that_is_too_old_is_refused(
         open_store(postgres_url)
 
 
-def test_a_forked_child_has_connections_of_its_own(postgres_url: str) -> None:
+def test_a_forked_child_is_refused_and_may_open_a_store_of_its_own(postgres_url: str) -> None:
     told = Told()
     with open_store(postgres_url) as store, store.elected("job") as elected:
         assert elected
@@ -417,10 +418,15 @@ def test_a_forked_child_has_connections_of_its_own(postgres_url: str) -> None:
         if child == 0:
             code = 1
             try:
-                store.save(Tool(name="child"))
-                with store.elected("job") as also:
-                    code = 1 if also else 0
+                with pytest.raises(ForkedProcessError):
+                    store.save(Tool(name="child"))
+                with pytest.raises(ForkedProcessError):
+                    store.load_all()
                 store.close()
+                with open_store(postgres_url) as own:
+                    own.save(Tool(name="child"))
+                    with own.elected("job") as also:
+                        code = 1 if also else 0
             finally:
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0

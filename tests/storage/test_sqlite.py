@@ -359,7 +359,7 @@ def test_threads_and_stores_of_one_process_lose_nothing(path: Path) -> None:
 
 @forks
 @quietly
-def test_a_forked_child_and_its_parent_both_write(path: Path) -> None:
+def test_a_child_that_opens_the_file_itself_and_its_parent_both_write(path: Path) -> None:
     told: Queue[StoreChange] = Queue()
     with open_store(path) as store:
         store.watch(told.put)
@@ -369,10 +369,10 @@ def test_a_forked_child_and_its_parent_both_write(path: Path) -> None:
         if child == 0:
             code = 1
             try:
-                for number in range(20):
-                    store.save(Tool(name=f"child-{number}"))
-                code = len(store.load_all()) < 21
-                store.close()
+                with open_store(path) as own:
+                    for number in range(20):
+                        own.save(Tool(name=f"child-{number}"))
+                    code = len(own.load_all()) < 21
             finally:
                 os._exit(code)
         for number in range(20):
@@ -407,7 +407,8 @@ def test_a_child_forked_amid_writes_of_other_threads_can_write(path: Path) -> No
             if child == 0:
                 code = 1
                 try:
-                    store.save(Tool(name=f"child-{number}"))
+                    with open_store(path) as own:
+                        own.save(Tool(name=f"child-{number}"))
                     code = 0
                 finally:
                     os._exit(code)
@@ -428,9 +429,10 @@ def test_the_parent_may_close_while_its_child_goes_on(path: Path) -> None:
     if child == 0:
         code = 1
         try:
-            store.save(Tool(name="child-1"))
+            own = open_store(path)
+            own.save(Tool(name="child-1"))
             os.read(child_may_go, 1)
-            store.save(Tool(name="child-2"))
+            own.save(Tool(name="child-2"))
             # It ends without closing, as if it were killed.
             code = 0
         finally:

@@ -10,7 +10,7 @@ class Collector:
         self.written: list[str] = []
         self.pending: list[str] = []
         self.broken = False
-        self.flushing = WriteBehind(self.flush)
+        self.flushing = WriteBehind(self.flush, owner="store")
 
     def flush(self) -> None:
         if self.broken:

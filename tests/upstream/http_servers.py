@@ -84,13 +84,25 @@ class _Uvicorn(uvicorn.Server):
         await self.stopping.wait()
 
 
-@asynccontextmanager
-async def serving(app: Any, *, port: int = 0) -> AsyncGenerator[str]:
-    """Run an ASGI app; gives its origin."""
+def bound(port: int = 0) -> socket.socket:
+    """Take a port, a free one unless it is named; for an app that has to know its own address."""
     # The protocol by name: only then does asyncio spare us Nagle's 40 ms per answer.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
+    return listener
+
+
+def origin_of(listener: socket.socket) -> str:
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def serving(
+    app: Any, *, port: int = 0, listener: socket.socket | None = None
+) -> AsyncGenerator[str]:
+    """Run an ASGI app; gives its origin."""
+    listener = bound(port) if listener is None else listener
     server = _Uvicorn(
         uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=0)
     )
@@ -99,7 +111,7 @@ async def serving(app: Any, *, port: int = 0) -> AsyncGenerator[str]:
             group.start_soon(server.serve, [listener])
             await server.ready.wait()
             try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                yield origin_of(listener)
             finally:
                 server.stopping.set()
 

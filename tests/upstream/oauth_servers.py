@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.upstream.http_servers import build_server, serving
+from tests.upstream.http_servers import bound, build_server, origin_of, serving
 
 
 class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
@@ -118,8 +118,8 @@ async def protected_server(
     accounts: Accounts, *, path: str = "/mcp", only_for: str | None = None
 ) -> AsyncGenerator[str]:
     """Run an MCP server that needs a login, perhaps for one method only; gives its address."""
-    port = free_port()
-    origin = f"http://127.0.0.1:{port}"
+    listener = bound()
+    origin = origin_of(listener)
     settings = AuthSettings(
         issuer_url=AnyHttpUrl(origin),
         resource_server_url=AnyHttpUrl(origin + path),
@@ -133,7 +133,7 @@ async def protected_server(
     app: Any = server.sse_app() if path == "/sse" else server.streamable_http_app()
     if only_for is not None:
         app = _open_but_for(only_for, app, accounts)
-    async with serving(app, port=port) as address:
+    async with serving(app, listener=listener) as address:
         yield address + path
 
 
@@ -204,19 +204,19 @@ class MachineAccounts:
 @asynccontextmanager
 async def machine_server(accounts: MachineAccounts) -> AsyncGenerator[str]:
     """Run an MCP server for programs with a token; gives its address."""
-    port = free_port()
+    listener = bound()
     async with serving(accounts.app()) as accounts.origin:
         # As text: a URL object would gain a slash, and be another issuer.
         settings = AuthSettings.model_validate(
             {
                 "issuer_url": accounts.origin,
-                "resource_server_url": f"http://127.0.0.1:{port}/mcp",
+                "resource_server_url": f"{origin_of(listener)}/mcp",
                 "validate_token_resource": False,
                 "required_scopes": ["use"],
             }
         )
         server = build_server(auth=settings, token_verifier=accounts)
-        async with serving(server.streamable_http_app(), port=port) as address:
+        async with serving(server.streamable_http_app(), listener=listener) as address:
             yield f"{address}/mcp"
 
 

@@ -84,6 +84,11 @@ def zombies() -> list[int]:
     return found
 
 
+async def all_ended(marker: str) -> None:
+    """Wait until no process with the marker is left: the system takes a moment to end one."""
+    await until(lambda: not alive(marker))
+
+
 async def until(condition: Callable[[], bool], *, seconds: float = 5) -> None:
     """Wait for something that sends no event when it happens."""
     with anyio.fail_after(seconds):

@@ -12,8 +12,12 @@ import pytest
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
 from pegboard.model.tool import definition_of
 from pegboard.upstream.catalog.cache import CachedCatalog, StoreCatalogCache
-from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
-from pegboard.upstream.catalog.cached_tools import CachedTools, read_cached_tools
+from pegboard.upstream.catalog.cached_tools import (
+    SERVERS,
+    CachedTools,
+    catalog_key,
+    read_cached_tools,
+)
 from pegboard.upstream.connection import Negotiated
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

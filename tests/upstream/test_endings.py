@@ -1,7 +1,6 @@
 """How servers, reloads and hubs end, from any task, however they are interrupted."""
 
 import asyncio  # noqa: TID251 - native cancellation and loops that end are the matter
-import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,7 +21,6 @@ from pegboard import (
     ServerState,
     ServerUnavailableError,
 )
-from pegboard.upstream import NoCatalogCache
 from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.standalone import StandaloneClient
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script, until
@@ -360,18 +358,6 @@ def test_closing_after_the_loop_is_gone_takes_the_tools_off_the_board() -> None:
     asyncio.run(hub.close())
     assert len(hub.registry) == 0
     assert hub.servers["calc"].state == ServerState.CLOSED
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_closing_in_a_forked_child_takes_its_tools_off_and_leaves_the_parent_alone() -> None:
-    with Hub.open_sync([script("light")], catalog_cache=NoCatalogCache()) as hub:
-        child = os.fork()
-        if child == 0:
-            hub.close()
-            gone = len(hub.registry) == 0 and hub.servers["light"].state == ServerState.CLOSED
-            os._exit(7 if gone else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert hub.call("mcp_light_pid").text()
 
 
 async def never(_: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.storage import Store, open_store
-from pegboard.upstream.catalog.cache_key import catalog_key
+from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 CONFIG = ServerConfig(

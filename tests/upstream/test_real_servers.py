@@ -13,6 +13,7 @@ from tests.upstream.board_servers import SERVERS, hub_of
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 LEGACY = TOOLS / "legacy" / "bin" / "python"
+NODE = TOOLS / "node" / "bin" / "node"
 NPM = TOOLS / "npm" / "node_modules" / ".bin"
 
 
@@ -22,11 +23,11 @@ def python_server(module: str, *args: str) -> ServerConfig:
 
 
 def node_server(name: str, *args: str, home: Path) -> ServerConfig:
-    binary = NPM / f"mcp-server-{name}"
-    if shutil.which("node") is None or not binary.exists():
-        pytest.skip("Node or the servers from npm are missing: run `make test`.")
+    script = str(NPM / f"mcp-server-{name}")
     env = {"HOME": str(home), "MEMORY_FILE_PATH": str(home / "memory.jsonl")}
-    return ServerConfig(name=name, transport="stdio", command=str(binary), args=args, env=env)
+    return ServerConfig(
+        name=name, transport="stdio", command=str(NODE), args=(script, *args), env=env
+    )
 
 
 def ready(hub: Hub, names: Iterable[str]) -> None:
@@ -57,9 +58,8 @@ async def test_the_git_server_shows_the_log(repository: Path) -> None:
         assert "First of all" in result.text()
 
 
+@pytest.mark.interop("legacy")
 async def test_a_server_on_the_sdk_of_the_last_era_is_found_out_and_called() -> None:
-    if not LEGACY.exists():
-        pytest.skip("The SDK of the handshake era is missing: run `make test`.")
     script = str(SERVERS / "legacy_sdk_server.py")
     config = ServerConfig(name="old", transport="stdio", command=str(LEGACY), args=(script,))
     async with hub_of(config) as hub:
@@ -67,7 +67,7 @@ async def test_a_server_on_the_sdk_of_the_last_era_is_found_out_and_called() -> 
         assert (await hub.call("mcp_old_shout", {"text": "hi"})).value() == {"result": "HI"}
 
 
-@pytest.mark.node
+@pytest.mark.interop_full("node", "npm")
 async def test_the_filesystem_server_reads_a_file(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello from disk", "utf-8")
     async with hub_of(node_server("filesystem", str(tmp_path), home=tmp_path)) as hub:
@@ -80,7 +80,7 @@ async def test_the_filesystem_server_reads_a_file(tmp_path: Path) -> None:
         assert denied.is_error
 
 
-@pytest.mark.node
+@pytest.mark.interop_full("node", "npm")
 async def test_the_memory_server_remembers(tmp_path: Path) -> None:
     async with hub_of(node_server("memory", home=tmp_path)) as hub:
         entity = {"name": "Ada", "entityType": "person", "observations": ["likes pegs"]}
@@ -89,7 +89,7 @@ async def test_the_memory_server_remembers(tmp_path: Path) -> None:
         assert "Ada" in result.text()
 
 
-@pytest.mark.node
+@pytest.mark.interop("node", "npm")
 async def test_the_everything_server_sends_every_kind_of_content(tmp_path: Path) -> None:
     seen: list[float] = []
 

@@ -23,6 +23,7 @@ from tests.upstream.board_servers import hub_of
 from tests.upstream.processes import (
     ECHO,
     alive,
+    all_ended,
     light,
     new_marker,
     python,
@@ -232,7 +233,7 @@ async def test_a_call_ends_when_the_server_is_killed_in_the_middle_of_it(who: st
                 os.kill(pid, signal.SIGKILL)
     words = {"child": "was killed by signal SIGKILL", "grandchild": "exited with code 4"}[who]
     assert losses[0].startswith(words)
-    assert alive(marker) == []
+    await all_ended(marker)
 
 
 async def test_a_request_that_was_not_written_is_answered_as_not_sent():
@@ -291,14 +292,14 @@ async def test_a_frozen_server_holds_up_senders_but_not_the_end():
         await anyio.wait_all_tasks_blocked()
         # The pipe took what it could; the others wait, and nothing is stored for them.
         assert len(done) < 3
-    assert alive(marker) == []
+    await all_ended(marker)
     assert losses == []
 
 
 async def test_a_sender_cancelled_half_way_does_not_break_the_next_message(
     caplog: pytest.LogCaptureFixture,
 ):
-    caplog.set_level(logging.DEBUG, logger="pegboard.server")
+    caplog.set_level(logging.DEBUG, logger="pegboard.upstream")
     losses = Losses()
     script = (
         "import sys\n"
@@ -333,12 +334,12 @@ async def test_leaving_ends_the_process_also_when_the_body_fails_or_is_cancelled
     with pytest.raises(ValueError, match=r"^as it is$"):
         async with talking(light(marker), losses):
             raise ValueError("as it is")
-    assert alive(marker) == []
+    await all_ended(marker)
     with anyio.CancelScope() as scope:
         async with talking(light(marker), losses):
             scope.cancel()
             await anyio.sleep_forever()
-    assert alive(marker) == []
+    await all_ended(marker)
     assert losses == []
 
 

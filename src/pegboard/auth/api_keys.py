@@ -31,6 +31,7 @@ from pegboard.errors import (
     StorageError,
     UnauthenticatedError,
 )
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store, StoreChange, Use
 from pegboard.storage.write_behind import WriteBehind
@@ -84,12 +85,12 @@ class ApiKeys:
         self._known: Mapping[str, tuple[_Known, ...]] = {}
         self.damaged: tuple[str, ...] = ()
         """The ids under which something is kept that is no key; nobody is let in by them."""
-        self._reading = threading.Lock()
+        self._reading = GuardedLock("store of API keys", threading.Lock())
         self._looks: int = LOOKS_A_SECOND
         self._looks_since: float = 0.0
-        self._noting = threading.Lock()
+        self._noting = GuardedLock("store of API keys", threading.Lock())
         self._uses: dict[str, Use] = {}
-        self._flushing = WriteBehind(self.flush)
+        self._flushing = WriteBehind(self.flush, owner="store of API keys")
         # Before the first look, so that nothing is missed between the two.
         self._stop = store.watch(self._follow)
         try:

@@ -1,4 +1,4 @@
-"""A diagnosis at the command line: shown while it lasts, and ended at once when it is to end."""
+"""Run the doctor at the command line, with live progress, and stop at once on Ctrl-C."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ from pegboard.doctor import ProbeLimits, Report, diagnose
 from pegboard.errors import PegboardError
 from pegboard.storage import default_url, open_store
 from pegboard.upstream import StoreCatalogCache
-from pegboard.upstream.catalog.cache_key import catalog_key
+from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 from pegboard.upstream.oauth.provider import open_in_browser
 
@@ -36,7 +36,7 @@ _COLOURS = {"ok": "green", "failed": "bold red", "starting": "yellow", "listing"
 
 @contextmanager
 def watching() -> Generator[Callable[["Checkup"], None]]:
-    """Give what is told how far each server has come; it shows that on standard error."""
+    """Give a function that shows the progress of each server on standard error."""
     if not sys.stderr.isatty():
         yield _say_when_done
         return
@@ -74,7 +74,7 @@ def _table(seen: "dict[str, Checkup]") -> "Table":
 
 
 _NOWHERE = logging.NullHandler()
-"""Where the log goes: what is in it is said by the report, in better words."""
+"""Swallows the log: the report says the same, in better words."""
 
 
 def diagnosed(
@@ -86,12 +86,12 @@ def diagnosed(
     login: bool = False,
     gateway: str | None = None,
 ) -> Report:
-    """Return what the doctor found, and show on standard error how far it is.
+    """Return the report of the doctor, and show its progress on standard error.
 
-    The gateway is the address of one that serves the file already.
+    ``gateway`` is the address of a gateway that already serves the file.
 
     Raises:
-        ServerNotFoundError: when there is no server of a name.
+        ServerNotFoundError: when there is no server of that name.
     """
     logging.getLogger().addHandler(_NOWHERE)
 
@@ -112,15 +112,15 @@ def diagnosed(
     except KeyboardInterrupt:
         _leave_at_once()
         raise
-    _remember(report, store or default_url())
+    _cache(report, store or default_url())
     return report
 
 
-def _remember(report: Report, url: str) -> None:
-    """Keep what servers offered that are well now, so that no command has to start them again."""
+def _cache(report: Report, url: str) -> None:
+    """Cache the tools of servers that are ok, so that no command has to start them again."""
     if not report.learned or report.config is None:
         return
-    # What is wrong with the store, or with the file, the report has said.
+    # The report has already said what is wrong with the store or the file.
     with suppress(PegboardError, ValueError), open_store(url) as store:
         catalog_cache = StoreCatalogCache(lambda: store)
         before = catalog_cache.load(report.learned)
@@ -133,7 +133,7 @@ def _remember(report: Report, url: str) -> None:
 
 def _show_login(server: str, url: str) -> None:
     warn(f"Log in to server {server!r} at this address: {url}")
-    # In a thread: some browsers keep whoever opens them waiting.
+    # In a thread: opening some browsers blocks.
     threading.Thread(target=open_in_browser, args=(url,), daemon=True).start()
 
 

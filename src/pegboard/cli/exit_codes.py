@@ -1,4 +1,4 @@
-"""Exit codes: what a script can tell from how a command ended."""
+"""Exit codes of commands, for scripts."""
 
 __all__ = ["DONE", "FAILED", "INTERRUPTED", "MISUSED", "NOT_FOUND"]
 

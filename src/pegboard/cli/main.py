@@ -1,4 +1,4 @@
-"""The entry of `pegboard`: import what the named command needs, run it, and end in words."""
+"""Entry point of `pegboard`: import and run the named command, and report its errors."""
 
 import gc
 import os
@@ -49,7 +49,7 @@ def _ended(error: Exception, *, debug: bool) -> int:
 
         traceback.print_exception(error)
     if "_PEGBOARD_COMPLETE" in os.environ:
-        # Somebody is in the middle of a line: words would land in it.
+        # The user is in the middle of typing a line: a message would land in it.
         return FAILED
     from pegboard.cli.entry.error_messages import explained  # noqa: PLC0415 - most commands end well
 
@@ -57,17 +57,17 @@ def _ended(error: Exception, *, debug: bool) -> int:
 
 
 def _unwritten(lost: OSError) -> int:
-    # Whoever closed a pipe has read enough, as `head` does.
+    # The reader that closed the pipe has read enough, as `head` does.
     if not isinstance(lost, BrokenPipeError):
         from pegboard.cli.terminal.output import complain  # noqa: PLC0415 - most output can be written
 
-        complain(f"the output cannot be written: {lost.strerror}.")
+        complain(f"The output cannot be written: {lost.strerror}.")
     return FAILED
 
 
 def _run(given: list[str]) -> int:
     if "_PEGBOARD_COMPLETE" in os.environ:
-        from pegboard.cli.entry.completion import command_on_line  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion_script import command_on_line  # noqa: PLC0415 - only for a shell
 
         return _typed(given, command_on_line(os.environ))
     if given[:1] == ["help"]:
@@ -82,7 +82,7 @@ def _run(given: list[str]) -> int:
         sys.stdout.write(f"pegboard {installed_version()}\n")
         return DONE
     if given[0] in ("--install-completion", "--show-completion"):
-        from pegboard.cli.entry.completion import complete_in_shell  # noqa: PLC0415 - only for a shell
+        from pegboard.cli.entry.completion_script import complete_in_shell  # noqa: PLC0415 - only for a shell
 
         return complete_in_shell(given)
     if given[0] == "serve":

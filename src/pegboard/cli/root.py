@@ -1,4 +1,4 @@
-"""The command line as one typer application, with the commands that are needed."""
+"""The typer application of the command line, with only the commands that are needed."""
 
 import os
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ _PURPOSE = "Every MCP server and every tool on one board."
 
 
 def root_group(needed: Iterable[str]) -> TyperGroup:
-    """Return the application with these commands; of all others it knows name and summary.
+    """Return the application with these commands; of all others it has only name and summary.
 
-    Each that is needed costs the import of its module.
+    Each command that is needed costs the import of its module.
     """
     root = typer.Typer(
         name="pegboard",
@@ -38,12 +38,12 @@ def root_group(needed: Iterable[str]) -> TyperGroup:
             import_module(f"pegboard.cli.commands.{COMMANDS[name].module}").add_to(root)
     group = cast("TyperGroup", get_command(root))
     written = group.commands
-    # Made for the typer of these days; with any other, commands are only slower.
+    # It depends on the version of typer; with another one, commands are only slower.
     with suppress(ImportError, AttributeError):
         import_module("pegboard.cli.entry.plain_values").spare_pydantic()
     if needed and "_PEGBOARD_COMPLETE" in os.environ:
         with suppress(ImportError, AttributeError):
-            import_module("pegboard.cli.entry.completed_names").offer_names(group)
+            import_module("pegboard.cli.entry.completion").offer_names(group)
     for command in written.values():
         _write_help_plainly(command)
     group.commands = {
@@ -87,4 +87,4 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Every MCP server and every tool on one board."""
-    # The entry has done these already; here they are for completion.
+    # The entry point handles these already; here they are for completion.

@@ -1,4 +1,4 @@
-"""What `pegboard serve` does, and what it says while it does it."""
+"""Run `pegboard serve`: its options, its log filter, and what it prints at startup."""
 
 import json
 import logging
@@ -30,21 +30,18 @@ from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url
 from pegboard.storage.urls import without_password
 
-__all__ = ["LogFloods", "ServeChoices", "Shown", "run"]
-
-Shown = Literal["search", "full"]
-"""What clients see at `/mcp`."""
+__all__ = ["LogFloods", "ServeChoices", "run"]
 
 
 class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one start, each under its own name."""
+    """The command-line options of `pegboard serve`."""
 
     config: str | None = None
     demo: bool = False
     stdio: bool = False
     host: str = "127.0.0.1"
     port: int = 8765
-    surface: Shown = "search"
+    surface: Literal["search", "full"] = "search"
     store: str | None = None
     audit: str | None = None
     allow_anonymous: bool = False
@@ -59,13 +56,13 @@ _MOST_KINDS = 256
 
 
 class LogFloods(logging.Filter):
-    """Lets so many records of a kind pass in a while, and says once that others are left out.
+    """Limits how often a log message repeats, and says once that others are left out.
 
-    Records are of a kind when they have the same words before values are put in.
+    Records are of one kind when they have the same message template.
 
     Args:
-        most: how many; as many servers may fail at once, each with a line of its own.
-        seconds: how long a while is.
+        most: the records of one kind that pass; as many servers may fail at once, each with a line.
+        seconds: the period in which they are counted.
         clock: tells the time.
     """
 
@@ -102,22 +99,22 @@ class LogFloods(logging.Filter):
 def _say(record: logging.LogRecord, words: str) -> None:
     try:
         message = record.getMessage()
-    except Exception:  # noqa: BLE001 - values that do not fit: whoever writes it says so
+    except Exception:  # noqa: BLE001 - values that do not fit: the handler says so
         return
     record.msg, record.args = f"{message} [{words}]", ()
 
 
 _NO_SERVERS = (
-    "  No server is configured. `pegboard import` takes over those of your MCP clients,",
-    "  `pegboard add` writes one down, and `pegboard serve --demo` shows four small ones.",
+    "  No server is configured. `pegboard import` imports those of your MCP clients,",
+    "  `pegboard add` adds one, and `pegboard serve --demo` serves four demo servers.",
 )
-_NONE_USABLE = "  No server of the configuration can be used, because of:"
-_NOWHERE = "nowhere: all is forgotten at the end"
-_STDIO = "It talks on standard input and output."
+_NONE_USABLE = "  No server of the configuration can be used:"
+_NOWHERE = "none: everything is lost at shutdown"
+_STDIO = "Pegboard uses standard input and output."
 
 
 def run(options: ServeChoices) -> int:
-    """Serve until somebody ends it."""
+    """Serve until a signal or Ctrl-C ends the process."""
     hear_signals_as_usual()
     serve = _options_of(options)
     if serve.storage is not None:
@@ -131,9 +128,9 @@ def run(options: ServeChoices) -> int:
     )
     for handler in logging.getLogger().handlers:
         handler.addFilter(LogFloods())
-    # Reloads, and calls that are waited for, are news to whoever sits at the terminal.
+    # The operator wants to see reloads, and which calls shutdown waits for.
     logging.getLogger("pegboard.server").setLevel(logging.INFO)
-    # Now, while the file is there: whoever is told later is told what was read.
+    # Read now, so that what is printed later is what was in the file at startup.
     auth = AuthSettings() if options.stdio else load_auth_settings(serve.config)
     tell = partial(_tell, options, serve, auth)
     if sys.stderr.isatty() and not options.stdio:
@@ -144,7 +141,7 @@ def run(options: ServeChoices) -> int:
                 anyio.run(run_stdio, serve, descriptors, tell)
         else:
             anyio.run(run_http, serve, tell)
-    except KeyboardInterrupt:  # before anybody listens to signals, or after
+    except KeyboardInterrupt:  # before the signal handlers are set, or after
         return INTERRUPTED
     except ConfigError as error:
         is_taken = isinstance(error.__cause__, OSError) and not options.stdio
@@ -162,16 +159,16 @@ def _say_that_it_starts(serve: ServeOptions) -> None:
 
 
 def _already_there(options: ServeChoices) -> str | None:
-    """Say that a gateway of the same user is where this one was to be, if one is."""
+    """Say that a gateway of the same user has the port already, if one has."""
     for it in running_instances():
         place = urlsplit(it.address)
         if options.port and place.port == options.port:
-            return f"A gateway of yours runs there already, as process {it.pid}: {it.address}/mcp"
+            return f"Your own gateway already runs there, as process {it.pid}: {it.address}/mcp"
     return None
 
 
 def _options_of(options: ServeChoices) -> ServeOptions:
-    # What is tried out is not to be found among somebody's own things later.
+    # The demo keeps nothing in the user's own store.
     storage = options.store if options.demo else options.store or default_url()
     return ServeOptions(
         config=demo_config() if options.demo else options.config,
@@ -191,7 +188,7 @@ def _options_of(options: ServeChoices) -> ServeOptions:
 def _tell(
     options: ServeChoices, serve: ServeOptions, auth: AuthSettings, serving: Serving, address: str
 ) -> None:
-    """Say what is served, and where, to the person who started it."""
+    """Print what is served, and where, for the user who started it."""
     lines = [*_about_servers(options, serving), *_about_places(serve, auth, serving)]
     lines += _about_address(options, serve, auth, address) if address else [_STDIO]
     for line in lines:
@@ -218,7 +215,7 @@ def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
 
 
 def _why_none(serving: Serving) -> Iterator[str]:
-    """Say what is wrong with the servers that are configured, or how to get some."""
+    """Say what is wrong with the configured servers, or how to add some."""
     faults = [it for it in serving.hub.loaded.problems if it.severity == "error"]
     if not faults:
         yield from _NO_SERVERS
@@ -240,8 +237,8 @@ def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> 
 def _about_address(
     options: ServeChoices, serve: ServeOptions, auth: AuthSettings, address: str
 ) -> Iterator[str]:
-    face = "find and call them by search" if options.surface == "search" else "all of them"
-    yield f"  {address}/mcp        {face}; /mcp-full and /mcp-search choose, /mcp/<server> narrows"
+    face = "a few tools that find the others" if options.surface == "search" else "all tools"
+    yield f"  {address}/mcp        {face}; also /mcp-full, /mcp-search and /mcp/<server>"
     yield f"  {address}/sse        the same for older clients"
     yield f"  {address}/healthz    also /readyz and /metrics"
     entry: dict[str, Any] = {"url": f"{address}/mcp"}
@@ -251,11 +248,12 @@ def _about_address(
     if auth.keys and not _has_keys(serve.storage):
         where = f" --store {without_password(options.store)}" if options.store else ""
         command = f"`pegboard keys create{where}`"
-        yield f"There is no API key yet, so nobody is let in; {command} makes one."
-    yield f"For the file of your client: {json.dumps({'mcpServers': {'pegboard': entry}})}"
+        yield f"There is no API key yet, so no client is accepted; {command} creates one."
+    servers = {"mcpServers": {"pegboard": entry}}
+    yield f"For the file of your client: {json.dumps(servers)}"
 
 
 def _has_keys(storage: str | None) -> bool:
-    # Where nothing else is kept, the keys are those of the user's own store.
+    # Without a store, the gateway uses the keys in the user's own store.
     with open_store(storage or default_url(), tenant=OPERATOR) as store, ApiKeys(store) as keys:
         return bool(keys.list())

@@ -1,6 +1,5 @@
-"""The MCP clients of a person: their servers taken over, and Pegboard put into their files."""
+"""MCP clients such as Claude and Cursor: import their servers, and connect them to Pegboard."""
 
-from pegboard.clients.client import CLIENTS, ClientApp, client_named
 from pegboard.clients.connection import (
     OUR_NAME,
     Connected,
@@ -21,7 +20,7 @@ from pegboard.clients.found_servers import (
     servers_in,
 )
 from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
-from pegboard.clients.machine import Machine
+from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, client_named
 from pegboard.clients.take_over import (
     Answers,
     TakenOver,

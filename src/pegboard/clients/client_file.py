@@ -1,4 +1,4 @@
-"""The text of a client's file, in JSON or TOML, with entries put in and taken out."""
+"""Edit the text of a client's file, in JSON or TOML: add and remove entries."""
 
 import re
 import tomllib
@@ -24,15 +24,15 @@ _BOM = "\ufeff"
 
 
 def is_toml(path: Path) -> bool:
-    """Tell whether a file is TOML; all others are JSON with comments."""
+    """Tell whether a file is TOML; all other files are JSON with comments."""
     return path.suffix.lower() == ".toml"
 
 
 def content_of(path: Path, text: str) -> dict[str, Any]:
-    """Return the whole content of a client's file; of an empty one, nothing.
+    """Return the parsed content of a client's file; an empty file is an empty object.
 
     Raises:
-        ConfigError: when it is not what it should be, with line and column.
+        ConfigError: when the file is not valid JSON or TOML, with the line and column.
     """
     if not text.lstrip(_BOM).strip():
         return {}
@@ -40,15 +40,15 @@ def content_of(path: Path, text: str) -> dict[str, Any]:
         return _toml(path, text).unwrap()
     value: object = parse_jsonc(text, path=str(path)).root.value
     if not isinstance(value, dict):
-        raise ConfigError("The file must hold an object.", path=str(path))
+        raise ConfigError("The file must contain an object.", path=str(path))
     return cast("dict[str, Any]", value)
 
 
 def text_of(path: Path, content: bytes | None) -> str:
-    """Return the text of a client's file; no file is an empty one.
+    """Return the text of a client's file; a missing file is an empty text.
 
     Raises:
-        ConfigError: when it is no text, or not what it should be.
+        ConfigError: when the content is not UTF-8, or not valid JSON or TOML.
     """
     try:
         text = (content or b"").decode()
@@ -61,7 +61,7 @@ def text_of(path: Path, content: bytes | None) -> str:
 
 
 def entries_of(path: Path, text: str, section: Sequence[str]) -> dict[str, Any]:
-    """Return the entries of a section as they are written.
+    """Return the entries of a section as the file has them.
 
     Raises:
         ConfigError: when the file cannot be read.
@@ -76,7 +76,7 @@ def with_entries(
     """Return the text with these entries in a section.
 
     Raises:
-        ConfigError: when there is no place for them.
+        ConfigError: when the entries cannot be added without changing more of the file.
     """
     if not entries:
         return text
@@ -96,7 +96,8 @@ def without_entries(path: Path, text: str, section: Sequence[str], names: Collec
     """Return the text without the entries of these names in a section.
 
     Raises:
-        ConfigError: when the file cannot be read, or nobody but a person could do that.
+        ConfigError: when the file cannot be read, or the entries cannot be removed without
+            changing more of it.
     """
     if not names:
         return text
@@ -117,10 +118,10 @@ def _checked(
     section: Sequence[str],
     entries: Mapping[str, Mapping[str, Any] | None],
 ) -> str:
-    """Return what the first of these ways writes that says what the text said but for the entries.
+    """Return the result of the first of these ways that changes nothing but the entries.
 
     Raises:
-        ConfigError: when none does.
+        ConfigError: when each of them changes more.
     """
     expected = _without_empty(_expected(path, text, section, entries), section)
     for way in ways:
@@ -128,12 +129,12 @@ def _checked(
         with suppress(ConfigError, ValueError, RecursionError):
             if _without_empty(_strict(path, written), section) == expected:
                 return written
-    what = "taken out of" if None in entries.values() else "put into"
+    what = "removed from" if None in entries.values() else "added to"
     more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
     shown = f"`{'.'.join((*section, *list(entries)[:1]))}`{more}"
     raise ConfigError(
         f"{shown} cannot be {what} this file without changing more of it, so "
-        "nothing was changed; do it by hand.",
+        "nothing was changed. Edit the file by hand.",
         path=str(path),
     )
 
@@ -155,12 +156,12 @@ def _expected(
 
 
 def _strict(path: Path, text: str) -> dict[str, Any]:
-    # By another parser than the one that wrote it.
+    # Another parser than the one that wrote the text.
     return tomllib.loads(text.removeprefix(_BOM)) if is_toml(path) else content_of(path, text)
 
 
 def _without_empty(content: dict[str, Any], section: Sequence[str]) -> dict[str, Any]:
-    """Return content in which a section without entries is none."""
+    """Return the content without a section that has no entries."""
     for depth in range(len(section), 0, -1):
         outer = value_at(content, section[: depth - 1])
         key = section[depth - 1]
@@ -201,7 +202,7 @@ def _without_tables(path: Path, text: str, section: Sequence[str], names: Collec
         return _as_before(bom, text, is_crlf=is_crlf)
     there = [it for it in names if it in inner]
     for name in there:
-        # Looked up anew: where other tables stand in between, each deletion makes another one.
+        # Looked up again each time: if other tables are in between, a deletion makes a new one.
         del cast("dict[str, Any]", value_at(document, section))[name]
     return _as_before(bom, tomlkit.dumps(document) if there else text, is_crlf=is_crlf)
 
@@ -213,7 +214,7 @@ def _toml(path: Path, text: str) -> tomlkit.TOMLDocument:
         line, column = error.line, error.col + 1
     except TOMLKitError:
         line = column = None
-    # Not raised from the error above: that one may quote what stands there.
+    # Not raised from the error above: that one may quote a secret.
     raise ConfigError("The file is not TOML.", path=str(path), line=line, column=column)
 
 
@@ -222,7 +223,7 @@ def _table(entry: Mapping[str, Any], *, is_inline: bool) -> Any:
     for key, value in entry.items():
         table.add(key, value)
     if not isinstance(table, InlineTable):
-        # An empty line before whatever follows.
+        # An empty line before the next table.
         table.add(tomlkit.nl())
     return table
 

@@ -1,4 +1,4 @@
-"""Pegboard put into the file of a client, and taken out again as if it had never been there."""
+"""Connect a client to Pegboard: write our entry into its file, and undo that byte for byte."""
 
 import hashlib
 import os
@@ -8,14 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from pegboard.clients.client import ClientApp
+from pegboard.clients.backups import Record, Records, remove
 from pegboard.clients.client_file import entries_of, text_of, with_entries, without_entries
 from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
-from pegboard.clients.identity import Known, identity_of
+from pegboard.clients.identity import KnownServers, identity_of
 from pegboard.clients.import_plan import read_found
-from pegboard.clients.machine import Machine
+from pegboard.clients.known_clients import ClientApp, Machine
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.clients.records import Record, Records, remove
 from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
@@ -33,47 +32,47 @@ __all__ = [
 
 _PLACES = ("command", "url", "serverUrl", "httpUrl")
 OUR_NAME = "pegboard"
-"""The name of our entry in the files of clients."""
+"""The name of Pegboard's entry in the files of clients."""
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to the file of a client."""
+    """What `connect` did to the file of a client."""
 
     client: str
     path: Path
     backup: Path | None
-    """The file as it was, readable by its owner only; ``None`` if there was none."""
+    """The original file, which only its owner can read; ``None`` if there was no file."""
     taken_out: tuple[str, ...] = ()
 
 
 class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
-    """How the file of a client was brought back."""
+    """What `disconnect` did to the file of a client."""
 
     client: str
     path: Path
     is_identical: bool
-    """Whether the file is as it was, byte for byte; else it was changed or removed since, and only
-    what we did was undone."""
+    """Whether the file is the original one, byte for byte. If not, it was changed or removed since
+    `connect`, and only the changes of `connect` were undone."""
     put_back: tuple[str, ...] = ()
-    """Servers that `connect` had taken out, and that are there again."""
+    """Servers that `connect` had removed, and that are there again."""
     backup: Path | None = None
-    """Kept where the file could not be brought back as a whole."""
+    """The original file, if it could not be restored as a whole."""
     left: tuple[Path, ...] = ()
-    """What could not be removed of what we wrote down; nobody needs it any more."""
+    """Records and backups that are no longer needed, but could not be removed."""
 
 
 def served_by_us(
     client: ClientApp, machine: Machine, servers: Iterable[ServerConfig]
 ) -> tuple[str, ...]:
-    """Return the names of a client's servers that these servers of ours make superfluous.
+    """Return the names of a client's servers that Pegboard already serves.
 
-    Those that `connect` took out before are among them: it begins again with the file as it was.
+    They include those that `connect` removed before, because it starts from the original file.
 
     Raises:
         ConfigError: when the client's file cannot be read.
     """
     path = client.file(machine)
-    ours = Known({it.name: identity_of(it) for it in servers if it.enabled})
+    ours = KnownServers({it.name: identity_of(it) for it in servers if it.enabled})
     text = text_of(path, _undone(client, path, read_file(path), Records(client).read()).content)
     there = entries_of(path, text, client.section)
     configs = {
@@ -91,10 +90,12 @@ def served_by_us(
 
 
 def taken_out_of(client: ClientApp, machine: Machine) -> tuple[str, ...]:
-    """Return the names of the servers that `connect` took out of a client, and that are still out.
+    """Return the names of the servers that `connect` removed from a client's file.
+
+    Servers that are in the file again are left out.
 
     Raises:
-        ConfigError: when the client's file, or what we wrote down about it, cannot be read.
+        ConfigError: when the client's file, or our record about it, cannot be read.
     """
     path, record = client.file(machine), Records(client).read()
     now = read_file(path)
@@ -105,7 +106,7 @@ def taken_out_of(client: ClientApp, machine: Machine) -> tuple[str, ...]:
 
 
 def has_other_entry(client: ClientApp, machine: Machine) -> bool:
-    """Tell whether somebody else's server stands under our name in the file of a client.
+    """Tell whether the file of a client has another server under our name.
 
     Raises:
         ConfigError: when the client's file cannot be read.
@@ -123,10 +124,10 @@ def connect(
     *,
     take_out: Iterable[str] = (),
 ) -> Connected:
-    """Write an entry for Pegboard into the file of a client, with a backup of what was there.
+    """Write an entry for Pegboard into the file of a client, and keep a backup of the file.
 
-    Connecting once more begins again with the file as it was at first. What stands under our name
-    is replaced, whatever it is; `disconnect` brings it back.
+    Connecting again starts from the original file. An entry under our name is replaced, whatever it
+    is; `disconnect` restores it.
 
     Raises:
         ConfigError: when the file cannot be read or written. Nothing was changed then.
@@ -135,7 +136,7 @@ def connect(
     now, record = read_file(path), records.read()
     if record is not None and record.path != str(path):
         raise ConfigError(
-            f"Pegboard is in another file of {client.title}: {record.path}. Run "
+            f"Pegboard is connected in another file of {client.title}: {record.path}. Run "
             f"`pegboard disconnect {client.name}` first."
         )
     before = now if record is None else _undone(client, path, now, record).content
@@ -144,7 +145,7 @@ def connect(
     text = without_entries(path, text, client.section, taken_out)
     text = with_entries(path, text, client.section, {OUR_NAME: entry})
     written = text.encode()
-    # First of all what to go back to: wherever we are interrupted then, nothing is lost.
+    # The backup comes first: wherever the command is interrupted then, nothing is lost.
     kept, new = records.backup(record), None
     if before is not None and (kept is None or read_file(kept) != before):
         kept = new = records.keep(before)
@@ -169,14 +170,14 @@ def connect(
     records.write(done)
     old = records.backup(record)
     if old is not None and done.backup is not None and old.name != done.backup:
-        # All of it that still counts is in the new one.
+        # The new backup contains all of it that is still needed.
         remove(old)
     records.tidy(before, needed=kept)
     return Connected(client=client.name, path=path, backup=kept, taken_out=taken_out)
 
 
 def disconnect(client: ClientApp, machine: Machine) -> Disconnected | None:
-    """Bring the file of a client back; ``None`` when Pegboard is not in it.
+    """Restore the file of a client; ``None`` when Pegboard is not in it.
 
     Raises:
         ConfigError: when the file cannot be read or written. Nothing was changed then.
@@ -185,7 +186,7 @@ def disconnect(client: ClientApp, machine: Machine) -> Disconnected | None:
     try:
         record = records.read()
     except ConfigError:
-        # Damaged: then our entry is found in the file itself, and the rest by a person.
+        # The record is damaged: our entry is found in the file itself, the rest is up to the user.
         record = None
         is_damaged = True
     else:
@@ -196,8 +197,8 @@ def disconnect(client: ClientApp, machine: Machine) -> Disconnected | None:
     backup = records.latest_backup() if is_damaged else records.backup(record)
     if is_damaged and _has_our_name(client, path, before):
         raise ConfigError(
-            f"What Pegboard wrote down about {client.title} is damaged, and the server "
-            f"{OUR_NAME!r} in {path} may be its own or not: take it out by hand."
+            f"Pegboard's record about {client.title} is damaged, so Pegboard cannot tell whether "
+            f"the server {OUR_NAME!r} in {path} is its own. Remove the entry by hand."
         )
     is_lost = now is None and backup is not None and not is_identical
     if before == now and not is_identical and not is_lost and not is_damaged:
@@ -223,7 +224,7 @@ def disconnect(client: ClientApp, machine: Machine) -> Disconnected | None:
 
 class _Undone(NamedTuple):
     content: bytes | None
-    """The file without what we did to it."""
+    """The file without our changes."""
     put_back: tuple[str, ...] = ()
     is_identical: bool = False
 
@@ -250,14 +251,14 @@ def _undone(client: ClientApp, path: Path, now: bytes | None, record: Record | N
 
 
 def _both(done: Record, record: Record, before: bytes | None, now: bytes | None) -> Record:
-    """Return a record that holds for what is about to be written, and for what is there now."""
+    """Return a record that fits the file about to be written, and the file that is there now."""
     taken_out = tuple(dict.fromkeys((*done.taken_out, *record.taken_out)))
     written = done.written if now is None or now == before else (*done.written, _hash(now))
     return msgspec.structs.replace(done, written=written, taken_out=taken_out)
 
 
 def _is_ours(client: ClientApp, path: Path, text: str, record: Record | None) -> bool:
-    """Tell whether what stands under our name is Pegboard."""
+    """Tell whether the entry under our name is Pegboard."""
     entry = entries_of(path, text, client.section).get(OUR_NAME)
     if entry is None:
         return False
@@ -267,7 +268,7 @@ def _is_ours(client: ClientApp, path: Path, text: str, record: Record | None) ->
 
 
 def _leads_alike(entry: object, ours: Mapping[str, Any]) -> bool:
-    """Tell whether an entry is ours, whatever a person or the client has added to it since."""
+    """Tell whether an entry is ours, whatever the user or the client has added to it since."""
     if not isinstance(entry, Mapping):
         return False
     known = cast("Mapping[str, Any]", entry)
@@ -281,7 +282,7 @@ def _has_our_name(client: ClientApp, path: Path, content: bytes | None) -> bool:
 
 
 def _found(client: ClientApp, path: Path, text: str) -> Mapping[str, FoundServer]:
-    # Of two with the same name, the first one stands in the section of the client.
+    # Of two with the same name, the first one is in the client's own section.
     file = ClientFile(path=path, client=client.name)
     return {it.name: it for it in reversed(servers_in(file, text))}
 
@@ -292,7 +293,7 @@ def _missing_folders(path: Path) -> tuple[str, ...]:
 
 def _remove_file(path: Path) -> None:
     try:
-        # Of a link that led nowhere, the link is what was there.
+        # Of a link to a missing file, the link itself was there before.
         Path(os.path.realpath(path)).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(
@@ -305,7 +306,7 @@ def _remove_empty(folders: Iterable[str]) -> None:
         try:
             Path(folder).rmdir()
         except OSError:
-            # Somebody has put something there; then the outer ones are not empty, either.
+            # Another program has put a file there, so the outer folders are not empty, either.
             return
 
 

@@ -1,4 +1,4 @@
-"""The servers that clients on this machine have, each as an entry of ours."""
+"""Find the servers in the files of clients on this machine, and the files that others can read."""
 
 import os
 import re
@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.clients.client import CLIENTS, ClientApp
 from pegboard.clients.client_file import content_of, is_toml, text_of
-from pegboard.clients.machine import Machine, is_file, is_folder
+from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, is_file, is_folder
 from pegboard.clients.our_entry import codex_entry, map_texts, our_entry
 from pegboard.config.atomic_write import read_file
 from pegboard.config.files.dialects import find_entries
@@ -35,7 +34,7 @@ _INPUT = re.compile(r"\$\$\{|\$\{input:([^{}]*)\}")
 
 
 class AskedInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One question."""
+    """A question that VS Code asks the user: an ``${input:ID}``."""
 
     id: str
     description: str = ""
@@ -44,7 +43,7 @@ class AskedInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_inputs(content: Mapping[str, Any]) -> tuple[AskedInput, ...]:
-    """Return the questions of a whole file."""
+    """Return the inputs that a file declares."""
     found: list[AskedInput] = []
     for section in (("inputs",), ("mcp", "inputs")):
         inputs = value_at(content, section)
@@ -64,7 +63,7 @@ def asked_inputs(content: Mapping[str, Any]) -> tuple[AskedInput, ...]:
 
 
 def inputs_used(entry: Mapping[str, Any], asked: tuple[AskedInput, ...]) -> list[AskedInput]:
-    """Return the questions that an entry needs, also those that nobody wrote down."""
+    """Return the inputs that an entry uses, also those that the file does not declare."""
     used: dict[str, None] = {}
 
     def seen(text: str) -> str:
@@ -77,7 +76,7 @@ def inputs_used(entry: Mapping[str, Any], asked: tuple[AskedInput, ...]) -> list
 
 
 def answer_inputs(entry: Mapping[str, Any], answers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry with answers in it, each as it is to be written; other questions stay."""
+    """Return the entry with inputs replaced by these answers; other inputs stay."""
 
     def replaced(found: re.Match[str]) -> str:
         return found[0] if found[1] is None else answers.get(found[1], found[0])
@@ -89,34 +88,34 @@ _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that holds servers, and whose it is."""
+    """A file with servers, and the client that it belongs to."""
 
     path: Path
     client: str = "file"
     project: Path | None = None
-    """The folder of the project that it belongs to; ``None`` when it is a user's own."""
+    """The folder of the project that the file belongs to; ``None`` for the user's own file."""
 
 
 class FoundServer(msgspec.Struct, frozen=True, kw_only=True):
-    """One server of a client."""
+    """One server in the file of a client."""
 
     client: str
     path: Path
     name: str
     entry: dict[str, Any] | None
-    """With our names of fields; ``None`` when it is no object, or nothing that we can start."""
+    """With our field names; ``None`` when it is not an object, or Pegboard cannot start it."""
     problem: str | None = None
     """Why there is no entry."""
     inputs: tuple[AskedInput, ...] = ()
-    """What VS Code asks people, of the whole file."""
+    """The inputs that the whole file declares."""
 
     def __repr__(self) -> str:
-        # The entry may hold secrets.
+        # The entry may contain secrets.
         return f"FoundServer({self.name!r}, client={self.client!r})"
 
 
 def files_of_clients(machine: Machine, names: tuple[str, ...] = ()) -> list[ClientFile]:
-    """Return the files that are there, of these clients or of all."""
+    """Return the files that exist, of these clients or of all."""
     found: list[ClientFile] = []
     for client in CLIENTS.values():
         if names and client.name not in names:
@@ -135,11 +134,11 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
     """Return the servers of a file, in its order.
 
     Args:
-        file: whose it is, and where.
-        text: what stands in it, if not what is there now.
+        file: the file.
+        text: the text of the file; by default it is read.
 
     Raises:
-        ConfigError: when it cannot be read.
+        ConfigError: when the file cannot be read.
     """
     content = content_of(
         file.path, text_of(file.path, read_file(file.path)) if text is None else text
@@ -161,7 +160,7 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
 def _with_settings(client: ClientApp, machine: Machine) -> list[Path]:
     places = client.files(machine)
     if client.name == "vscode":
-        # Before there was an `mcp.json`, servers stood among the other settings.
+        # Before there was an `mcp.json`, VS Code had servers in its `settings.json`.
         places = [it for place in places for it in (place, place.with_name("settings.json"))]
     return places
 
@@ -179,7 +178,7 @@ def _raw_entries(
         for entry in found.entries:
             yield entry.name, _switched(file, content, entry.name, entry.value), file.project
     for folder, settings in _object(content.get("projects")).items():
-        # Claude Code keeps here what belongs to one project.
+        # Claude Code keeps the servers of each project here.
         off = value_at(settings, ("disabledMcpServers",))
         for name, entry in _object(value_at(settings, ("mcpServers",))).items():
             is_off = isinstance(off, list) and name in off
@@ -199,12 +198,12 @@ def _off(entry: object) -> object:
 
 def _why_not(raw: object, project: Path | None) -> str | None:
     if not isinstance(raw, Mapping):
-        return "It is no object."
+        return "It is not an object."
     is_extension = "settings" in raw or value_at(cast("object", raw), ("source",)) == "extension"
     if is_extension and not {"command", "url"} & set(cast("Mapping[str, object]", raw)):
         return "It is an extension that only Zed can start."
     is_gone = project is not None and not is_folder(project)
-    return f"The folder of its project is gone: {project}" if is_gone else None
+    return f"The folder of its project no longer exists: {project}" if is_gone else None
 
 
 def _understood(raw: object, file: ClientFile, project: Path | None) -> dict[str, Any] | None:
@@ -234,10 +233,10 @@ _OTHERS_READ, _OTHERS_PASS = 0o044, 0o011
 
 
 def is_exposed(path: Path) -> bool:
-    """Tell whether others than its owner can read a file; modes say so on POSIX only."""
+    """Tell whether other users can read a file; only POSIX has the modes to tell."""
     try:
         whole, home = path.resolve(), Path.home().resolve()
-        # Whoever keeps others out does so at the home, or below it.
+        # A user who keeps others out does so at the home folder, or below it.
         folders = [it for it in whole.parents if it.is_relative_to(home)]
         return (
             os.name == "posix"
@@ -249,7 +248,7 @@ def is_exposed(path: Path) -> bool:
 
 
 def exposed_files(files: Iterable[ClientFile]) -> list[Path]:
-    """Return those that hold a secret in plain text, and that others can read."""
+    """Return the files that contain a secret in plain text, and that other users can read."""
     return [it.path for it in files if is_exposed(it.path) and _has_secrets(it)]
 
 
@@ -257,6 +256,6 @@ def _has_secrets(file: ClientFile) -> bool:
     try:
         servers = servers_in(file)
     except ConfigError:
-        # Whoever uses it says so.
+        # The command that uses the file reports the error.
         return False
     return any(any(plain_secrets(it.name, it.entry)) for it in servers if it.entry is not None)

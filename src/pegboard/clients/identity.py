@@ -1,27 +1,27 @@
-"""What makes two entries the same server, whatever they are called."""
+"""The identity of a server: find duplicate entries, whatever their names are."""
 
 import re
 from collections.abc import Mapping
 
 from pegboard.config.servers import ServerConfig
 
-__all__ = ["Identity", "Known", "identity_of", "is_same"]
+__all__ = ["Identity", "KnownServers", "identity_of", "is_same"]
 
 Identity = tuple[str, ...]
-"""Transport, address or command line, and what it is given."""
+"""The transport, the address or command line, and the variables or headers."""
 
 _FETCHING = frozenset({"bunx", "docker", "npx", "podman", "uvx"})
-"""They run what they fetch, and that is the same wherever they are started."""
+"""These programs run a downloaded package, which is the same in every folder."""
 _RELATIVE = ("./", "../", ".\\", "..\\")
 _INPUT = re.compile(r"\$\{input:[^{}]*\}")
 
 
 def identity_of(config: ServerConfig) -> Identity:
-    """Return what two entries of one server have in common."""
+    """Return the identity of a server: two entries of the same server have the same one."""
     if config.transport == "stdio":
         words = (config.command or "", *config.args)
         where = (config.cwd or "") if _depends_on_folder(words) else ""
-        # How many words there are tells them apart from variables that look like some.
+        # The number of words separates them from variables that look like words.
         return "stdio", where, str(len(words)), *words, *_pairs(config.env)
     headers = {name.lower(): value for name, value in config.headers.items()}
     if config.bearer_token:
@@ -30,30 +30,30 @@ def identity_of(config: ServerConfig) -> Identity:
 
 
 def is_same(identity: Identity, other: Identity) -> bool:
-    """Tell whether two are one server; whatever answers a question of VS Code fits it."""
+    """Tell whether two identities are one server; any text matches an ``${input:ID}``."""
     patterns = (_INPUT.split(it) for it in identity)
     return len(identity) == len(other) and all(map(_fits, patterns, other))
 
 
-class Known:
-    """The names of servers by what they are: found at once, however many there are."""
+class KnownServers:
+    """An index of server names by identity, fast for any number of servers."""
 
     def __init__(self, identities: Mapping[str, Identity]) -> None:
-        """Take up servers, by name."""
+        """Add servers, by name."""
         self._names: dict[Identity, list[str]] = {}
         self._alike: dict[tuple[int, ...], dict[Identity, list[Identity]]] = {}
         for name, identity in identities.items():
             self.add(identity, name)
 
     def add(self, identity: Identity, name: str) -> None:
-        """Take up a server."""
+        """Add a server."""
         is_new = identity not in self._names
         self._names.setdefault(identity, []).append(name)
         for shape in self._alike if is_new else ():
             self._sort_in(shape, identity)
 
     def names_of(self, identity: Identity) -> list[str]:
-        """Return what the same server is called."""
+        """Return the names of the same server."""
         if identity in self._names:
             return self._names[identity]
         asked = [index for index, it in enumerate(identity) if _INPUT.search(it)]
@@ -87,7 +87,7 @@ def _fits(parts: list[str], text: str) -> bool:
         return False
     place = len(first)
     for part in rest[:-1]:
-        # As early as possible, which leaves most to the others.
+        # The earliest match leaves the most text for the other parts.
         place = text.find(part, place + 1)
         if place < 0:
             return False

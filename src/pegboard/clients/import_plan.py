@@ -1,4 +1,4 @@
-"""What an import would do: which servers are new, there already, or in each other's way."""
+"""Plan an import of servers: which are new, which are duplicates, and which names conflict."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from pegboard.clients.found_servers import AskedInput, FoundServer, inputs_used
-from pegboard.clients.identity import Identity, Known, identity_of, is_same
+from pegboard.clients.identity import Identity, KnownServers, identity_of, is_same
 from pegboard.clients.our_entry import is_pegboard
-from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
 from pegboard.config.files.mcp_json import LoadedConfig
 from pegboard.config.problems import shown_path
 from pegboard.config.secrets.plain_secrets import plain_secrets
@@ -20,60 +20,60 @@ from pegboard.config.servers import ServerConfig
 __all__ = ["OnConflict", "PlannedServer", "Status", "plan_import", "read_found"]
 
 Status = Literal["new", "same", "conflict", "pegboard", "unusable"]
-"""``same``: there already, maybe under another name; ``pegboard``: our own entry."""
+"""``same``: our file has the server, maybe under another name; ``pegboard``: our own entry."""
 OnConflict = Literal["skip", "rename", "replace"]
-"""What becomes of a server whose name another one has."""
+"""What to do with a server whose name another server has."""
 
 
 class PlannedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one server."""
+    """What the import does with one server."""
 
     client: str
     path: Path
     name: str
     status: Status
     writes_as: str | None = None
-    """The name it gets in our file; ``None`` when it is not written."""
+    """Its name in our file; ``None`` when it is not written."""
     same_as: str | None = None
     is_enabled: bool = True
     transport: str = ""
     target: str = ""
-    """Where it is reached, without secrets."""
+    """Its command line or address, without secrets."""
     secrets: tuple[str, ...] = ()
-    """The fields that hold a secret in plain text."""
+    """The fields that contain a secret in plain text."""
     inputs: tuple[AskedInput, ...] = ()
     problem: str | None = None
     entry: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     def __repr__(self) -> str:
-        # The entry may hold secrets.
+        # The entry may contain secrets.
         return f"PlannedServer({self.name!r}, {self.status!r})"
 
 
 def plan_import(
     found: Iterable[FoundServer], present: LoadedConfig, *, on_conflict: OnConflict = "skip"
 ) -> list[PlannedServer]:
-    """Decide what becomes of each server, in this order: the first of two that are the same stays.
+    """Decide what to do with each server, in the given order; the first of two duplicates is kept.
 
-    No name is written twice, and no server gets two names. Where the clients disagree about a name,
-    the first of them replaces what our file has, unless another one has just that; the others get
-    names of their own.
+    No name is written twice, and no server gets two names. If clients have different servers under
+    one name, the first replaces the server in our file, unless another client has that very server;
+    the others get new names.
 
     Args:
         found: the servers of clients.
-        present: what our own file has, read with ``undefined="keep"``.
-        on_conflict: what becomes of a server whose name another one has.
+        present: our own file, read with ``undefined="keep"``.
+        on_conflict: what to do with a server whose name another server has.
     """
     read = [_read(it) for it in found]
     replaced = _replaced(read, present) if on_conflict == "replace" else {}
-    board = _Board(present, replaced)
-    return [board.place(it, on_conflict) for it in read]
+    draft = _Plan(present, replaced)
+    return [draft.place(it, on_conflict) for it in read]
 
 
 def read_found(server: FoundServer) -> ServerConfig | str:
     """Return the server, or what is wrong with its entry."""
     if server.entry is None:
-        return server.problem or "It is no object."
+        return server.problem or "It is not an object."
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
     variables = Variables(environ=os.environ, undefined="keep", home=home)
     raw = RawEntry(server.name, {**server.entry, "enabled": True})
@@ -87,13 +87,13 @@ def read_found(server: FoundServer) -> ServerConfig | str:
 class _Read(NamedTuple):
     server: FoundServer
     config: ServerConfig | str | None
-    """Or what is wrong with it; ``None`` for Pegboard itself."""
+    """The server, or its problem; ``None`` for Pegboard itself."""
     identity: Identity | None
-    """``None`` where there is nothing to take over."""
+    """``None`` when there is nothing to import."""
 
 
 def _read(server: FoundServer) -> _Read:
-    # An address of that name may be this very gateway, which would serve itself.
+    # An address of that name may be this gateway, which would serve itself.
     is_address = "command" not in (server.entry or {})
     if is_pegboard(server.name, server.entry) or (server.name == "pegboard" and is_address):
         return _Read(server, None, None)
@@ -102,9 +102,9 @@ def _read(server: FoundServer) -> _Read:
 
 
 def _replaced(found: Iterable[_Read], present: LoadedConfig) -> dict[str, Identity]:
-    """Return which names of our file get another server, and which one."""
+    """Return the names in our file that get another server, and its identity."""
     ours = {it.name: identity_of(it) for it in present.servers}
-    holders, wanted = Known(ours), Known({})
+    holders, wanted = KnownServers(ours), KnownServers({})
     taken = _names(present)
     named = [(it.server.name, it.identity) for it in found if it.identity is not None]
     settled = {name for name, it in named if name in ours and is_same(it, ours[name])}
@@ -114,7 +114,7 @@ def _replaced(found: Iterable[_Read], present: LoadedConfig) -> dict[str, Identi
         if is_free and not wanted.names_of(identity):
             theirs[name] = identity
             wanted.add(identity, name)
-    # What stays in our file under another name is not written once more; so more names may stay.
+    # A server that stays in our file under another name is not written again, so more names stay.
     waiting: dict[str, list[str]] = {}
     for name, identity in theirs.items():
         for holder in holders.names_of(identity):
@@ -131,12 +131,12 @@ def _names(present: LoadedConfig) -> set[str]:
     return {it.name for it in present.servers} | broken
 
 
-class _Board:
+class _Plan:
     """What our file would hold so far."""
 
     def __init__(self, present: LoadedConfig, replaced: Mapping[str, Identity]) -> None:
         kept = {it.name: identity_of(it) for it in present.servers if it.name not in replaced}
-        self.known = Known({**kept, **replaced})
+        self.known = KnownServers({**kept, **replaced})
         self.names = _names(present)
         self.replaced = dict(replaced)
 
@@ -177,7 +177,7 @@ class _Board:
         return plan
 
     def name_for(self, server: FoundServer, on_conflict: OnConflict) -> str | None:
-        # What was to be replaced is by now; what has a name of this very import gets another one.
+        # Replacements are settled by now; a name that this import has used gets a suffix.
         if on_conflict == "skip":
             return None
         wanted = name = f"{server.name}-{server.client}"

@@ -1,4 +1,4 @@
-"""An entry of any client rewritten so that it means the same in our own file."""
+"""Convert the entry of any client, including Codex, to an entry of our own file."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _RENAMED = {
 
 
 def codex_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry with our names of fields; what only Codex understands is left out."""
+    """Return an entry of Codex with our field names; fields that only Codex knows are left out."""
     found = {field: entry[field] for field in _SAME if field in entry}
     found |= {ours: entry[field] for field, ours in _RENAMED.items() if field in entry}
     env = {**_forwarded(entry.get("env_vars")), **_object(entry.get("env"))}
@@ -66,11 +66,11 @@ _WORKSPACE = re.compile(r"\$\$\{|\$\{(workspaceFolder(?:Basename)?)\}")
 
 
 def our_entry(entry: Mapping[str, Any], *, folder: Path, project: Path | None) -> dict[str, Any]:
-    """Return the entry with our names of fields, and with paths that hold from anywhere.
+    """Return the entry with our field names, and with absolute paths.
 
     Args:
-        entry: as the client has it.
-        folder: where its file is.
+        entry: the entry of the client.
+        folder: the folder of the client's file.
         project: the folder of the project, if the file belongs to one.
     """
     found = _renamed(entry, ServerEntry)
@@ -85,15 +85,15 @@ def our_entry(entry: Mapping[str, Any], *, folder: Path, project: Path | None) -
         if isinstance(path, str) and not path.startswith(("~", "$")):
             found[field] = str((project or folder) / path)
     if project is not None and "command" in found:
-        # That is where the client starts it.
+        # The client starts the program there.
         found.setdefault("cwd", str(project))
     return found | ({"enabled": False} if any(is_off) else {})
 
 
 def is_pegboard(name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Tell whether an entry is Pegboard itself, as `connect` writes it or a person might.
+    """Tell whether an entry is Pegboard itself, as `connect` or a user writes it.
 
-    An address says nothing by itself: it is one of ours if it is on this machine and called so.
+    An address is Pegboard only if it is on this machine and the entry is named so.
     """
     found = entry or {}
     if name == "pegboard" and "command" not in found:
@@ -109,7 +109,7 @@ def _listed(value: object) -> list[object]:
 
 
 def map_texts(value: object, change: Callable[[str], str]) -> object:
-    """Return JSON with every text in it changed; keys stay."""
+    """Return a JSON value with every text in it changed; keys stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -133,7 +133,7 @@ def _flat_command(found: dict[str, Any]) -> dict[str, Any]:
     inner = cast("Mapping[str, Any]", command)
     flat = {"command": inner.get("path"), "args": found.get("args") or inner.get("args")}
     env = [it for it in (inner.get("env"), found.get("env")) if it]
-    # What is no object is left for whoever reads the entry to complain about.
+    # A value that is not an object stays: the reader of the entry reports it.
     is_usual = all(isinstance(it, Mapping) for it in env)
     flat["env"] = {k: v for it in env for k, v in it.items()} if is_usual else env[-1]
     rest = {key: value for key, value in found.items() if key not in flat}

@@ -1,4 +1,4 @@
-"""Planned servers written into our own file, their secrets moved out of it."""
+"""Write imported servers into our own file, and move their secrets out of it."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -11,25 +11,25 @@ from pegboard.clients.found_servers import AskedInput, answer_inputs, inputs_use
 from pegboard.clients.import_plan import PlannedServer
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import Keep, KeptSecret
-from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import input_variable
 
 __all__ = ["Answers", "TakenOver", "answer_questions", "open_questions", "take_over"]
 
 Answers = Mapping[tuple[Path, str], str]
-"""What a person answered to the question of a file, by the file and the id."""
+"""The user's answers to inputs, by the file and the id of the input."""
 
 
 class TakenOver(NamedTuple):
-    """A server that is in our file now."""
+    """A server that was written into our file."""
 
     name: str
     kept: dict[str, KeptSecret]
-    """Where the secret of a field is now."""
+    """Where the secret of each field is kept."""
     left: tuple[str, ...]
-    """Fields whose secret stands in plain text."""
+    """Fields whose secret stays in plain text."""
     unanswered: tuple[str, ...]
-    """Questions that nobody answered: each is an environment variable now."""
+    """Inputs without an answer: each is an environment variable now."""
 
 
 def take_over(
@@ -39,13 +39,13 @@ def take_over(
     keep: Keep | None,
     answers: Answers | None = None,
 ) -> list[TakenOver]:
-    """Put the servers that the plan writes into the file, which is not saved yet.
+    """Put the servers of a plan into the file, without saving it.
 
     Args:
-        file: our own.
-        plan: of `plan_import`.
-        keep: how secrets are kept; ``None`` leaves them in the file.
-        answers: to what VS Code would ask.
+        file: our own file.
+        plan: the result of `plan_import`.
+        keep: keeps secrets outside of the file; ``None`` leaves them in the file.
+        answers: the answers to the inputs of VS Code.
 
     Raises:
         ConfigError: when a secret cannot be kept.
@@ -61,13 +61,13 @@ def take_over(
 
 
 def open_questions(file: ServersFile, plan: Iterable[PlannedServer]) -> list[PlannedServer]:
-    """Return the servers of our file that wait for answers still, with what they ask.
+    """Return the servers of our file whose inputs still have no answer.
 
-    They were taken over when nobody was there to answer; the environment says nothing, either.
+    They were imported without a terminal, and the environment has no value for the inputs, either.
 
     Args:
-        file: our own.
-        plan: of `plan_import`: it knows which questions the clients have for them.
+        file: our own file.
+        plan: the result of `plan_import`, which knows the inputs of the clients.
     """
     plan = list(plan)
     found: dict[str, PlannedServer] = {}
@@ -92,13 +92,13 @@ def open_questions(file: ServersFile, plan: Iterable[PlannedServer]) -> list[Pla
 def answer_questions(
     file: ServersFile, waiting: Iterable[PlannedServer], *, keep: Keep | None, answers: Answers
 ) -> list[TakenOver]:
-    """Put answers into the servers of our file that wait for them; it is not saved yet.
+    """Put answers into the servers of our file that wait for them, without saving it.
 
     Args:
-        file: our own.
-        waiting: of `open_questions`.
-        keep: how secrets are kept; ``None`` writes them into the file.
-        answers: what a person said.
+        file: our own file.
+        waiting: the result of `open_questions`.
+        keep: keeps secrets outside of the file; ``None`` writes them into the file.
+        answers: the answers of the user.
 
     Raises:
         ConfigError: when a secret cannot be kept.
@@ -117,7 +117,7 @@ def answer_questions(
 
 class _Answered(NamedTuple):
     written: dict[str, str]
-    """What to write in the place of each question."""
+    """The text that replaces each input."""
     kept: dict[str, KeptSecret]
     unanswered: tuple[str, ...]
 

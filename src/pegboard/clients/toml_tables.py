@@ -1,6 +1,6 @@
-"""Tables of TOML put behind all others, or cut out: every other line stays as it is.
+"""Append and remove tables in a TOML text, and keep every other line unchanged.
 
-It knows tables by their headers only, so whoever uses it looks at what the result says.
+It recognises tables only by their headers, so the caller has to check what the result says.
 """
 
 import re
@@ -19,7 +19,7 @@ _MAY_BE_HEADER = re.compile(r"^[ \t]*\[.*", re.MULTILINE)
 def append_tables(
     text: str, section: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    """Return the text with these tables of a section at its end, behind an empty line."""
+    """Return the text with these tables of a section at its end, after an empty line."""
     nested: Mapping[str, Any] = tables
     for key in reversed(section):
         nested = {key: nested}
@@ -28,7 +28,7 @@ def append_tables(
 
 
 def cut_tables(text: str, section: Sequence[str], names: Collection[str]) -> str:
-    """Return the text without these tables of a section; comments before and behind them stay."""
+    """Return the text without these tables of a section; comments before and after them stay."""
     unwanted = {(*section, name) for name in names}
     heads = [
         (found.start(), path)
@@ -40,7 +40,7 @@ def cut_tables(text: str, section: Sequence[str], names: Collection[str]) -> str
     for (start, path), (end, _) in pairwise(heads):
         table = text[start:end]
         if path[: len(section) + 1] in unwanted:
-            # An empty line before it goes with it: there may be one behind it as well.
+            # The empty line before it is removed, too: there may be one after it as well.
             kept = (kept[:-1] if kept.endswith("\n\n") else kept) + _behind(table)
         else:
             kept += table

@@ -1,1 +1,1 @@
-"""The vocabularies of the design documents Pegboard grew out of, each a thin skin over the core."""
+"""Adapters for the APIs of five design documents, each a thin layer over the core."""

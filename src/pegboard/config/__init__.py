@@ -1,4 +1,4 @@
-"""Configuration: which servers there are, read from the files people already have."""
+"""Configuration of servers: read and write `mcp.json` files in the dialects of all clients."""
 
 from pegboard.config.files.file_schema import config_schema
 from pegboard.config.files.jsonc import Document, Member, Node, Position, parse_jsonc, read_jsonc

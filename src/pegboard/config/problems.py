@@ -1,4 +1,4 @@
-"""Paths of keys and indexes that lead to a value inside JSON."""
+"""Problems found in a configuration file, and the field paths that they name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _BETWEEN_WORDS = re.compile(r"[^\w\-]+")
 
 
 def shown_key(key: str) -> str:
-    """Return as much of a key as is a name; behind that, people may have put a secret."""
+    """Return the part of a key that looks like a name; the rest may be a secret."""
     found = _NAME.match(key) if _is_name(key) else None
     name = "" if found is None else found[0]
     return name if name == key else f"{name}…"
@@ -31,7 +31,7 @@ def shown_path(path: FieldPath) -> str:
 
 
 def value_at(content: object, keys: Sequence[str]) -> object:
-    """Return what a path of keys leads to, or ``None``."""
+    """Return the value at a path of keys, or ``None``."""
     for key in keys:
         if not isinstance(content, Mapping):
             return None
@@ -44,19 +44,19 @@ def _is_name(key: str) -> bool:
 
 
 Severity = Literal["error", "warning"]
-"""An ``error`` costs the entry; a ``warning`` costs nothing."""
+"""An ``error`` makes the entry unusable; a ``warning`` does not."""
 
 ProblemKind = Literal["entry", "variable", "unknown_field", "plain_secret", "doubt"]
-"""What it is about: the entry itself, a variable that nobody defined, a field that nobody reads, a
-secret in plain text, or something that hardly means what it says."""
+"""What the problem is about: the entry itself, an undefined variable, an unknown field, a secret in
+plain text, or a field that probably does not mean what it says."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, where, and with which server. It never holds a value out of the file."""
+    """What is wrong, where, and with which server. It never contains a value of the file."""
 
     message: str
     server: str | None = None
-    """``None`` when it is about the file as a whole."""
+    """``None`` when the problem concerns the file as a whole."""
     line: int | None = None
     column: int | None = None
     severity: Severity = "error"

@@ -1,4 +1,4 @@
-"""Which names and texts look as if they held a secret."""
+"""Detect secrets by their name or form: passwords, tokens, API keys, in commands and addresses."""
 
 import binascii
 import json
@@ -29,7 +29,7 @@ _KEPT_IN_ADDRESSES = string.punctuation.translate(str.maketrans("", "", '"<>'))
 
 
 def encodings_of(text: str) -> Iterator[str]:
-    """Give the text as it is, in JSON, in JSON in JSON, in Python and in addresses."""
+    """Yield a text as it appears plain, in JSON, in JSON inside JSON, in Python and in URLs."""
     yield text
     yield repr(text)[1:-1]
     for escaped in (_in_json(text), json.dumps(text, ensure_ascii=False)[1:-1]):
@@ -38,7 +38,7 @@ def encodings_of(text: str) -> Iterator[str]:
     for kept in ("", "/"):
         yield quote(text, safe=kept, errors="surrogatepass")
         yield quote_plus(text, safe=kept, errors="surrogatepass")
-    # HTTP clients mend an address: they quote what must not stand there, and leave the rest.
+    # HTTP clients correct an address: they quote illegal characters, and leave the rest.
     yield quote(text, safe=_KEPT_IN_ADDRESSES, errors="surrogatepass")
 
 
@@ -54,12 +54,12 @@ _SECRET = re.compile(
     r"|(?:api|access|account|private|auth|encryption|signing|service|license)_keys?)(?:_|$)"
     r"|(?:^|_)(?:pass|pw|jwt)$"
 )
-# TOKEN_URL and PASSWORD_FILE say where a secret is, TOKEN_LIMIT speaks of something else.
+# TOKEN_URL and PASSWORD_FILE say where a secret is; TOKEN_LIMIT is about something else.
 _HARMLESS = re.compile(
     r"_(?:url|uri|file|path|dir|limit|count|type|name|id|ttl|expiry|timeout|endpoint|header"
     r"|budget|length|size|host|port|algorithm|issuer|prefix|env|scheme|stdin)$"
 )
-# MAX_TOKEN and ACCESS_TOKEN_EXPIRE_MINUTES are numbers that nobody has to hide.
+# MAX_TOKEN and ACCESS_TOKEN_EXPIRE_MINUTES are numbers that need not be hidden.
 _DIGITS = re.compile(r"[0-9]{4,}")
 _COUNTING = re.compile(r"(?:^|_)(?:max|maximum|min|minimum|num|number|count|limit|total|per)_")
 _AT_THE_END = re.compile(
@@ -94,7 +94,7 @@ _RANDOM_SEGMENT = re.compile(
 
 
 class Suspect(NamedTuple):
-    """A text that looks like a secret, and what it is called where it stands."""
+    """A text that looks like a secret, and the name of the field or flag it was found in."""
 
     name: str
     value: str
@@ -102,19 +102,19 @@ class Suspect(NamedTuple):
 
 @lru_cache(maxsize=1000)
 def is_secret_name(name: str) -> bool:
-    """Tell whether something of this name is a secret: ``GITHUB_TOKEN``, ``x-api-key``."""
+    """Tell whether a name is that of a secret: ``GITHUB_TOKEN``, ``x-api-key``."""
     words = _words(name)
     return _SECRET.search(words) is not None and _HARMLESS.search(words) is None
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether this value of something of this name is a secret: a `BRAVE_KEY`, say."""
+    """Tell whether a value is a secret under this name, for example a random `BRAVE_KEY`."""
     is_random_key = name.lower().endswith("key") and _RANDOM.fullmatch(value) is not None
     return is_random_key or is_secret_name(name) or _is_pin(name, value)
 
 
 def is_numeric_secret(name: str, value: str) -> bool:
-    """Tell whether digits alone are a secret under this name, and do not count something."""
+    """Tell whether a number is a secret under this name, and not a count or a limit."""
     if not _DIGITS.fullmatch(value) or _COUNTING.search(words := _words(name)):
         return False
     return _is_pin(name, value) or (is_secret_name(name) and _AT_THE_END.search(words) is not None)
@@ -126,7 +126,7 @@ def looks_like_token(text: str) -> bool:
 
 
 def secrets_in(text: str, name: str = "") -> Iterator[Suspect]:
-    """Find the secrets within a value: all of it, or in JSON, addresses, headers, assignments."""
+    """Yield the secrets in a value: the whole value, or parts of JSON, URLs, headers, commands."""
     waiting = [(0, name, text)]
     seen: set[tuple[int, str, str]] = set()
     while waiting:
@@ -150,7 +150,7 @@ def argument_secrets(args: Iterable[str]) -> Iterator[tuple[int, Suspect]]:
 
 
 def parts_of_secret(secret: str) -> Iterator[str]:
-    """Give a secret, and what others show of it: the token of ``Bearer …``, a cookie's value."""
+    """Yield a secret, and the parts that logs may show: a ``Bearer`` token, a cookie's value."""
     yield secret
     words = [word for word in secret.split() if word.lower() not in _SCHEMES]
     for word in words:
@@ -163,12 +163,12 @@ def parts_of_secret(secret: str) -> Iterator[str]:
 
 
 def words_of_command(line: str) -> list[str]:
-    """Split a command into words, in case somebody wrote the whole line into it."""
+    """Split a `command` into words, because it may contain a whole command line."""
     return [_QUOTES.sub(r"\2", word) for word in _WORD_OF_COMMAND.findall(line)]
 
 
 def url_secrets(url: str) -> Iterator[Suspect]:
-    """Find secrets in an address: a password, a query such as ``?token=…``, a random path."""
+    """Yield the secrets in a URL: a password, a query such as ``?token=…``, a random path."""
     try:
         parts = urlsplit(url)
         user, password = parts.username, parts.password
@@ -192,8 +192,8 @@ def url_secrets(url: str) -> Iterator[Suspect]:
 
 
 def looks_random(segment: str) -> bool:
-    """Tell whether a name, or a part of a path, looks made up by a machine."""
-    # Nobody names a thing in so many letters; besides, the pattern would take long.
+    """Tell whether a name, or a part of a path, looks machine-generated."""
+    # No chosen name is that long; besides, the pattern would take long.
     if len(segment) > _LONGEST_NAME:
         return True
     return _RANDOM_SEGMENT.fullmatch(segment) is not None or looks_like_token(segment)

@@ -1,4 +1,4 @@
-"""ServerConfig: one upstream server as a value."""
+"""ServerConfig: the configuration of one upstream server, with redaction of its secrets."""
 
 import re
 from collections.abc import Mapping
@@ -37,27 +37,27 @@ __all__ = [
 Transport = Literal["stdio", "sse", "streamable_http", "websocket", "memory"]
 """How a server is reached; ``memory`` is a server object of this process."""
 Protocol = Literal["auto", "legacy", "2026-07-28"]
-"""Which protocol era to speak; ``auto`` asks the server once and remembers the answer."""
+"""Which protocol era to speak; ``auto`` asks the server once and caches the answer."""
 Sharing = Literal["shared", "per_client"]
 """Whether the clients of a gateway share one connection to the server."""
 
 HIDDEN = "***"
-"""What is shown instead of a secret."""
+"""The text that replaces a secret."""
 _SHORTEST_SECRET = 6
 _LONGEST_TARGET = 200
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many seconds to wait for what."""
+    """Time limits for a server, in seconds."""
 
     connect: float = 30.0
-    """For the process to start, or the address to answer, and for the handshake."""
+    """For starting the process or reaching the address, and for the handshake."""
     list: float = 30.0
     """For all pages of a list."""
     call: float = 60.0
-    """For one call of a tool."""
+    """For one tool call."""
     idle: float | None = None
-    """After so long without a call the server is stopped; ``None`` never stops it."""
+    """The server is stopped after this time without a call; ``None`` never stops it."""
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -66,8 +66,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
                 raise ConfigError(
-                    f"The {field} timeout is a positive number of seconds below a billion, not "
-                    f"{value!r}."
+                    f"The {field} timeout must be a positive number of seconds below a billion, "
+                    f"not {value!r}."
                 )
 
 
@@ -76,15 +76,15 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     flow: Literal["authorization_code", "client_credentials"] = "authorization_code"
     client_id: str | None = None
-    """``None`` registers this client with the server's authorization server by itself."""
+    """``None`` registers Pegboard as a client with the server's authorization server."""
     client_secret: str | None = None
     scopes: tuple[str, ...] = ()
     redirect_port: int = 0
-    """The port on 127.0.0.1 for the browser's answer; 0 takes a free one."""
+    """The port on 127.0.0.1 that the browser is redirected to; 0 takes a free port."""
     login_timeout: float = 120.0
-    """How long a person may take to log in, in seconds."""
+    """How many seconds the user may take to log in."""
     storage: Literal["file", "keyring"] = "file"
-    """Where tokens are kept: a private file in the user's data directory, or the OS keyring."""
+    """Where tokens are stored: a private file in the user's data directory, or the OS keyring."""
 
     def __repr__(self) -> str:
         secret = HIDDEN if self.client_secret else None
@@ -99,7 +99,7 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class ServerConfig(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True
 ):
-    """Everything there is to know about one server. Values are final: variables are expanded."""
+    """The configuration of one server. Its variables are already expanded."""
 
     name: str
     transport: Transport
@@ -116,34 +116,34 @@ class ServerConfig(
     timeouts: Timeouts = Timeouts()
     protocol: Protocol = "auto"
     allow: tuple[str, ...] = ("*",)
-    """Glob patterns of the server's own tool names that may be used."""
+    """Glob patterns of the tools that may be used, by the server's own names."""
     deny: tuple[str, ...] = ()
-    """Glob patterns of those that may not; stronger than ``allow``."""
+    """Glob patterns of the tools that may not be used; ``deny`` overrides ``allow``."""
     prefix: str | None = None
-    """Exposed names become this prefix and the tool's own name."""
+    """The exposed name of a tool is this prefix followed by the tool's own name."""
     tags: tuple[str, ...] = ()
     category: str | None = None
     enabled: bool = True
     lazy: bool = False
-    """Start the server when one of its tools is first called; at once if nobody knows its tools."""
+    """Start the server at the first call of one of its tools; at once if its tools are unknown."""
     stateless: bool = False
     """Share no session between calls (HTTP only)."""
     sharing: Sharing = "shared"
     max_result_chars: int = 5000
-    """Where a rendering of a result as text is cut, with a mark."""
+    """A result rendered as text is cut at this length, with a mark."""
     idempotent: tuple[str, ...] = ()
-    """Glob patterns of tools that may be repeated although they may have run already."""
+    """Glob patterns of tools whose calls may be repeated even if they may have run already."""
     trust_hints: bool = False
-    """Take the server's own word that a tool is read-only or idempotent."""
+    """Trust the server's hints that a tool is read-only or idempotent."""
     secrets: frozenset[str] = frozenset()
-    """Texts that must never be shown, besides the values of ``env`` and ``headers``."""
+    """Texts to redact, besides the values of ``env`` and ``headers``."""
 
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
         for field in ("args", "allow", "deny", "tags", "idempotent"):
             texts = getattr(self, field)
             if isinstance(texts, str):
-                raise ConfigError(f"`{field}` of server {self.name!r} takes a list of texts.")
+                raise ConfigError(f"`{field}` of server {self.name!r} must be a list of texts.")
             fix(self, field, tuple(texts))
         fix(self, "env", freeze(self.env))
         fix(self, "headers", freeze(self.headers))
@@ -152,8 +152,8 @@ class ServerConfig(
         needs = {"stdio": "command", "memory": "server"}.get(self.transport, "url")
         if self.transport not in get_args(Transport):
             raise ConfigError(
-                f"The transport of server {self.name!r} is {self.transport!r}; known "
-                f"are {', '.join(get_args(Transport))}."
+                f"Server {self.name!r} has the unknown transport {self.transport!r}. The known "
+                f"ones are {', '.join(get_args(Transport))}."
             )
         if not getattr(self, needs):
             raise ConfigError(
@@ -163,7 +163,7 @@ class ServerConfig(
             self._check_address()
         if self.stateless and self.transport != "streamable_http":
             raise ConfigError(
-                f"Server {self.name!r} is `stateless`, which only streamable HTTP can be."
+                f"Server {self.name!r} is `stateless`, but only streamable HTTP supports that."
             )
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class ServerConfig(
 
     @LazyProperty
     def target(self) -> str:
-        """What the server is, in one short line that may be shown to anybody."""
+        """The command line or the URL of the server, on one short line without secrets."""
         if self.transport == "memory":
             return type(self.server).__name__
         if self.transport == "stdio":
@@ -187,7 +187,7 @@ class ServerConfig(
         return line if len(line) <= _LONGEST_TARGET else f"{line[: _LONGEST_TARGET - 1]}…"
 
     def redact(self, text: str) -> str:
-        """Return the text with every secret of this server hidden."""
+        """Return the text with every secret of this server replaced."""
         for secret in self._hidden:
             text = text.replace(secret, HIDDEN)
         return text
@@ -200,7 +200,7 @@ class ServerConfig(
         secret |= self._argument_secrets
         found = {part for value in secret for part in parts_of_secret(value)}
         found |= {*self.env.values()}
-        # What a process prints is looked at line by line.
+        # The output of a process is redacted line by line.
         found |= {line.strip() for value in self.env.values() for line in value.split("\n")}
         if self.oauth is not None and self.oauth.client_secret:
             found.add(self.oauth.client_secret)
@@ -211,7 +211,7 @@ class ServerConfig(
                 found.add(value if has_name else name)
         long_enough = (it for it in found if len(it) >= _SHORTEST_SECRET)
         written = {form for secret in long_enough for form in encodings_of(secret)}
-        # The longest first: one secret may be part of another.
+        # The longest come first: one secret may be part of another.
         return sorted(written, key=len, reverse=True)
 
     @LazyProperty
@@ -222,19 +222,19 @@ class ServerConfig(
     def _command_line(self) -> str:
         shown = self.redact(" ".join((self.command or "", *self.args)))
         for secret in sorted(self._argument_secrets, key=len, reverse=True):
-            # What is this short may stand in any text, but next to its flag it is a secret.
+            # A text this short may be part of any word, but next to its flag it is a secret.
             if 0 < len(secret) < _SHORTEST_SECRET and secret not in HIDDEN:
                 forms = "|".join(re.escape(form) for form in {*encodings_of(secret)})
                 shown = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", HIDDEN, shown)
         return shown
 
     def _check_address(self) -> None:
-        # The address is not shown: it may hold a secret.
+        # The address is not quoted: it may contain a secret.
         url, whose = self.url or "", f"of server {self.name!r}"
         if not url.isprintable() or url != url.strip():
             raise ConfigError(
-                f"The `url` {whose} holds a character that no address has; look for a space or a "
-                "line break at its end."
+                f"The `url` {whose} contains a character that is not allowed in an address. Look "
+                "for a space or a line break at its end."
             )
         schemes = ("ws", "wss") if self.transport == "websocket" else ("http", "https")
         try:
@@ -266,15 +266,15 @@ def _without_credentials(url: str) -> str:
 HEADER_NAME: re.Pattern[str] = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 HEADER_VALUE: re.Pattern[str] = re.compile(r"(?![\t ])[\t\x20-\x7e]*(?<![\t ])")
 _RESERVED = frozenset({"accept", "content-length", "content-type", "host", "last-event-id"})
-# The surrogates left out stand for bytes that are no text, as in the environment of this process.
+# The surrogates that are not listed stand for bytes that are not text, as in `os.environ`.
 _NOT_IN_PROCESSES = re.compile("[\x00\ud800-\udc7f\udd00-\udfff]")
 
 
 def check_texts(config: ServerConfig) -> None:
-    """Refuse what no process and no HTTP request can carry.
+    """Refuse texts that no process and no HTTP request can carry.
 
     Raises:
-        ConfigError: never with a value in it, nor with a name that is none.
+        ConfigError: its message contains no value, and no malformed name.
     """
     texts = (config.command or "", config.cwd or "", *config.args, *config.env.values())
     if any(_NOT_IN_PROCESSES.search(text) for text in texts):
@@ -285,27 +285,27 @@ def check_texts(config: ServerConfig) -> None:
     for name in config.env:
         if not name or "=" in name or _NOT_IN_PROCESSES.search(name):
             raise ConfigError(
-                f"A variable in the `env` of server {config.name!r} has an impossible name: an "
-                "empty one, or one with `=` or a null character."
+                f"A variable in the `env` of server {config.name!r} has an invalid name: it is "
+                "empty, or contains `=` or a null character."
             )
     for name, value in config.headers.items():
         if not HEADER_NAME.fullmatch(name):
             raise ConfigError(
-                f"A header of server {config.name!r} has an impossible name: an empty one, or one "
-                "with a space, a colon or another character that HTTP does not allow."
+                f"A header of server {config.name!r} has an invalid name: it is empty, or contains "
+                "a space, a colon or another character that HTTP does not allow."
             )
         _check_header(f"header {shown_key(name)!r}", value, config.name)
     _check_header("`bearer_token`", config.bearer_token or "", config.name)
 
 
 def is_reserved_header(name: str) -> bool:
-    """Tell whether a header belongs to the protocol, so that nobody else may set it."""
+    """Tell whether a header belongs to the protocol, so that a configuration may not set it."""
     return name.lower() in _RESERVED or name.lower().startswith("mcp-")
 
 
 def _check_header(what: str, value: str, server: str) -> None:
     if not HEADER_VALUE.fullmatch(value):
         raise ConfigError(
-            f"The {what} of server {server!r} must be printable ASCII on one line, with no "
-            "blank around it; look for a line break at its end, or a variable that is empty."
+            f"The {what} of server {server!r} must be printable ASCII on one line, without "
+            "blanks around it. Look for a line break at its end, or for an empty variable."
         )

@@ -1,6 +1,6 @@
-"""Doctor: what is wrong with a configuration and its servers, and what to do about it.
+"""The doctor: find what is wrong with a configuration and its servers, and name the remedy.
 
-Names are imported when they are first used: what is remembered can be told without the MCP SDK.
+Names are imported when they are first used: the cached status is told without the MCP SDK.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pegboard.doctor.diagnosis import OnCheckup, diagnose
     from pegboard.doctor.probes.probe import ProbeLimits
     from pegboard.doctor.report import CODES, Checkup, Code, Finding, Report, Severity, Stage
-    from pegboard.doctor.status import KnownStatus, remembered_standing
+    from pegboard.doctor.status import KnownStatus, cached_status
 
 __all__ = [
     "CODES",
@@ -24,8 +24,8 @@ __all__ = [
     "Report",
     "Severity",
     "Stage",
+    "cached_status",
     "diagnose",
-    "remembered_standing",
 ]
 
 _HOMES = {
@@ -40,7 +40,7 @@ _HOMES = {
     "Stage": "report",
     "KnownStatus": "status",
     "diagnose": "diagnosis",
-    "remembered_standing": "status",
+    "cached_status": "status",
 }
 
 __getattr__: Lookup

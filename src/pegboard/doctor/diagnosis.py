@@ -1,4 +1,4 @@
-"""Diagnosis: every server of a configuration is started once, and looked at."""
+"""Diagnose a configuration: check the file, start every server once, and collect the findings."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,31 +11,31 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
-from pegboard.doctor.checks.configuration import look_at_configuration, look_at_file, unreadable
-from pegboard.doctor.checks.definitions import KnownTool, look_at_definitions
-from pegboard.doctor.checks.descriptions import look_at_descriptions, look_at_instructions
-from pegboard.doctor.checks.duplicates import look_for_likeness
-from pegboard.doctor.checks.names import look_at_names
-from pegboard.doctor.checks.store import look_at_store
+from pegboard.doctor.checks.configuration import check_configuration, check_file_mode, unreadable
+from pegboard.doctor.checks.definitions import KnownTool, check_definitions
+from pegboard.doctor.checks.descriptions import check_descriptions, check_instructions
+from pegboard.doctor.checks.duplicates import find_duplicates
+from pegboard.doctor.checks.names import check_names
+from pegboard.doctor.checks.store import check_store
 from pegboard.doctor.probes.conversation import why_conversation_failed
 from pegboard.doctor.probes.http import TryOut
 from pegboard.doctor.probes.probe import OnLogin, Probe, ProbeLimits, Prober
 from pegboard.doctor.probes.process import noise_of, why_process_failed
 from pegboard.doctor.probes.self_reference import is_itself, serves_itself
-from pegboard.doctor.probes.stderr import overhearing
+from pegboard.doctor.probes.stderr import capture_stderr
 from pegboard.doctor.probes.tcp import why_address_failed
 from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.upstream.catalog.cache import CachedCatalog
-from pegboard.upstream.catalog.cache_key import catalog_key
+from pegboard.upstream.catalog.cached_tools import catalog_key
 
 __all__ = ["OnCheckup", "diagnose"]
 
 T = TypeVar("T")
 
 OnCheckup = Callable[[Checkup], None]
-"""Told how far the look at each server has come."""
+"""Receives the checkup of a server whenever its stage changes."""
 
 
 async def diagnose(  # noqa: PLR0913 - each can be left out
@@ -48,49 +48,51 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
     on_login: OnLogin | None = None,
     on_checkup: OnCheckup = lambda _: None,
 ) -> Report:
-    """Start every server once and say what is wrong, and what to do about it.
+    """Start every server once, and report what is wrong and the remedy.
 
-    A caller who is cancelled leaves no process behind.
+    A cancelled diagnosis leaves no process behind.
 
     Args:
-        config: the file, or what is in one; looked for if left out.
-        names: only these servers.
-        store: the URL of a store to look at, too.
+        config: the path of the file, or its parsed content; by default the file is searched for.
+        names: check only these servers.
+        store: the URL of a store to check as well.
         limits: how long servers may take.
-        gateway: the address of a gateway that serves this file already; it is no server of its own.
-        on_login: shows a person the login page of a server; otherwise nobody is asked to log in.
-        on_checkup: told how far each server has come.
+        gateway: the address of a running gateway that serves this file. An entry with this address
+            is reported as ``itself``.
+        on_login: shows the user the login page of a server. Without it, a server that requires a
+            login is reported, and no page is opened.
+        on_checkup: receives the checkup of a server whenever its stage changes.
 
     Raises:
-        ServerNotFoundError: when there is no server of a name.
+        ServerNotFoundError: when the configuration has no server of a given name.
     """
-    found_: list[Finding] = []
+    findings: list[Finding] = []
     if store is not None:
-        found_ += await anyio.to_thread.run_sync(look_at_store, store, abandon_on_cancel=True)
+        findings += await anyio.to_thread.run_sync(check_store, store, abandon_on_cancel=True)
     try:
         loaded = await anyio.to_thread.run_sync(load_servers, config)
     except ConfigError as error:
-        return Report(config=error.path, findings=(unreadable(error), *found_))
+        return Report(config=error.path, findings=(unreadable(error), *findings))
     chosen = _chosen(loaded, names)
     itself = await _in_thread(lambda: [it for it in chosen if is_itself(it, loaded, gateway)])
-    found_ = [
+    findings = [
         *map(serves_itself, itself),
-        *look_at_configuration(loaded, chosen, names),
-        *await anyio.to_thread.run_sync(look_at_file, loaded),
-        *found_,
+        *check_configuration(loaded, chosen, names),
+        *await anyio.to_thread.run_sync(check_file_mode, loaded),
+        *findings,
     ]
     if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
-        found_.insert(0, _nothing(loaded.path))
-    rounds = _Rounds(limits or ProbeLimits(), on_checkup, on_login=on_login)
+        findings.insert(0, _no_servers(loaded.path))
+    checks = _ServerChecks(limits or ProbeLimits(), on_checkup, on_login=on_login)
     others = [it for it in chosen if it not in itself]
-    checkups = (*await rounds.make(others), *_unusable(loaded, names, itself))
-    found_ += await _in_thread(rounds.findings)
+    checkups = (*await checks.run(others), *_unusable(loaded, names, itself))
+    findings += await _in_thread(checks.findings)
     path = None if loaded.path is None else str(loaded.path)
-    return Report(config=path, servers=checkups, findings=tuple(found_), learned=rounds.learned)
+    return Report(config=path, servers=checkups, findings=tuple(findings), learned=checks.learned)
 
 
-class _Rounds:
-    """The visits to all servers, and what they have in common."""
+class _ServerChecks:
+    """The probes of all servers, and the findings that concern several of them."""
 
     def __init__(
         self, limits: ProbeLimits, on_checkup: OnCheckup, *, on_login: OnLogin | None
@@ -98,84 +100,84 @@ class _Rounds:
         self._limits = limits
         self._on_checkup = on_checkup
         self._on_login = on_login
-        self._places = anyio.CapacityLimiter(limits.at_once)
+        self._slots = anyio.CapacityLimiter(limits.at_once)
         self._found: dict[str, list[Finding]] = {}
         self._tools: dict[str, list[KnownTool]] = {}
         self._checkups: dict[str, Checkup] = {}
         self.learned: dict[str, CachedCatalog] = {}
-        """What those offered that are well, by the keys under which servers are remembered."""
+        """What the working servers offered, by their keys in the catalog cache."""
 
-    async def make(self, configs: Sequence[ServerConfig]) -> tuple[Checkup, ...]:
-        """Visit all servers that are switched on, some at a time."""
+    async def run(self, configs: Sequence[ServerConfig]) -> tuple[Checkup, ...]:
+        """Probe all enabled servers, a limited number at a time."""
         for config in configs:
             self._found[config.name], self._tools[config.name] = [], []
             self._tell(config, "waiting" if config.enabled else "disabled")
         waiting = [config for config in configs if config.enabled]
         if waiting:
-            with overhearing() as ears:
-                visitor = Prober(ears, self._limits, on_login=self._on_login)
-                await visitor.open()
+            with capture_stderr() as captured:
+                prober = Prober(captured, self._limits, on_login=self._on_login)
+                await prober.open()
                 try:
                     async with anyio.create_task_group() as group:
                         for config in waiting:
-                            group.start_soon(self._visit, visitor, config)
+                            group.start_soon(self._probe, prober, config)
                 finally:
-                    await visitor.close()
+                    await prober.close()
         return tuple(self._checkups.values())
 
     def findings(self) -> list[Finding]:
-        """Return what was found, server by server, and then what is between them."""
+        """Return the findings server by server, then those that concern several servers."""
         tools = [tool for some in self._tools.values() for tool in some]
         return [
             *(finding for some in self._found.values() for finding in some),
-            *look_at_names(tools),
-            *look_for_likeness(tools),
+            *check_names(tools),
+            *find_duplicates(tools),
         ]
 
-    async def _visit(self, visitor: Prober, config: ServerConfig) -> None:
-        async with self._places:
-            visit = await visitor.visit(config, lambda phase: self._reached(config, phase))
-            failure = await _why_failed(visit, visitor.would_start)
-        found_, tools = await _in_thread(partial(self._examine, visit, failure))
-        self._found[config.name], self._tools[config.name] = found_, tools
-        said = visit.negotiated
-        has_failed = any(it.severity == "error" for it in found_)
-        if said is not None and visit.phase == "done" and not has_failed:
-            self.learned[catalog_key(config)] = CachedCatalog(negotiated=said, tools=visit.listed)
+    async def _probe(self, prober: Prober, config: ServerConfig) -> None:
+        async with self._slots:
+            probe = await prober.probe(config, lambda phase: self._reached(config, phase))
+            failure = await _why_failed(probe, prober.would_start)
+        findings, tools = await _in_thread(partial(self._examine, probe, failure))
+        self._found[config.name], self._tools[config.name] = findings, tools
+        said = probe.negotiated
+        has_failed = any(it.severity == "error" for it in findings)
+        if said is not None and probe.phase == "done" and not has_failed:
+            self.learned[catalog_key(config)] = CachedCatalog(negotiated=said, tools=probe.listed)
         self._tell(
             config,
             "failed" if has_failed else "ok",
             era=said.era if said else None,
             protocol_version=said.version if said else None,
             server_version=(said.server_version or None) if said else None,
-            tools=len(tools) if visit.phase == "done" else None,
-            tokens=sum(it.tokens for it in tools) if visit.phase == "done" else None,
-            startup_seconds=visit.startup_seconds,
+            tools=len(tools) if probe.phase == "done" else None,
+            tokens=sum(it.tokens for it in tools) if probe.phase == "done" else None,
+            startup_seconds=probe.startup_seconds,
         )
 
     def _examine(
-        self, visit: Probe, failure: Finding | None
+        self, probe: Probe, failure: Finding | None
     ) -> tuple[list[Finding], list[KnownTool]]:
-        found_ = [it for it in (failure, noise_of(visit), self._slow(visit)) if it is not None]
-        if visit.phase != "done":
-            return [_redacted(it, visit.config) for it in found_], []
-        tools, wrong = look_at_definitions(visit)
-        found_ += [*wrong, *look_at_instructions(visit)]
+        findings = [it for it in (failure, noise_of(probe), self._slow(probe)) if it is not None]
+        if probe.phase != "done":
+            return [_redacted(it, probe.config) for it in findings], []
+        tools, wrong = check_definitions(probe)
+        findings += [*wrong, *check_instructions(probe)]
         for tool in tools:
-            found_ += look_at_descriptions(tool)
-        return [_redacted(it, visit.config) for it in found_], tools
+            findings += check_descriptions(tool)
+        return [_redacted(it, probe.config) for it in findings], tools
 
-    def _slow(self, visit: Probe) -> Finding | None:
-        seconds = visit.startup_seconds
+    def _slow(self, probe: Probe) -> Finding | None:
+        seconds = probe.startup_seconds
         if seconds is None or seconds <= self._limits.slow:
             return None
-        config = visit.config
-        remedy = 'Write `"lazy": true` into its entry, so that nobody waits before it is needed.'
+        config = probe.config
+        remedy = 'Write `"lazy": true` into its entry. Pegboard then starts it when it is needed.'
         if config.lazy:
-            remedy = "Nothing has to be done; only its first call waits so long."
-        together = "" if len(self._checkups) < 2 else ", together with others"
+            remedy = "No action is needed: only its first call waits that long."
+        together = "" if len(self._checkups) < 2 else " while other servers were starting too"
         if together:
-            remedy += f" `pegboard doctor {config.name}` measures it alone."
+            remedy += f" `pegboard doctor {config.name}` measures this server alone."
         what = f"Server {config.name!r} took {seconds:.1f} s to start{together}."
         return found("slow_start", what, remedy, server=config.name)
 
@@ -194,18 +196,18 @@ class _Rounds:
         self._on_checkup(checkup)
 
 
-async def _why_failed(visit: Probe, try_out: TryOut) -> Finding | None:
-    if visit.wants_login:
-        return why_conversation_failed(visit)
-    if visit.config.transport == "stdio":
-        nearest = await anyio.to_thread.run_sync(why_process_failed, visit)
+async def _why_failed(probe: Probe, try_out: TryOut) -> Finding | None:
+    if probe.wants_login:
+        return why_conversation_failed(probe)
+    if probe.config.transport == "stdio":
+        nearest = await anyio.to_thread.run_sync(why_process_failed, probe)
     else:
-        nearest = await why_address_failed(visit, try_out)
-    return nearest or why_conversation_failed(visit)
+        nearest = await why_address_failed(probe, try_out)
+    return nearest or why_conversation_failed(probe)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    # Ten thousand definitions take seconds; whoever does not want to wait need not.
+    # Ten thousand definitions take seconds; a caller who cancels does not wait for them.
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
@@ -223,7 +225,7 @@ def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> list[ServerConfig]:
 def _unusable(
     loaded: LoadedConfig, names: Sequence[str], itself: Sequence[ServerConfig]
 ) -> list[Checkup]:
-    # Why they are is told among what is wrong with the file.
+    # The findings about the file say why they are unusable.
     wrong = [it for it in unusable_entries(loaded) if not names or it in names]
     return [
         Checkup(server=name, stage="unusable", transport="", target="")
@@ -236,11 +238,11 @@ def _redacted(finding: Finding, config: ServerConfig) -> Finding:
     return msgspec.structs.replace(finding, what=what, remedy=remedy)
 
 
-def _nothing(path: Path | None) -> Finding:
+def _no_servers(path: Path | None) -> Finding:
     what = "No configuration was found." if path is None else f"There is no server in {path}."
     remedy = (
-        "`pegboard import` takes over the servers of your MCP clients, `pegboard add NAME -- "
-        "COMMAND` adds one, and `pegboard serve --demo` shows how it works."
+        "Run `pegboard import` to import the servers of your MCP clients, or `pegboard add NAME -- "
+        "COMMAND` to add one. `pegboard serve --demo` shows how it works."
     )
     finding = found("no_configuration", what, remedy)
     return msgspec.structs.replace(finding, place=None if path is None else str(path))

@@ -1,4 +1,4 @@
-"""KnownStatus: how a server is, as far as it is known without starting it."""
+"""The status of servers from the catalog cache: what is known without starting them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,39 +10,38 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
-from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
-from pegboard.upstream.catalog.cached_tools import read_cached_tools
+from pegboard.upstream.catalog.cached_tools import SERVERS, catalog_key, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
-__all__ = ["KnownStatus", "remembered_standing", "unusable_entries", "unusable_standing"]
+__all__ = ["KnownStatus", "cached_status", "unusable_entries", "unusable_status"]
 
 
 class KnownStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one server; nothing in it is secret."""
+    """What is known of one server; it contains no secret."""
 
     server: str
     state: str
-    """As in `ServerState`; ``not running`` where nobody runs it, ``unusable`` if its entry is."""
+    """One of `ServerState`; ``not running`` without a gateway, ``unusable`` for a bad entry."""
     transport: str
-    """Empty of an entry that cannot be read, and so is the target."""
+    """Empty when the entry cannot be read, and so is the target."""
     target: str
     era: str | None = None
     protocol_version: str | None = None
     server_version: str | None = None
     tools: int | None = None
-    """``None`` when nobody has ever asked."""
+    """``None`` when the server was never asked for its tools."""
     tokens: int | None = None
-    """What the definitions of its tools take in a model's context, about."""
+    """About how many tokens its tool definitions take in a model's context."""
     startup_seconds: float | None = None
     starts: int | None = None
     last_error: str | None = None
 
 
-def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) -> list[KnownStatus]:
-    """Return what a store remembers of servers; nothing is started.
+def cached_status(configs: Iterable[ServerConfig], store: Store | None) -> list[KnownStatus]:
+    """Return the status of servers from the cache in a store; no server is started.
 
     Raises:
-        StorageError: when it cannot be read.
+        StorageError: when the store cannot be read.
     """
     servers = list(configs)
     tools: Counter[str] = Counter()
@@ -58,7 +57,7 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
         said = _said(config, store)
         failed = failures.get(config) if failures is not None and config.enabled else None
         is_known = said is not None and config.enabled
-        # A gateway may have started it since, which is remembered, but not when.
+        # A gateway may have started it since: the cache says so, but not when.
         is_current = failed is not None and (said is None or failed.is_fresh)
         found.append(
             KnownStatus(
@@ -77,8 +76,8 @@ def remembered_standing(configs: Iterable[ServerConfig], store: Store | None) ->
     return found
 
 
-def unusable_standing(loaded: LoadedConfig) -> list[KnownStatus]:
-    """Return the entries that nobody can use, and why that is."""
+def unusable_status(loaded: LoadedConfig) -> list[KnownStatus]:
+    """Return the status of the entries that cannot be used, each with the reason."""
     return [
         KnownStatus(server=name, state="unusable", transport="", target="", last_error=problem)
         for name, problem in unusable_entries(loaded).items()
@@ -86,7 +85,7 @@ def unusable_standing(loaded: LoadedConfig) -> list[KnownStatus]:
 
 
 def unusable_entries(loaded: LoadedConfig) -> dict[str, str]:
-    """Return the names of the entries that a file has, but nobody can use, each with its fault."""
+    """Return the entries of a file that cannot be used, by name, each with its problem."""
     usable = {config.name for config in loaded.servers}
     found: dict[str, str] = {}
     # An error says more than a doubt about the same entry.

@@ -1,6 +1,7 @@
 """The whole error tree of Pegboard.
 
     PegboardError
+    ├── ForkedProcessError       RuntimeError    a forked child used what its parent opened
     ├── InvalidToolError         TypeError       what was registered is not a tool
     ├── ToolConflictError        ValueError      the name is taken
     ├── ToolNotFoundError        KeyError, ValueError
@@ -66,7 +67,7 @@ from pegboard.errors.gateway import (
     UnauthenticatedError,
     UnauthenticatedReason,
 )
-from pegboard.errors.root import Outcome, PegboardError
+from pegboard.errors.root import ForkedProcessError, Outcome, PegboardError
 from pegboard.errors.searching import (
     InvalidPatternError,
     InvalidQueryError,
@@ -100,6 +101,7 @@ __all__ = [
     "CircuitOpenError",
     "ConfigError",
     "ConnectionLostError",
+    "ForkedProcessError",
     "HandleNotFoundError",
     "InvalidArgumentsError",
     "InvalidPatternError",

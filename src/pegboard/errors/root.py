@@ -1,8 +1,8 @@
-"""Root: what every error of Pegboard has."""
+"""The root of the error tree, and the error of a forked child process."""
 
 from typing import Any, ClassVar, Literal
 
-__all__ = ["LISTED", "Outcome", "PegboardError", "shorten"]
+__all__ = ["LISTED", "ForkedProcessError", "Outcome", "PegboardError", "shorten"]
 
 Outcome = Literal["ok", "tool_error", "raised", "refused", "timeout", "cancelled"]
 """How a call ended."""
@@ -29,6 +29,22 @@ class PegboardError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Not by calling the class again: its parameters are not its `args`.
         return _restore, (type(self), self.args, self.__dict__)
+
+
+class ForkedProcessError(PegboardError, RuntimeError):
+    """A forked child used a registry, a hub or a store of its parent; nothing was done.
+
+    ``owner`` says what it used.
+    """
+
+    code: ClassVar[str] = "forked_process"
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"This {owner} belongs to the process that opened it: open it in the child, or use the "
+            "start method `spawn`."
+        )
+        self.owner = owner
 
 
 def _restore(

@@ -1,7 +1,7 @@
-"""Gateway: what is answered to MCP clients, whatever wire they come by.
+"""Gateway: one MCP endpoint in front of many servers, independent of the transport.
 
-Names are imported when they are first used: some modules need no MCP SDK, and commands that use
-only those are there at once.
+The package imports a name when it is first used. Some modules need no MCP SDK, and commands that
+use only those start faster.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""BuiltinTool: a tool of the gateway itself, such as the one that searches for others."""
+"""BuiltinTool: a tool of the gateway itself, such as `search_tools`, and who calls it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -43,28 +43,28 @@ OWN_NAMES = frozenset(
 
 
 class CallerContext(msgspec.Struct, frozen=True):
-    """One request, and what exists for whoever sent it."""
+    """One request, and the part of the catalogue that its sender may see."""
 
-    exchange: ClientRequest
+    request: ClientRequest
     visibility: Visibility
 
     @property
     def client(self) -> Client:
-        """Who sent it."""
-        return self.exchange.client
+        """The client that sent the request."""
+        return self.request.client
 
     @property
     def owner(self) -> str:
-        """Whose is what is kept for later: everybody's own within a tenant."""
-        return self.exchange.client.principal.subject
+        """The subject that owns what the gateway keeps for this caller, such as cached results."""
+        return self.request.client.principal.subject
 
 
 Run = Callable[[CallerContext, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Gives the raw result of a call, its arguments checked and completed."""
+"""Returns the raw result of a call; the arguments are already validated and have their defaults."""
 
 
 class BuiltinTool:
-    """A definition and what runs it."""
+    """A definition, and the function that runs it."""
 
     def __init__(self, definition: Tool, run: Run) -> None:
         self.definition = definition
@@ -74,10 +74,10 @@ class BuiltinTool:
         self._run = run
 
     async def call(self, caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the raw result; what goes wrong is in it, in words for a model."""
+        """Return the raw result; a failure becomes a result that a model can read."""
         try:
             complete = self._schema.check(arguments, tool=self.definition.name)
-            # To JSON Schema, 5.0 is an integer; to Python it is none.
+            # JSON Schema takes 5.0 for an integer; Python does not.
             numbers = {key: int(complete[key]) for key in self._whole if key in complete}
             return await self._run(caller, {**complete, **numbers})
         except ToolNotFoundError as error:
@@ -87,7 +87,7 @@ class BuiltinTool:
 
 
 def respond(text: str, structured: object = None) -> dict[str, Any]:
-    """Return a raw result with a text, and the same as data where there is some."""
+    """Return a raw result with a text, and with structured content if there is any."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if structured is not None:
         result["structuredContent"] = structured

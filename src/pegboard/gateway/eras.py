@@ -1,4 +1,4 @@
-"""The two eras of the protocol: what each wants to see of a result, and what it must not."""
+"""Eras: shape a result for the protocol version (modern or legacy handshake) of a client."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -8,7 +8,7 @@ from pegboard.gateway.request import Client, object_in
 __all__ = ["CACHEABLE", "LOG_LEVEL", "RESERVED", "SUBSCRIPTION_ID", "for_client"]
 
 RESERVED = "io.modelcontextprotocol/"
-"""Begins the keys of ``_meta`` that are the protocol's own."""
+"""The prefix of the keys in ``_meta`` that belong to the protocol."""
 SUBSCRIPTION_ID = f"{RESERVED}subscriptionId"
 LOG_LEVEL = f"{RESERVED}logLevel"
 _SERVER_INFO = f"{RESERVED}serverInfo"
@@ -22,22 +22,22 @@ CACHEABLE = frozenset(
         "resources/read",
     }
 )
-"""Methods whose results say how long they may be kept."""
+"""Methods whose results say how long a client may cache them."""
 _MODERN_ONLY = ("resultType", "ttlMs", "cacheScope")
 _SINCE: Mapping[str, str] = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
-"""Kinds of content blocks, and the first version of the protocol that has them."""
+"""Types of content blocks, and the first version of the protocol that has them."""
 
 
 def for_client(
     result: Mapping[str, Any], client: Client, *, method: str, info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a result as a client of this era expects it; ours, or one that a server sent.
+    """Return a result as a client of this era expects it, whether ours or a server's.
 
     Args:
-        result: what is answered.
-        client: who is answered.
-        method: what it asked for.
-        info: how the gateway introduces itself.
+        result: the result, ours or a server's.
+        client: the client that receives it.
+        method: the method of its request.
+        info: the ``serverInfo`` of the gateway.
     """
     if client.era == "modern":
         return _modern(result, method, info)
@@ -46,7 +46,7 @@ def for_client(
 
 def _modern(result: Mapping[str, Any], method: str, info: Mapping[str, Any]) -> dict[str, Any]:
     said = object_in(result.get("_meta"))
-    # Whoever answered behind us, the client asked us.
+    # The client asked the gateway, so the gateway names itself, not the server behind it.
     shaped = {**result, "_meta": {**said, _SERVER_INFO: info}}
     if shaped.get("resultType") is None:
         shaped["resultType"] = "complete"
@@ -62,7 +62,7 @@ def _legacy(result: Mapping[str, Any], version: str) -> dict[str, Any]:
     if _SERVER_INFO in said:
         shaped["_meta"] = {key: value for key, value in said.items() if key != _SERVER_INFO}
     if "structuredContent" in shaped and not isinstance(shaped["structuredContent"], Mapping):
-        # Only the modern era has lists and plain values there; the text says the same.
+        # Only the modern era allows lists and plain values there; the text repeats them.
         del shaped["structuredContent"]
     if "tools" in shaped:
         shaped["tools"] = [_legacy_definition(tool) for tool in shaped["tools"]]

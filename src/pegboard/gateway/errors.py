@@ -1,4 +1,4 @@
-"""Errors as MCP has them: a result that says what went wrong, or a JSON-RPC error."""
+"""Errors as MCP has them: a result with `isError`, or a JSON-RPC error with its code."""
 
 import logging
 from typing import Any
@@ -41,18 +41,21 @@ __all__ = ["CutOffError", "error_result", "failure_of", "rpc_error_of"]
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 _FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""A missing capability, a page to be visited: not the model but the client can do something."""
+"""A missing capability, or a page to visit: the client can act on these, the model cannot."""
 _SPEAK_OF_OTHERS = frozenset(
     {
         *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
         *("allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"),
     }
 )
-"""Keywords of a schema by which it may know more arguments than those it lists."""
+"""Keywords by which a schema may accept more arguments than its `properties` list."""
 _LISTED, _SHOWN = 5, 64
 _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
     (ServerAuthenticationError, "Server {server} does not accept the credentials of the gateway"),
-    (CircuitOpenError, "Server {server} failed too often and is left alone for a while"),
+    (
+        CircuitOpenError,
+        "Server {server} failed too often; the gateway waits before it tries the server again",
+    ),
     (ServerTimeoutError, "Server {server} did not answer in time"),
     (ServerUnavailableError, "Server {server} could not be started or reached"),
     (NotConnectedError, "Server {server} is not connected"),
@@ -61,16 +64,16 @@ _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
         "The connection to server {server} was lost. The call may have run all the same: look "
         "before you repeat it",
     ),
-    (ProtocolError, "Server {server} gave an answer that cannot be used"),
-    (StorageError, "The gateway could not read or keep it"),
-    (SearchDataError, "The gateway cannot search in this way"),
-    (ConfigError, "The configuration of the gateway cannot be used"),
+    (ProtocolError, "Server {server} sent a response that the gateway cannot use"),
+    (StorageError, "The gateway could not read or write its store"),
+    (SearchDataError, "The gateway cannot search with this method"),
+    (ConfigError, "The configuration of the gateway is invalid"),
 )
-"""What is said of errors whose own words tell how the gateway and its servers are run."""
+"""General messages for errors whose own messages reveal how the operator runs the servers."""
 
 
 class CutOffError(RpcError):
-    """The gateway ends before a request under way is answered; nobody knows what it did."""
+    """The gateway ended before it could answer a request; what the request did is unknown."""
 
     def __init__(self) -> None:
         words = "it may have run all the same: look before you repeat it."
@@ -78,17 +81,17 @@ class CutOffError(RpcError):
 
 
 def error_result(words: str) -> dict[str, Any]:
-    """Return the result of a call that failed, in words for a model."""
+    """Return the result of a failed call, with a message for the model."""
     return {"content": [{"type": "text", "text": words}], "isError": True}
 
 
 def failure_of(
     error: Exception, principal: Principal, *, tool: Tool | None = None, arguments: object = None
 ) -> dict[str, Any]:
-    """Return the result of a call that raised, in words that a model can act on.
+    """Return the result of a call that raised an error, with a message that a model can act on.
 
     Raises:
-        RpcError: when not the model but the client has to do something about it.
+        RpcError: when the client, not the model, has to act on the error.
     """
     if isinstance(error, RpcError):
         raise error
@@ -96,11 +99,11 @@ def failure_of(
         raise rpc_error_of(error, principal)
     if isinstance(error, InvalidArgumentsError) and tool is not None:
         words = f"{error}\nIt is called like this: {signature(tool)}"
-        return error_result(words + _strangers(tool, arguments))
+        return error_result(words + _unknown_arguments(tool, arguments))
     if isinstance(error, NotImplementedToolError):
         return error_result(
-            f"Tool {error.tool!r} is registered as a definition only: it can be described, but "
-            "there is nothing here that could run it."
+            f"Tool {error.tool!r} is registered as a definition only: the gateway can describe it, "
+            "but cannot run it."
         )
     if isinstance(error, PegboardError):
         return error_result(_words(error, principal))
@@ -108,7 +111,7 @@ def failure_of(
 
 
 def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
-    """Return the JSON-RPC error that stands for one of ours."""
+    """Return the JSON-RPC error for one of our errors."""
     words = _words(error, principal)
     if isinstance(error, ProtocolError) and error.rpc_code is not None:
         return RpcError(error.rpc_code, error.rpc_message or words, error.data)
@@ -124,23 +127,24 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     return RpcError(INTERNAL_ERROR, words, data)
 
 
-def _strangers(tool: Tool, arguments: object) -> str:
-    """Name the arguments that a tool does not know, where its schema does not speak of others.
+def _unknown_arguments(tool: Tool, arguments: object) -> str:
+    """Name the arguments that the schema of a tool does not list, if it lists all of them.
 
-    Nothing refuses them; but whoever wrote one meant another that is missing.
+    Validation does not refuse them, but the model probably meant an argument that is missing.
     """
     schema = tool.input_schema
     known = object_in(schema.get("properties"))
     if not known or not _SPEAK_OF_OTHERS.isdisjoint(schema):
         return ""
     names = [f"`{name[:_SHOWN]}`" for name in object_in(arguments) if name not in known]
-    return f"\nIt does not know {', '.join(names[:_LISTED])}." if names else ""
+    return f"\nIt has no argument {', '.join(names[:_LISTED])}." if names else ""
 
 
 def _words(error: PegboardError, principal: Principal) -> str:
-    """Return what somebody is told of an error: all of it, if they may operate the gateway.
+    """Return the message of an error: the full message if the caller may operate the gateway.
 
-    The words of some name commands, paths, addresses, and what a process said before it died.
+    Some full messages name commands, paths, addresses, and the last output of a dead process, so
+    other callers get a general message.
     """
     said_by_server = isinstance(error, ProtocolError) and error.rpc_code is not None
     if said_by_server or may_operate(principal):
@@ -150,7 +154,7 @@ def _words(error: PegboardError, principal: Principal) -> str:
     for kind, words in _IN_GENERAL:
         if isinstance(error, kind):
             server = repr(getattr(error, "server", ""))
-            # That one is left alone was said when it failed, and is no news.
+            # An open circuit was logged when the server failed; repeating it adds nothing.
             level = logging.DEBUG if kind is CircuitOpenError else logging.WARNING
             logger.log(level, "told_in_general: %s", error, extra={"reason": str(error)})
             return f"{words.format(server=server)}. The log of the gateway says more."

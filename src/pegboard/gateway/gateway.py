@@ -1,4 +1,4 @@
-"""Gateway: answers the requests of MCP clients, whatever wire they come by."""
+"""Gateway: answers the requests of MCP clients on any transport, and drains them at shutdown."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -10,14 +10,14 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
-from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.errors import ConfigError, PegboardError, ToolNotFoundError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
-from pegboard.gateway.router import Router, SearchResponse
+from pegboard.gateway.router import RequestHandler, Router
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
@@ -31,19 +31,22 @@ _LISTEN = "subscriptions/listen"
 _SHOWN = 100
 _VERSION = installed_version()
 _STOPPING = 1.0
-"""Seconds that what is stopped at the end has for it."""
+"""Seconds that each step of a shutdown may take."""
 _TELLING = 0.1
-"""Seconds in which whoever waited for it is told."""
+"""Seconds in which requests that waited for a server get their errors."""
 
 
 class Gateway(AsyncContextManagerMixin):
     """One MCP endpoint in front of a hub, for clients of both eras; use it with ``async with``.
 
     Args:
-        hub: what is served; whoever opened it closes it. It should relay questions
-            (``relays_questions``), so that servers know that they may ask.
+        hub: its tools, resources and prompts are served. The program that opened the hub closes it.
+            Open it with ``relays_questions``, so that servers know that they may ask the client.
         options: see `GatewayOptions`.
-        open_tenant: gives the hubs of tenants besides the first, which are opened and closed here.
+        open_tenant: returns the hub of another tenant; the gateway opens and closes it.
+
+    Raises:
+        ConfigError: on entering, when `search_method` of the options is no method of the hub.
     """
 
     def __init__(
@@ -55,13 +58,13 @@ class Gateway(AsyncContextManagerMixin):
     ) -> None:
         self.options: GatewayOptions = options or GatewayOptions()
         self.info: dict[str, Any] = {"name": self.options.name, "version": _VERSION}
-        """How the gateway introduces itself."""
+        """The ``serverInfo`` that clients get."""
         self._hub = hub
         self._open_tenant = open_tenant
         self._sessions = Sessions()
-        self._methods = Router(self.options, self._sessions, introduction=self._introduction)
+        self._router = Router(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
-        self._parking: SuspendedCalls | None = None
+        self._suspended_calls: SuspendedCalls | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
         self._running: set[anyio.CancelScope] = set()
@@ -70,9 +73,10 @@ class Gateway(AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         raised: BaseException | None = None
+        # In a thread: finding plug-ins reads the disk.
+        methods = await run_sync(self._hub.registry.search_engine.methods)
+        self._check_search_method(methods)
         async with anyio.create_task_group() as group:
-            # In a thread: plug-ins are looked for on the disk.
-            methods = await run_sync(self._hub.registry.search_engine.methods)
             tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
             try:
@@ -91,25 +95,25 @@ class Gateway(AsyncContextManagerMixin):
 
     @property
     def is_ready(self) -> bool:
-        """True while requests are answered: it is open, and not about to close."""
+        """True while the gateway accepts requests: it is open and not draining."""
         return self._tenants is not None and not self._is_draining
 
     @property
     def busy(self) -> int:
-        """How many requests are being answered; those that only listen are not counted."""
+        """How many requests run; requests that only listen do not count."""
         return len(self._running)
 
     @property
     def instructions(self) -> str:
-        """What a model is told about the gateway on its usual face."""
+        """The instructions for a model on the search surface."""
         return self.instructions_for(Face())
 
     def instructions_for(self, face: Face) -> str:
-        """Return what a model is told about the gateway; on the full surface, nothing."""
+        """Return the instructions for a model; empty on the full surface."""
         return _SEARCH_WORDS if face.surface == "search" else ""
 
     def capabilities(self, client_version: str) -> dict[str, Any]:
-        """Return what the gateway can do, for a client of this version of the protocol."""
+        """Return the capabilities of the gateway, for a client with this protocol version."""
         can: dict[str, Any] = {
             "tools": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
@@ -118,24 +122,24 @@ class Gateway(AsyncContextManagerMixin):
         }
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request, as a client of its era expects it.
 
         Raises:
-            RpcError: what is answered instead of a result.
+            RpcError: the error that the client gets instead of a result.
         """
-        method, client = exchange.method, exchange.client
-        response = self._methods.find(method, client.era)
-        if response is None:
+        method, client = request.method, request.client
+        handler = self._router.find(method, client.era)
+        if handler is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:_SHOWN]}")
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
         try:
             if method == _LISTEN:
-                result = await self._answered(exchange, response, tenants)
+                result = await self._handle(request, handler, tenants)
             else:
-                result = await self._finished(exchange, response, tenants)
+                result = await self._handle_until_done(request, handler, tenants)
         except PegboardError as error:
             raise rpc_error_of(error, client.principal) from error
         except RecursionError:
@@ -143,10 +147,10 @@ class Gateway(AsyncContextManagerMixin):
         return for_client(result, client, method=method, info=self.info)
 
     async def admit(self, client: Client) -> None:
-        """Refuse a client at once that came to an address where there is nothing for it.
+        """Refuse a client whose address names no group that it may see.
 
         Raises:
-            RpcError: what it is told instead of being let in.
+            RpcError: when there is no such group, or the gateway is shutting down.
         """
         tenants = self._tenants
         if tenants is None:
@@ -155,46 +159,46 @@ class Gateway(AsyncContextManagerMixin):
         tenant.visibility(client)
 
     async def hub_of(self, tenant: str) -> Hub | None:
-        """Return the hub of a tenant besides the first, if it is open or just being opened."""
+        """Return the hub of a tenant other than the first, if it is open or opening."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
-    def own_tool(self, exchange: ClientRequest) -> str:
-        """Return the name of the gateway's own tool that a request calls, if it calls one."""
-        return own_tool_in(exchange, self.options)
+    def own_tool(self, request: ClientRequest) -> str:
+        """Return the name of the gateway's own tool that a request calls, or ``""``."""
+        return own_tool_in(request, self.options)
 
-    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
-        """Return the scope for lack of which a request is refused."""
-        return missing_scope(exchange, self.options)
+    def missing_scope(self, request: ClientRequest) -> Scope | None:
+        """Return the scope that a request needs and its caller lacks, or ``None``."""
+        return missing_scope(request, self.options)
 
-    def parked(self, exchange: ClientRequest) -> int:
-        """Return how many calls of a caller wait for answers, besides the one it now answers.
+    def parked(self, request: ClientRequest) -> int:
+        """Return how many calls of a caller are parked, without the one that this request resumes.
 
         Raises:
             RpcError: when the request cannot be read.
         """
-        return 0 if self._parking is None else self._parking.count(exchange)
+        return 0 if self._suspended_calls is None else self._suspended_calls.count(request)
 
-    async def notified(self, exchange: ClientRequest) -> None:
-        """Take note of what a client says without expecting an answer."""
-        tenant = self._known(exchange.client)
-        if tenant is not None and exchange.method == "notifications/roots/list_changed":
-            await tenant.hub.roots_changed(client_key(exchange.client))
+    async def notified(self, request: ClientRequest) -> None:
+        """Handle a notification from a client."""
+        tenant = self._known(request.client)
+        if tenant is not None and request.method == "notifications/roots/list_changed":
+            await tenant.hub.roots_changed(client_key(request.client))
 
     def connected(self, client: Client, channel: Channel) -> None:
-        """Take note that a session of the handshake era is up, and how to reach its client."""
+        """Add a session of the handshake era, with the channel to its client."""
         self.disconnected(client.session)
         session = self._sessions.open(client, channel)
         if self._group is not None:
             self._group.start_soon(self._join, session)
 
     def disconnected(self, session: str) -> None:
-        """Take note that a session of the handshake era is over."""
+        """Remove a session of the handshake era."""
         left = self._sessions.close(session)
         if left is not None and self._group is not None:
             self._group.start_soon(self._leave, left)
 
     def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
-        """Return what a tool takes, if it exists for this client."""
+        """Return the input schema of a tool, or ``None`` if the client may not see it."""
         tenant = self._known(client)
         if tenant is None:
             return None
@@ -207,10 +211,11 @@ class Gateway(AsyncContextManagerMixin):
             return None
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new requests, and wait for those under way, but not for longer than this.
+        """Refuse new requests, and wait for the running ones, but not longer than this.
 
-        Those that are not answered by then, or when whoever waits here is cancelled, are cut off
-        and told so; those that still wait for a server to start, that it was not asked.
+        When the time is over, or this call is cancelled, the gateway cancels the remaining requests
+        and answers them with `CutOffError`. A request that still waits for a server to start gets
+        an error that says that the server was not asked.
         """
         self._is_draining = True
         tenants = [] if self._tenants is None else self._tenants.open_now()
@@ -235,46 +240,52 @@ class Gateway(AsyncContextManagerMixin):
                 self._idle = anyio.Event()
                 await self._idle.wait()
 
-    async def _finished(
-        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
+    async def _handle_until_done(
+        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
-        """Answer a request that is waited for when the gateway is to end."""
+        """Handle a request that a drain waits for."""
         with anyio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                return await self._answered(exchange, response, tenants)
+                return await self._handle(request, handler, tenants)
             finally:
                 self._running.remove(scope)
                 if not self._running:
                     self._idle.set()
         raise CutOffError
 
-    async def _answered(
-        self, exchange: ClientRequest, response: SearchResponse, tenants: Tenants
+    async def _handle(
+        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
     ) -> dict[str, Any]:
-        name = exchange.client.principal.tenant
+        name = request.client.principal.tenant
         tenant = tenants.known(name) or await self._found(name, tenants)
         tenant.busy += 1
         try:
-            caller = tenant.caller(exchange)
-            scope = self.missing_scope(exchange)
+            caller = tenant.caller(request)
+            scope = self.missing_scope(request)
             if scope is not None:
                 raise MissingScopeError(scope)
-            return await response(tenant, caller)
+            return await handler(tenant, caller)
         finally:
             tenant.busy -= 1
 
     async def _found(self, name: str, tenants: Tenants) -> Tenant:
         tenant = await tenants.find(name)
         for session in self._sessions.of(name):
-            # Those that were open while it was closed.
+            # These sessions were open while the tenant was closed.
             if session.listener is not None:
                 tenant.changes.open_session(session)
         return tenant
 
+    def _check_search_method(self, known: tuple[str, ...]) -> None:
+        method = self.options.search_method
+        if method not in known:
+            words = f"`search_method` of the gateway is one of {', '.join(known)}, not {method!r}."
+            raise ConfigError(words)
+
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        parking = self._parking = SuspendedCalls(
+        suspended_calls = self._suspended_calls = SuspendedCalls(
             group,
             seconds=options.parked_seconds,
             most=options.parked_calls,
@@ -282,11 +293,11 @@ class Gateway(AsyncContextManagerMixin):
         )
 
         def make(hub: Hub) -> Tenant:
-            bridge = Bridge(hub, parking, self._sessions)
+            bridge = Bridge(hub, suspended_calls, self._sessions)
             return Tenant(hub, options, group, bridge=bridge, methods=methods)
 
         opens, most = self._open_tenant, options.open_tenants
-        first, waits = make(self._hub), parking.waits_in
+        first, waits = make(self._hub), suspended_calls.waits_in
         return Tenants(first, make, opens, group, most=most, waits=waits)
 
     def _introduction(self, client: Client) -> dict[str, Any]:
@@ -304,7 +315,7 @@ class Gateway(AsyncContextManagerMixin):
             name = client.principal.tenant
             tenant = None if tenants is None else await self._found(name, tenants)
         except (RpcError, PegboardError):
-            # Its requests will be told why.
+            # Each request of the session gets the reason.
             return
         if tenant is not None and self._sessions.find(client) is session:
             tenant.changes.open_session(session)

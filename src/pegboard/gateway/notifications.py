@@ -1,4 +1,4 @@
-"""ChangeNotifier: clients of either era are told when a list or a resource is not what it was."""
+"""Notifications: tell clients of list changes and resource updates (`subscriptions/listen`)."""
 
 import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task waits for it
 import logging
@@ -44,19 +44,22 @@ __all__ = ["ChangeNotifier", "ResourceWatches", "watched_in"]
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 MOST = 1000
-"""So many resources one client may want to hear of,"""
+"""How many resources one client may watch."""
 LONGEST = 100_000
-"""with addresses of so many characters together: they are kept for as long as it listens."""
+"""How many characters their URIs may have together: the gateway keeps them all the time."""
 _AT_ONCE = 16
-"""So many a server is asked for at a time by one request."""
+"""How many subscriptions of one request a server gets at the same time."""
+Ts = TypeVarTuple("Ts")
+_SHARE = 4
+_LONGEST_ID = 1000
 
 
 class ResourceWatches:
     """Subscribes to resources of one hub for its clients.
 
     Args:
-        hub: whose servers tell.
-        seconds: how long a client waits until they have agreed.
+        hub: its servers send the updates.
+        seconds: how long a client waits until the servers have accepted.
     """
 
     def __init__(self, hub: Hub, *, seconds: float) -> None:
@@ -64,14 +67,14 @@ class ResourceWatches:
         self._seconds = seconds
 
     async def add(self, listener: Listener, uri: str, origin: tuple[str, str]) -> None:
-        """Have a listener told when a resource changes.
+        """Subscribe a listener to updates of a resource.
 
         Raises:
             RpcError: when it would watch too many.
-            UpstreamError: when its server cannot be asked, or does not agree.
+            UpstreamError: when its server cannot be reached, or refuses.
         """
         server = self._hub.server(origin[0])
-        # A server that was removed, and is back, knows nothing of it any more.
+        # A server that was removed and came back has lost its subscriptions.
         if uri in listener.uris and origin[1] in server.watched.uris:
             return
         _check_amount({*listener.uris, uri})
@@ -85,8 +88,8 @@ class ResourceWatches:
     async def add_all(
         self, listener: Listener, uris: Iterable[str], resources: Resources, caller: CallerContext
     ) -> None:
-        """Have a listener told of those that exist for it, and whose servers agree in time."""
-        tell = caller.exchange.on_watched or _tell_nobody
+        """Subscribe a listener to the resources it may see, if their servers accept in time."""
+        tell = caller.request.on_watched or _ignore_outcome
         turns = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(_AT_ONCE))
 
         async def add(uri: str) -> None:
@@ -96,7 +99,7 @@ class ResourceWatches:
                     async with turns[origin[0]]:
                         await self.add(listener, uri, origin)
             except (RpcError, PegboardError) as error:
-                # What is not acknowledged is not promised.
+                # The acknowledgement leaves this resource out.
                 logger.debug("not_watched: %s: %s", uri, error)
                 tell(uri, error)
             except BaseException as error:
@@ -109,11 +112,11 @@ class ResourceWatches:
             async with anyio.create_task_group() as group:
                 for uri in uris:
                     group.start_soon(add, uri)
-                    # Others have a turn between two; all are started, for each is told of.
+                    # Other tasks run in between. All start, because `tell` reports each.
                     await anyio.lowlevel.cancel_shielded_checkpoint()
 
     async def remove(self, listener: Listener, uris: Iterable[str]) -> None:
-        """Have a listener told no more of these."""
+        """Unsubscribe a listener from these resources."""
         for uri in uris:
             origin = listener.uris.pop(uri, None)
             if origin is None:
@@ -124,45 +127,16 @@ class ResourceWatches:
                 logger.debug("not_unsubscribed: %s: %s", uri, error)
 
 
-def watched_in(params: Mapping[str, Any]) -> list[str]:
-    """Return the resources that a request to listen asks to watch, each once.
-
-    Raises:
-        RpcError: when they are too many.
-    """
-    asked: object = object_in(params.get("notifications")).get("resourceSubscriptions")
-    uris = cast("list[object]", asked) if isinstance(asked, list) else []
-    watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
-    _check_amount(watched)
-    return watched
-
-
-def _check_amount(uris: Collection[str]) -> None:
-    if len(uris) > MOST or sum(map(len, uris)) > LONGEST:
-        words = f"A client may watch {MOST} resources, whose addresses have {LONGEST} characters "
-        raise RpcError(INVALID_PARAMS, f"{words}together, and no more.")
-
-
-def _tell_nobody(_: str, __: BaseException | None) -> None:
-    pass
-
-
-Ts = TypeVarTuple("Ts")
-
-_SHARE = 4
-_LONGEST_ID = 1000
-
-
 class ChangeNotifier:
-    """Tells the clients of one tenant; each only of what exists for it.
+    """Notifies the clients of one tenant of changes, each only of what it may see.
 
     Args:
-        hub: whose servers and tools change.
-        group: whose tasks tell the sessions.
-        surfaces: which tools a client is shown.
-        sight: what exists for a client.
-        most: how many may listen at once; no more than a quarter of them for one caller.
-        seconds: how long a server may take to agree that it tells of a resource.
+        hub: its servers and tools change.
+        group: runs the tasks that notify sessions.
+        surfaces: tells which tools a client lists.
+        visibility: returns what a client may see.
+        most: how many clients may listen at once; one caller may use a quarter.
+        seconds: how long a server may take to accept a subscription.
     """
 
     def __init__(
@@ -178,29 +152,29 @@ class ChangeNotifier:
         self._hub = hub
         self._group = group
         self._surfaces = surfaces
-        self._sight = visibility
+        self._visibility_for = visibility
         self._most = most
         self.watches: ResourceWatches = ResourceWatches(hub, seconds=seconds)
         self._listeners: set[Listener] = set()
         self._requests: Counter[str] = Counter()
-        self._pumping: set[Listener] = set()
-        self._offered: Callable[[str], Iterable[str]] = lambda _: ()
+        self._sending: set[Listener] = set()
+        self._listed_names: Callable[[str], Iterable[str]] = lambda _: ()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._stops = [hub.registry.subscribe(self._tools_changed)]
 
-    def follow(self, offers: ListingCache) -> None:
-        """Hear what servers tell of themselves, and let the lists know it before the clients."""
+    def follow(self, listings: ListingCache) -> None:
+        """Follow the events of the servers; the listings take them in before the clients do."""
 
         def take_in(event: ServerEvent) -> None:
-            offers.take_in(event)
+            listings.take_in(event)
             self._server_told(event)
 
-        self._offered = offers.names_of
+        self._listed_names = listings.names_of
         self._stops.append(self._hub.on_change(take_in))
 
     def late(self, kind: Kind, server: str) -> None:
-        """Take note that a list has come after somebody did not get it."""
+        """Notify clients of a list that arrived too late for the request that asked for it."""
         told = PROMPTS if kind == "prompts/list" else RESOURCES
         self._note_of_server(told, server)
 
@@ -209,24 +183,24 @@ class ChangeNotifier:
 
     @property
     def is_awaited(self) -> bool:
-        """True while somebody waits for changes; a session that only could be told does not."""
+        """True while a client listens or watches a resource; an open session does not count."""
         return bool(self._requests) or any(it.uris for it in self._listeners)
 
     def close(self) -> None:
-        """End all of it."""
+        """Stop following the hub, and end the requests to listen."""
         for stop in self._stops:
             stop()
         self.end_requests()
 
     def end_requests(self) -> None:
-        """Give the requests to listen their results."""
+        """End the requests to listen with their results."""
         for listener in list(self._listeners):
             listener.end()
 
     def open_session(self, session: ClientSession) -> Listener:
-        """Tell a client of the handshake era of changes, until its session is closed.
+        """Notify a client of the handshake era of changes, until its session closes.
 
-        Its tenant may have been closed, and opened again, since it was last here.
+        The tenant may have closed and opened again since the last request of the client.
         """
         if session.listener is None or session.listener not in self._listeners:
             session.listener = Listener(session.client, session.channel, meta={})
@@ -235,42 +209,44 @@ class ChangeNotifier:
         return session.listener
 
     async def close_session(self, session: ClientSession) -> None:
-        """Tell it nothing more."""
+        """Stop notifying a client of the handshake era."""
         if session.listener is not None:
             self._listeners.discard(session.listener)
             await self.watches.remove(session.listener, list(session.listener.uris))
 
     async def listen(self, caller: CallerContext, resources: Resources) -> dict[str, Any]:
-        """Tell a modern client of changes for as long as its request lasts.
+        """Notify a modern client of changes for as long as its request lasts.
 
         Raises:
-            RpcError: when too many listen already, or it is not said what for.
+            RpcError: when too many clients listen, or the request names no notifications.
         """
-        exchange = caller.exchange
-        asked: object = exchange.params.get("notifications")
+        request = caller.request
+        asked: object = request.params.get("notifications")
         if not isinstance(asked, Mapping):
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
-        if isinstance(exchange.id, str) and len(exchange.id) > _LONGEST_ID:
+        if isinstance(request.id, str) and len(request.id) > _LONGEST_ID:
             raise RpcError(INVALID_PARAMS, f"An id here has at most {_LONGEST_ID} characters.")
         owner = caller.owner
         if self._requests.total() >= self._most:
             raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
         if self._requests[owner] >= max(1, self._most // _SHARE):
-            raise RpcError(INTERNAL_ERROR, "Too many clients of yours listen already; end some.")
+            raise RpcError(
+                INTERNAL_ERROR, "Too many clients of this caller listen already; end some of them."
+            )
         wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
-        meta = {SUBSCRIPTION_ID: exchange.id}
-        listener = Listener(exchange.client, exchange.channel, meta=meta)
+        meta = {SUBSCRIPTION_ID: request.id}
+        listener = Listener(request.client, request.channel, meta=meta)
         listener.wanted = {method for key, method in WANTED.items() if wanted.get(key) is True}
-        # Before it is acknowledged, so that nothing is missed.
+        # Added before the acknowledgement, so that the client misses nothing.
         self._listeners.add(listener)
         self._requests[owner] += 1
         try:
-            uris = watched_in(exchange.params)
+            uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
             await listener.acknowledge()
             while not listener.is_over:
-                await listener.news.wait()
-                listener.news = anyio.Event()
+                await listener.wake.wait()
+                listener.wake = anyio.Event()
                 await listener.tell()
         finally:
             self._requests[owner] -= 1
@@ -289,7 +265,7 @@ class ChangeNotifier:
         try:
             self._loop.call_soon_threadsafe(self._note_tools, tools)
         except RuntimeError:
-            # The loop is closed, so nobody listens.
+            # The event loop is closed, so no client listens.
             logger.debug("loop_is_gone")
 
     def _note_tools(self, tools: Sequence[Tool]) -> None:
@@ -318,13 +294,13 @@ class ChangeNotifier:
         self._note_all(method, lambda _, visibility: self._concerns(server, visibility))
 
     def _note_all(self, method: str, concerns: Callable[[Client, Visibility], bool]) -> None:
-        # Many sessions are of the same principal, at the same address.
+        # Many sessions have the same principal and the same address.
         concerned: dict[tuple[Principal, Face], bool] = {}
         for listener in list(self._listeners):
             client = listener.client
             key = (client.principal, client.face)
             if key not in concerned:
-                visibility = self._sight_of(client)
+                visibility = self._visibility_of(client)
                 concerned[key] = visibility is not None and concerns(client, visibility)
             if concerned[key]:
                 self._note(listener, method)
@@ -335,34 +311,34 @@ class ChangeNotifier:
             return False
         if visibility.knows_server(server, tags):
             return True
-        # It is limited to some things, of any server: those that have such things it may know.
+        # The client is limited to some things of any server, and may know the servers with them.
         registry = self._hub.registry
         tools = (it for it in registry.tools() if it.server == server and registry.runs(it.name))
         return any(map(visibility.sees, tools)) or any(
-            visibility.sees_of(server, name, tags) for name in self._offered(server)
+            visibility.sees_of(server, name, tags) for name in self._listed_names(server)
         )
 
     def _note(self, listener: Listener, method: str, uri: str = "") -> None:
         listener.note(method, uri)
-        # A session has no request that would wait for news: somebody has to tell it.
-        if listener.client.era == "legacy" and listener not in self._pumping:
-            self._pumping.add(listener)
-            self._soon(self._pump, listener)
+        # A session has no request that waits for changes, so a task sends them.
+        if listener.client.era == "legacy" and listener not in self._sending:
+            self._sending.add(listener)
+            self._soon(self._send_pending, listener)
 
     def _soon(self, work: Callable[[*Ts], Coroutine[Any, Any, object]], *args: *Ts) -> None:
         try:
             self._group.start_soon(work, *args)
         except RuntimeError:
-            # The gateway is closed, and the hub soon will be.
+            # The gateway is closed, and the hub closes soon.
             logger.debug("group_is_gone")
 
-    async def _pump(self, listener: Listener) -> None:
+    async def _send_pending(self, listener: Listener) -> None:
         try:
             await listener.tell()
         except Exception:
             logger.exception("not_told: a client was not told of a change")
         finally:
-            self._pumping.discard(listener)
+            self._sending.discard(listener)
 
     def _tags_of(self, server: str) -> tuple[str, ...]:
         try:
@@ -370,8 +346,31 @@ class ChangeNotifier:
         except ServerNotFoundError:
             return ()
 
-    def _sight_of(self, client: Client) -> Visibility | None:
+    def _visibility_of(self, client: Client) -> Visibility | None:
         try:
-            return self._sight(client)
+            return self._visibility_for(client)
         except RpcError:
             return None
+
+
+def watched_in(params: Mapping[str, Any]) -> list[str]:
+    """Return the resources that a request to listen wants to watch, without duplicates.
+
+    Raises:
+        RpcError: when they are too many.
+    """
+    asked: object = object_in(params.get("notifications")).get("resourceSubscriptions")
+    uris = cast("list[object]", asked) if isinstance(asked, list) else []
+    watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
+    _check_amount(watched)
+    return watched
+
+
+def _check_amount(uris: Collection[str]) -> None:
+    if len(uris) > MOST or sum(map(len, uris)) > LONGEST:
+        words = f"A client may watch at most {MOST} resources, whose URIs have at most {LONGEST} "
+        raise RpcError(INVALID_PARAMS, f"{words}characters together.")
+
+
+def _ignore_outcome(_: str, __: BaseException | None) -> None:
+    pass

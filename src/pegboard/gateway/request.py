@@ -1,4 +1,4 @@
-"""ClientRequest: one request of a client, and the ways back to it, whatever wire it came by."""
+"""ClientRequest: one JSON-RPC request of a client, and the channel back to it, on any transport."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
@@ -23,11 +23,12 @@ __all__ = [
 ]
 
 OnWatched = Callable[[str, BaseException | None], None]
-"""Told the address of a resource that was to be watched, and what went wrong with that."""
+"""Receives the URI of each resource to watch, and the error if the subscription failed."""
+_MOST_PARTS = 10_000
 
 
 class Face(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client sees, by the address it came to."""
+    """The part of the gateway that a client sees at the address it uses."""
 
     surface: Surface = "search"
     group: str | None = None
@@ -35,28 +36,28 @@ class Face(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sent a request, and what it can do."""
+    """The sender of a request, and its capabilities."""
 
     principal: Principal
     era: Era
     version: str
-    """Of the protocol, as this client speaks it."""
+    """The protocol version of this client."""
     face: Face = Face()
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     info: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     session: str = ""
-    """Which conversation of the handshake era it belongs to; empty in the modern era."""
+    """The id of its session in the handshake era; empty in the modern era."""
 
 
 class Channel(Protocol):
-    """The way back to a client: of one request while it runs, or of a whole session."""
+    """The way back to a client, for one running request or for a whole session."""
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification; one that cannot be delivered any more is dropped."""
+        """Send a notification, or drop it if the client is gone."""
         ...
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return its raw result; only clients of the handshake era answer.
+        """Send a request and return its raw result; only clients of the handshake era can answer.
 
         Raises:
             RpcError: when the client answers with an error, or cannot be asked.
@@ -65,20 +66,20 @@ class Channel(Protocol):
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of a client; the parameters as they were sent, ``_meta`` included."""
+    """One request of a client; the parameters are as the client sent them, with ``_meta``."""
 
     method: str
     params: Mapping[str, Any]
     client: Client
     channel: Channel
     id: int | str | None = None
-    """Of the JSON-RPC request; `subscriptions/listen` sends it with every notification."""
+    """The JSON-RPC id; `subscriptions/listen` sends it with every notification."""
     on_watched: OnWatched | None = None
-    """Told of each resource that `subscriptions/listen` is to watch."""
+    """Called for each resource that `subscriptions/listen` asks to watch."""
 
 
 class RpcError(Exception):
-    """What is answered instead of a result: a JSON-RPC error, as it is sent."""
+    """The JSON-RPC error that the gateway sends instead of a result."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -87,14 +88,11 @@ class RpcError(Exception):
         self.data = data
 
 
-_MOST_PARTS = 10_000
-
-
 def parts_in(value: object) -> list[Any] | None:
     """Return a list of parts of a server's answer; ``None`` for anything else.
 
     Raises:
-        RpcError: when there are so many that everybody else would wait meanwhile.
+        RpcError: when there are so many that other requests would have to wait.
     """
     if not isinstance(value, list):
         return None

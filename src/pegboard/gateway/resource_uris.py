@@ -1,7 +1,7 @@
-"""ResourceUris: what the resources of many servers are called here, and whose they are.
+"""ResourceUris: the URIs of resources in the gateway, prefixed with the name of their server.
 
-A resource ``file:///notes`` of the server ``disk`` is ``disk+file:///notes`` here. Servers whose
-``prefix`` is empty keep their own addresses.
+The resource ``file:///notes`` of the server ``disk`` is ``disk+file:///notes`` in the gateway. A
+server whose ``prefix`` is empty keeps its own URIs.
 """
 
 import re
@@ -16,21 +16,21 @@ __all__ = ["ResourceUris", "scheme_of", "server_of"]
 _PLAIN = re.compile(r"[a-z0-9]")
 _WRITTEN = re.compile(r"-\.([0-9a-f]+)\.|\.")
 _ODD_START = "x-.."
-"""Before names that begin with no letter, as a scheme must."""
+"""Precedes names that do not begin with a letter, because a scheme must."""
 
 
 class ResourceUris:
-    """The addresses of the resources of one hub."""
+    """The URIs of the resources of one hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def exposed(self, server: str, uri: str) -> str:
-        """Return what a resource of a server is called here."""
+        """Return the URI in the gateway of a server's resource."""
         return uri if self._keeps(server) else f"{scheme_of(server)}+{uri}"
 
     def origin(self, exposed: str) -> tuple[str, str] | None:
-        """Return the server and its own address for it, of an address that we made."""
+        """Return the server and the original URI of a URI that the gateway made."""
         scheme, plus, uri = exposed.partition("+")
         if not plus or ":" in scheme:
             return None
@@ -42,7 +42,7 @@ class ResourceUris:
         return None if self._keeps(server) else (server, uri)
 
     def in_content(self, result: dict[str, Any], server: str) -> dict[str, Any]:
-        """Return a result in which resources are called as they are here."""
+        """Return a result whose resources have their URIs in the gateway."""
         blocks: object = result.get("content")
         if not isinstance(blocks, list) or self._keeps(server):
             return result
@@ -54,7 +54,7 @@ class ResourceUris:
         }
 
     def in_block(self, block: Any, server: str) -> Any:
-        """Return a content block in which a resource is called as it is here."""
+        """Return a content block whose resource has its URI in the gateway."""
         if not _holds_uri(block) or self._keeps(server):
             return block
         if block["type"] == "resource_link":
@@ -62,7 +62,7 @@ class ResourceUris:
         return {**block, "resource": self.in_item(block["resource"], server)}
 
     def in_item(self, item: Any, server: str) -> Any:
-        """Return a resource, or what it holds, under the address it has here."""
+        """Return a resource, or its contents, with its URI in the gateway."""
         uri: object = object_in(item).get("uri")
         return {**item, "uri": self.exposed(server, uri)} if isinstance(uri, str) else item
 
@@ -70,14 +70,15 @@ class ResourceUris:
         try:
             return self._hub.server(server).config.prefix == ""
         except ServerNotFoundError:
-            # It was taken out of the configuration just now.
+            # It was removed from the configuration a moment ago.
             return False
 
 
 def scheme_of(server: str) -> str:
-    """Return the name of a server as the beginning of a URI scheme; no two have the same.
+    """Return the name of a server as the start of a URI scheme; no two names give the same.
 
-    Small letters, digits and ``-`` stay, ``_`` becomes ``.``, and everything else its number.
+    Lower-case letters, digits and ``-`` stay, ``_`` becomes ``.``, and any other character becomes
+    its code point.
     """
     written = "".join(
         _written(letter, following)
@@ -87,10 +88,10 @@ def scheme_of(server: str) -> str:
 
 
 def server_of(scheme: str) -> str:
-    """Return the server whose name was written so.
+    """Return the server name that `scheme_of` wrote.
 
     Raises:
-        ValueError: when none can be.
+        ValueError: when no name is written like this.
     """
     written = scheme.removeprefix(_ODD_START)
     return _WRITTEN.sub(lambda it: chr(int(it[1], 16)) if it[1] else "_", written)
@@ -99,7 +100,7 @@ def server_of(scheme: str) -> str:
 def _written(letter: str, following: str) -> str:
     if letter == "_":
         return "."
-    # Before a dot, a dash begins a number.
+    # Before a dot, a dash starts a code point.
     plain = following != "_" if letter == "-" else _PLAIN.fullmatch(letter)
     return letter if plain else f"-.{ord(letter):x}."
 

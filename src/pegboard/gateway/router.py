@@ -1,4 +1,4 @@
-"""Router: which requests there are in which era, and what answers each."""
+"""Router: the MCP methods of each era, and the handler of each method."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,9 +14,10 @@ from pegboard.gateway.sessions import Sessions
 from pegboard.gateway.tenants import Tenant
 from pegboard.upstream import Era
 
-__all__ = ["Router", "SearchResponse"]
+__all__ = ["RequestHandler", "Router"]
 
-SearchResponse = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
+RequestHandler = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
+"""Returns the raw result of one request."""
 _LEGACY_ONLY = frozenset(
     {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
@@ -27,9 +28,9 @@ class Router:
     """The table of methods.
 
     Args:
-        options: how long pages are, and how long they are good for.
-        sessions: of the handshake era.
-        introduction: what a client of the modern era is told about the gateway.
+        options: the page size, and how long clients may cache lists.
+        sessions: the sessions of the handshake era.
+        introduction: returns capabilities and instructions for a client of the modern era.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Router:
         self._hints: Mapping[str, Any] = {"ttlMs": options.ttl_ms, "cacheScope": "private"}
         self._sessions = sessions
         self._introduction = introduction
-        self._answers: Mapping[str, SearchResponse] = {
+        self._handlers: Mapping[str, RequestHandler] = {
             "server/discover": self._discover,
             "ping": self._ping,
             "tools/list": self._list_tools,
@@ -60,11 +61,11 @@ class Router:
             "subscriptions/listen": self._listen,
         }
 
-    def find(self, method: str, era: Era) -> SearchResponse | None:
-        """Return what answers a method, if there is such a method in this era."""
+    def find(self, method: str, era: Era) -> RequestHandler | None:
+        """Return the handler of a method, or ``None`` if this era has no such method."""
         if method in (_MODERN_ONLY if era == "legacy" else _LEGACY_ONLY):
             return None
-        return self._answers.get(method)
+        return self._handlers.get(method)
 
     async def _discover(self, _: Tenant, caller: CallerContext) -> dict[str, Any]:
         versions = list(MODERN_PROTOCOL_VERSIONS)
@@ -75,12 +76,12 @@ class Router:
 
     async def _list_tools(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         if not tenant.surfaces.is_fixed(caller.client):
-            await tenant.arrivals.wait(caller.visibility)
-        page = tenant.surfaces.page(caller, caller.exchange.params.get("cursor"))
+            await tenant.startup_wait.wait(caller.visibility)
+        page = tenant.surfaces.page(caller, caller.request.params.get("cursor"))
         return {**page, **self._hints}
 
     async def _call_tool(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
-        params = caller.exchange.params
+        params = caller.request.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "`tools/call` takes the `name` of a tool, a string.")
@@ -106,7 +107,7 @@ class Router:
         uri = _uri_in(caller)
         origin = await tenant.resources.usable(uri, caller)
         session = self._sessions.find(caller.client)
-        # A wire without sessions has no way to tell of anything later.
+        # A transport without sessions cannot send notifications later.
         if session is not None and origin is not None:
             listener = tenant.changes.open_session(session)
             await tenant.changes.watches.add(listener, uri, origin)
@@ -128,7 +129,7 @@ class Router:
         return await tenant.completions.complete(caller)
 
     async def _set_level(self, _: Tenant, caller: CallerContext) -> dict[str, Any]:
-        level: object = caller.exchange.params.get("level")
+        level: object = caller.request.params.get("level")
         if not isinstance(level, str) or level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"A level is one of {', '.join(LEVELS)}.")
         session = self._sessions.find(caller.client)
@@ -141,7 +142,7 @@ class Router:
 
 
 def _uri_in(caller: CallerContext) -> str:
-    uri: object = caller.exchange.params.get("uri")
+    uri: object = caller.request.params.get("uri")
     if not isinstance(uri, str):
-        raise RpcError(INVALID_PARAMS, f"`{caller.exchange.method}` takes a `uri`, a string.")
+        raise RpcError(INVALID_PARAMS, f"`{caller.request.method}` takes a `uri`, a string.")
     return uri

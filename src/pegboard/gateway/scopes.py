@@ -1,4 +1,4 @@
-"""Scopes: which one a request needs that its caller does not have, whatever wire it came by."""
+"""Scopes: the permission (read, call, register, …) that a request needs and its caller lacks."""
 
 from mcp_types import INVALID_REQUEST
 
@@ -16,9 +16,9 @@ _ON_FULL = frozenset({"read_result"})
 
 
 class MissingScopeError(RpcError):
-    """What is answered to a caller who may not do this to anything at all.
+    """The caller lacks the scope for this kind of request.
 
-    The same for what exists and for what does not.
+    The error is the same whether the named tool exists or not.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -28,36 +28,36 @@ class MissingScopeError(RpcError):
 
 
 def own_names(face: Face, options: GatewayOptions) -> frozenset[str]:
-    """Return the names that mean tools of the gateway itself on a face, for everybody.
+    """Return the names of the gateway's own tools on a face, the same for every caller.
 
-    Whether somebody may use them makes no difference: a name never means two things. A tool of a
-    server that is called the same is run by ``call_tool``, or on the full surface.
+    A name never means two things, even if a caller may not use the gateway's tool. A server's tool
+    with the same name can be run with ``call_tool``, or on the full surface.
     """
     if face.surface == "search":
         return OWN_NAMES
     return _ON_FULL if options.result_cache_on_full else _NONE
 
 
-def own_tool_in(exchange: ClientRequest, options: GatewayOptions) -> str:
-    """Return the name of the tool of the gateway itself that a request calls, if it calls one."""
-    if exchange.method != "tools/call":
+def own_tool_in(request: ClientRequest, options: GatewayOptions) -> str:
+    """Return the name of the gateway's own tool that a request calls, or ``""``."""
+    if request.method != "tools/call":
         return ""
-    name: object = exchange.params.get("name")
-    if isinstance(name, str) and name in own_names(exchange.client.face, options):
+    name: object = request.params.get("name")
+    if isinstance(name, str) and name in own_names(request.client.face, options):
         return name
     return ""
 
 
-def missing_scope(exchange: ClientRequest, options: GatewayOptions) -> Scope | None:
-    """Return the scope that a request needs and its caller does not have.
+def missing_scope(request: ClientRequest, options: GatewayOptions) -> Scope | None:
+    """Return the scope that a request needs and its caller lacks, or ``None``.
 
-    What is asked for is not looked at, but for what the gateway itself has.
+    The check looks at the method, and at the name only of the gateway's own tools and resources.
     """
-    principal, method = exchange.client.principal, exchange.method
-    scope = METHODS.get(own_tool_in(exchange, options) or method)
-    if method.startswith("resources/") and exchange.params.get("uri") in OWN_RESOURCES:
+    principal, method = request.client.principal, request.method
+    scope = METHODS.get(own_tool_in(request, options) or method)
+    if method.startswith("resources/") and request.params.get("uri") in OWN_RESOURCES:
         scope = "read"
     if scope is None or holds(principal, scope):
         return None
-    # Whoever may only register is shown the tools to do so with.
+    # A caller that may only register needs to see the tools for it.
     return None if method == "tools/list" and holds(principal, "register") else scope

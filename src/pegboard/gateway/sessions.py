@@ -1,4 +1,4 @@
-"""Listener: a client that wants to hear of changes, and what it has not been told yet."""
+"""Sessions of handshake clients, and listeners: clients that want change notifications."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,63 +29,63 @@ WANTED = {
     "resourcesListChanged": RESOURCES,
     "promptsListChanged": PROMPTS,
 }
-"""What a modern client asks for, and what it is sent."""
+"""The wishes of a modern client, and the notification that each one gets."""
 
 
 class Listener:
-    """A client that wants to hear of changes: a session, or a request to listen.
+    """A client that wants notifications of changes: a session, or a request to listen.
 
-    What it has not been told yet is a set, not a queue: a client that reads slowly is told once of
-    what happened often.
+    Pending notifications are a set, not a queue: a client that reads slowly gets one notification
+    for many equal changes.
     """
 
     def __init__(self, client: Client, channel: Channel, *, meta: Mapping[str, Any]) -> None:
         self.client: Client = client
         self.wanted: set[str] = set()
         self.uris: dict[str, tuple[str, str]] = {}
-        """Server and original address of the resources it watches, by their addresses here."""
+        """Server and original URI of the resources it watches, by their URIs in the gateway."""
         self.pages: dict[tuple[str, str], None] = {}
-        """Server and id of questions that sent its person to a page."""
-        self.news: anyio.Event = anyio.Event()
+        """Server and id of the elicitations that sent its user to a web page."""
+        self.wake: anyio.Event = anyio.Event()
         self.is_over: bool = False
         self._channel = channel
         self._meta = meta
-        self._untold: dict[tuple[str, str], None] = {}
+        self._pending: dict[tuple[str, str], None] = {}
 
     def note(self, method: str, uri: str = "") -> None:
-        """Have the client told, if it wants to hear of it."""
+        """Queue a notification, if the client wants it."""
         if method in self.wanted or uri in self.uris:
-            self._untold[method, uri] = None
-            self.news.set()
+            self._pending[method, uri] = None
+            self.wake.set()
 
     def sent_to_page(self, server: str, question: object) -> None:
-        """Remember that a server will tell when its client's person has visited a page."""
+        """Remember an elicitation whose completion the server will report later."""
         if isinstance(question, str):
             self.pages[server, question] = None
             while len(self.pages) > _MOST_PAGES:
                 del self.pages[next(iter(self.pages))]
 
     async def tell_of_page(self, question: str) -> None:
-        """Say that a page has been visited."""
+        """Notify the client that the user completed an elicitation."""
         await self._channel.notify(COMPLETED, {"elicitationId": question})
 
     def end(self) -> None:
-        """Tell what is left, and then nothing more."""
+        """End the request to listen, after the pending notifications."""
         self.is_over = True
-        self.news.set()
+        self.wake.set()
 
     async def tell(self) -> None:
-        """Send what the client has not been told yet."""
-        while self._untold:
-            method, uri = next(iter(self._untold))
-            del self._untold[method, uri]
+        """Send the pending notifications."""
+        while self._pending:
+            method, uri = next(iter(self._pending))
+            del self._pending[method, uri]
             params: dict[str, Any] = {"uri": uri} if uri else {}
             if self._meta:
                 params["_meta"] = self._meta
             await self._channel.notify(method, params)
 
     async def acknowledge(self) -> None:
-        """Say what the client will be told of."""
+        """Tell the client which notifications it will get."""
         granted: dict[str, Any] = {key: True for key, it in WANTED.items() if it in self.wanted}
         if self.uris:
             granted["resourceSubscriptions"] = list(self.uris)
@@ -94,19 +94,19 @@ class Listener:
 
 
 class ClientSession:
-    """One conversation, from its handshake to its end."""
+    """One session of the handshake era, from its handshake to its end."""
 
     def __init__(self, client: Client, channel: Channel) -> None:
         self.client: Client = client
         self.channel: Channel = channel
         self.level: str | None = None
-        """How grave a log message must be, if its client has said so."""
+        """The lowest log level to send, if the client has set one."""
         self.listener: Listener | None = None
-        """Who tells it of changes, once its tenant is open."""
+        """Sends it notifications of changes, once its tenant is open."""
 
 
 class Sessions:
-    """The sessions that are up, by the id their wire gave them."""
+    """The open sessions, by the id that the transport gave them."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, ClientSession] = {}
@@ -115,12 +115,12 @@ class Sessions:
         return len(self._sessions)
 
     def open(self, client: Client, channel: Channel) -> ClientSession:
-        """Note that a session is up."""
+        """Add a session."""
         session = self._sessions[client.session] = ClientSession(client, channel)
         return session
 
     def close(self, session: str) -> ClientSession | None:
-        """Forget a session, and return it if it was up."""
+        """Remove a session, and return it if it was open."""
         return self._sessions.pop(session, None)
 
     def of(self, tenant: str) -> list[ClientSession]:
@@ -128,7 +128,7 @@ class Sessions:
         return [it for it in self._sessions.values() if it.client.principal.tenant == tenant]
 
     def find(self, client: Client) -> ClientSession | None:
-        """Return the session of a client, if it is up, and theirs."""
+        """Return the session of a client, if it is open and belongs to the same principal."""
         found = self._sessions.get(client.session)
         if found is None:
             return None

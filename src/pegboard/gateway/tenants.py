@@ -1,4 +1,4 @@
-"""Tenants: everything that belongs to one of them, and nothing of it to another."""
+"""Tenants: isolated catalogues with their own servers, opened on demand and closed when idle."""
 
 import logging
 from collections import OrderedDict
@@ -22,9 +22,8 @@ from pegboard.gateway.notifications import ChangeNotifier
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.passthrough.completions import Completions
 from pegboard.gateway.passthrough.listing_cache import ListingCache
-from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.passthrough.prompts import Prompts
-from pegboard.gateway.passthrough.resources import Resources
+from pegboard.gateway.passthrough.resources import OwnResources, Resources
 from pegboard.gateway.request import Client, ClientRequest, RpcError
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.tools.call_tool import call_tool
@@ -39,9 +38,14 @@ from pegboard.model.principal import DEFAULT_TENANT
 
 __all__ = ["OpenTenant", "Tenant", "Tenants"]
 
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
+
+OpenTenant = Callable[[str], Hub | None]
+"""Returns the hub of a tenant, not yet open; ``None`` if there is no such tenant."""
+
 
 class Tenant:
-    """The catalogue of one tenant, and all that is kept for its callers."""
+    """The catalogue of one tenant, and the state of its callers."""
 
     def __init__(
         self,
@@ -59,16 +63,27 @@ class Tenant:
             most=options.result_cache_bytes,
         )
         self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
-        self.arrivals: StartupWait = StartupWait(hub, self.tools)
+        self.startup_wait: StartupWait = StartupWait(hub, self.tools)
         self.uris: ResourceUris = ResourceUris(hub)
         limit = options.max_result_chars
         self.calls: CallRunner = CallRunner(
-            hub, self.arrivals, bridge, result_cache=self.result_cache, uris=self.uris, limit=limit
+            hub,
+            self.startup_wait,
+            bridge,
+            result_cache=self.result_cache,
+            uris=self.uris,
+            limit=limit,
         )
         own = (
-            search_tools(hub.registry, self.tools, self.arrivals, methods=methods),
-            get_tool_definition(self.tools, self.arrivals),
-            list_tools_by_category(self.tools, self.arrivals),
+            search_tools(
+                hub.registry,
+                self.tools,
+                self.startup_wait,
+                methods=methods,
+                default=options.search_method,
+            ),
+            get_tool_definition(self.tools, self.startup_wait),
+            list_tools_by_category(self.tools, self.startup_wait),
             register_tool(hub.registry),
             unregister_tool(hub.registry, self.tools),
             call_tool(self.calls),
@@ -83,38 +98,38 @@ class Tenant:
             most=options.listeners,
             seconds=options.list_seconds,
         )
-        offers = ListingCache(
+        listings = ListingCache(
             hub,
             group,
             seconds=options.list_seconds,
             fresh=options.ttl_ms / 1000,
             on_late=self.changes.late,
         )
-        self.changes.follow(offers)
+        self.changes.follow(listings)
         self.resources: Resources = Resources(
-            hub, offers, self.uris, bridge, own=OwnResources(hub.registry, self.tools)
+            hub, listings, self.uris, bridge, own=OwnResources(hub.registry, self.tools)
         )
-        self.prompts: Prompts = Prompts(hub, offers, self.uris, bridge)
+        self.prompts: Prompts = Prompts(hub, listings, self.uris, bridge)
         self.completions: Completions = Completions(
-            hub, offers, self.uris, bridge, resources=self.resources, prompts=self.prompts
+            hub, listings, self.uris, bridge, resources=self.resources, prompts=self.prompts
         )
         self.busy: int = 0
-        """How many requests are under way."""
+        """How many requests run."""
         self._groups = Groups(hub, options)
 
-    def caller(self, exchange: ClientRequest) -> CallerContext:
-        """Return a request together with what exists for whoever sent it.
+    def caller(self, request: ClientRequest) -> CallerContext:
+        """Return a request with the visibility of its client.
 
         Raises:
-            RpcError: when it came to the address of a group that there is not.
+            RpcError: when the address of the client names no group that it may see.
         """
-        return CallerContext(exchange, self.visibility(exchange.client))
+        return CallerContext(request, self.visibility(request.client))
 
     def visibility(self, client: Client) -> Visibility:
-        """Return what exists for a client.
+        """Return the part of the catalogue that a client may see.
 
         Raises:
-            RpcError: when it came to the address of a group that there is not.
+            RpcError: when the address of the client names no group that it may see.
         """
         group = client.face.group
         if group is None:
@@ -128,28 +143,22 @@ class Tenant:
 
     @property
     def is_idle(self) -> bool:
-        """True when nobody waits for anything."""
+        """True when no request runs and no client waits for changes."""
         return not self.busy and not self.changes.is_awaited
 
 
-logger: logging.Logger = logging.getLogger("pegboard.gateway")
-
-OpenTenant = Callable[[str], Hub | None]
-"""Gives the hub of a tenant, not open yet; ``None`` when there is no such tenant."""
-
-
 class Tenants:
-    """The tenants that are open. The first one is always; others when somebody asks for them.
+    """The open tenants. The first one is always open; a request opens any other on demand.
 
-    Each is opened and closed by a task of its own: nobody waits for the servers of another, and
-    whoever asked first may leave.
+    Each tenant has its own task that opens or closes it. So no caller waits for the servers of
+    another tenant, and opening goes on when the first caller disconnects.
 
     Args:
-        first: of whoever has no tenant of their own.
+        first: the default tenant.
         make: makes a tenant of a hub.
-        opens: gives the hubs of others; without it there are none.
-        group: whose tasks open them; cancelled before they are closed.
-        most: how many others are open at once.
+        opens: returns the hubs of other tenants; without it there are none.
+        group: runs the tasks that open them; it is cancelled before the tenants close.
+        most: how many other tenants are open at once.
         waits: tells whether calls of a tenant are parked.
     """
 
@@ -171,14 +180,14 @@ class Tenants:
         self._waits = waits
         self._is_closed = False
         self._others: OrderedDict[str, Tenant] = OrderedDict()
-        self._turning: dict[str, _Turn] = {}
+        self._transitions: dict[str, _Transition] = {}
 
     def open_now(self) -> list[Tenant]:
-        """Return all tenants that are open."""
+        """Return all open tenants."""
         return [self.first, *self._others.values()]
 
     def known(self, name: str) -> Tenant | None:
-        """Return a tenant if it is open."""
+        """Return a tenant, or ``None`` if it is not open."""
         if name == DEFAULT_TENANT:
             return self.first
         tenant = self._others.get(name)
@@ -187,61 +196,63 @@ class Tenants:
         return tenant
 
     async def find(self, name: str) -> Tenant:
-        """Return a tenant, opening it if need be.
+        """Return a tenant, and open it if necessary.
 
         Raises:
             RpcError: when there is no such tenant, or no room for one more.
         """
         while (tenant := self.known(name)) is None:
-            turn = self._turning.get(name)
-            if turn is None:
-                turn = self._turning[name] = _Turn()
-                self._group.start_soon(self._open, name, turn)
-            await turn.over.wait()
-            if turn.error is not None:
-                raise turn.error.with_traceback(None)
+            transition = self._transitions.get(name)
+            if transition is None:
+                transition = self._transitions[name] = _Transition()
+                self._group.start_soon(self._open, name, transition)
+            await transition.over.wait()
+            if transition.error is not None:
+                raise transition.error.with_traceback(None)
         return tenant
 
     async def hub_of(self, name: str) -> Hub | None:
-        """Return the hub of a tenant besides the first, if it is open or just being opened."""
-        turn = self._turning.get(name)
-        if turn is not None:
-            await turn.over.wait()
+        """Return the hub of a tenant other than the first, if it is open or opening."""
+        transition = self._transitions.get(name)
+        if transition is not None:
+            await transition.over.wait()
         tenant = self._others.get(name)
         return None if tenant is None else tenant.hub
 
     async def close(self) -> None:
-        """Close all of them; the hub of the first belongs to whoever opened it."""
+        """Close all tenants, but not the hub of the first: the program that opened it closes it."""
         self._is_closed = True
         self.first.close()
         async with anyio.create_task_group() as group:
             for name in list(self._others):
                 group.start_soon(self._leave, name)
 
-    async def _open(self, name: str, turn: "_Turn") -> None:
-        turn.error = _shutting_down()
+    async def _open(self, name: str, transition: "_Transition") -> None:
+        transition.error = _shutting_down()
         try:
             hub = None if self._opens is None else self._opens(name)
             if hub is None:
-                raise RpcError(INVALID_REQUEST, f"There is no tenant {name!r} here.")  # noqa: TRY301 - told as any other
+                raise RpcError(INVALID_REQUEST, f"There is no tenant {name!r} here.")  # noqa: TRY301 - handled as any other
             await self._take_place()
             try:
                 self._others[name] = await self._start(hub)
             except BaseException:
                 self._free += 1
                 raise
-            turn.error = None
+            transition.error = None
         except RpcError as error:
-            turn.error = error
+            transition.error = error
         except Exception as error:
-            # Not for whoever asks: it may tell of files and addresses.
+            # The caller does not get the reason: it may name files and addresses.
             bug = None if isinstance(error, PegboardError) else error
             context = {"tenant": name, "reason": str(error)}
             logger.error("tenant_not_opened: %r: %s", name, error, exc_info=bug, extra=context)  # noqa: TRY400 - only of bugs
-            turn.error = RpcError(INTERNAL_ERROR, f"Tenant {name!r} cannot be served just now.")
+            transition.error = RpcError(
+                INTERNAL_ERROR, f"Tenant {name!r} cannot be served just now."
+            )
         finally:
-            del self._turning[name]
-            turn.over.set()
+            del self._transitions[name]
+            transition.over.set()
 
     async def _take_place(self) -> None:
         if self._free:
@@ -250,7 +261,7 @@ class Tenants:
         idle = [name for name, it in self._others.items() if it.is_idle and not self._waits(name)]
         if not idle:
             raise RpcError(INVALID_REQUEST, "Too many tenants are busy; try again later.")
-        # Whoever was here last stays; results that somebody may still read go last of all.
+        # The least recently used goes first, but tenants with cached results go last of all.
         await self._leave(min(idle, key=lambda name: len(self._others[name].result_cache) > 0))
 
     async def _start(self, hub: Hub) -> Tenant:
@@ -262,20 +273,20 @@ class Tenants:
 
     async def _leave(self, name: str) -> None:
         tenant = self._others.pop(name)
-        turn = self._turning[name] = _Turn()
+        transition = self._transitions[name] = _Transition()
         try:
             tenant.close()
             await tenant.hub.close()
         except Exception:
-            # It is gone all the same, and its place is free.
+            # The tenant is gone all the same, and its place is free.
             logger.exception("tenant_not_closed: %r", name, extra={"tenant": name})
         finally:
-            del self._turning[name]
-            turn.over.set()
+            del self._transitions[name]
+            transition.over.set()
 
 
-class _Turn:
-    """A tenant that is being opened, or closed."""
+class _Transition:
+    """A tenant that is opening or closing."""
 
     def __init__(self) -> None:
         self.over = anyio.Event()

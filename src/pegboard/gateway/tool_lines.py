@@ -1,4 +1,4 @@
-"""Signatures: a tool in one line that a model can call it by."""
+"""Tool lines: a tool as a one-line signature with its purpose, from which a model can call it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,49 @@ _MOST_VARIANTS = 20
 _DEEPEST = 4
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])|\n")
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+_MOST = 4096
+
+
+class ToolLine(NamedTuple):
+    """A tool in one line."""
+
+    tool: Tool
+    signature: str
+    sentence: str
+    whole: str
+
+    def data(self, score: float, *, is_definition: bool) -> dict[str, Any]:
+        """Return the line as data, with its score, and a mark if the tool is only a definition."""
+        data: dict[str, Any] = {
+            "name": self.tool.name,
+            "signature": self.signature,
+            "description": self.sentence,
+            "score": round(score, 3),
+        }
+        return {**data, "definition_only": True} if is_definition else data
+
+
+class ToolLines:
+    """Caches the lines of tools that searches found, because searches find the same ones often."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, ToolLine] = {}
+
+    def of(self, tool: Tool) -> ToolLine:
+        """Return the line of a tool."""
+        known = self._lines.get(tool.name)
+        if known is not None and known.tool is tool:
+            return known
+        if len(self._lines) >= _MOST:
+            self._lines.clear()
+        call, words = signature(tool), first_sentence(tool.description)
+        line = ToolLine(tool, call, words, f"{call} — {words}" if words else call)
+        self._lines[tool.name] = line
+        return line
 
 
 def one_line(tool: Tool) -> str:
-    """Return a tool as ``name(arg: type, option?: type)``, and what it does in a sentence."""
+    """Return a tool as ``name(arg: type, option?: type)``, with its purpose in one sentence."""
     words = first_sentence(tool.description)
     return f"{signature(tool)} — {words}" if words else signature(tool)
 
@@ -41,7 +80,7 @@ def signature(tool: Tool) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a description, on one line, cut where it is long."""
+    """Return the first sentence of a description on one line, cut if it is too long."""
     sentence = " ".join(_SENTENCE_END.split(text.strip(), maxsplit=1)[0].split())
     if len(sentence) <= LONGEST_SENTENCE:
         return sentence
@@ -49,7 +88,7 @@ def first_sentence(text: str) -> str:
 
 
 def type_name(schema: object, root: Mapping[str, Any]) -> str:
-    """Return the type that a part of a schema asks for, as signatures write it."""
+    """Return the type that a part of a schema requires, as signatures write it."""
     return _type(schema, root, _DEEPEST)
 
 
@@ -101,7 +140,7 @@ def _named(kind: object, part: Mapping[str, Any], root: Mapping[str, Any], depth
 
 def _either(variants: Sequence[object], written: Callable[[object], str]) -> str:
     kinds = [written(it) for it in variants[:_MOST_VARIANTS]]
-    # That something may be null says no more than that it may be left out.
+    # A type that may be null tells a model no more than an optional one.
     named = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
     if len(variants) > _MOST_VARIANTS:
         named.append("…")
@@ -113,44 +152,3 @@ def _choice(values: Sequence[object]) -> str:
         return ""
     written = "|".join(msgspec.json.encode(value).decode() for value in values)
     return written if len(written) <= _LONGEST_CHOICE else ""
-
-
-_MOST = 4096
-
-
-class ToolLine(NamedTuple):
-    """A tool in one line."""
-
-    tool: Tool
-    signature: str
-    sentence: str
-    whole: str
-
-    def data(self, score: float, *, is_definition: bool) -> dict[str, Any]:
-        """Return the same as data, with how well it fits, and whether nothing could run it."""
-        data: dict[str, Any] = {
-            "name": self.tool.name,
-            "signature": self.signature,
-            "description": self.sentence,
-            "score": round(score, 3),
-        }
-        return {**data, "definition_only": True} if is_definition else data
-
-
-class ToolLines:
-    """Remembers the lines of tools that were found: the same ones are found again and again."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, ToolLine] = {}
-
-    def of(self, tool: Tool) -> ToolLine:
-        """Return the line of a tool."""
-        known = self._lines.get(tool.name)
-        if known is not None and known.tool is tool:
-            return known
-        if len(self._lines) >= _MOST:
-            self._lines.clear()
-        call, words = signature(tool), first_sentence(tool.description)
-        line = ToolLine(tool, call, words, f"{call} — {words}" if words else call)
-        self._lines[tool.name] = line
-        return line

@@ -1,4 +1,4 @@
-"""Visibility: what one client may see and call, by its credential and by the address it came to."""
+"""Visibility: the tools that one client may see and call, by its credential and its address."""
 
 from collections.abc import Callable
 
@@ -11,16 +11,16 @@ from pegboard.policies import holds, may, may_use_server, visible_to
 __all__ = ["Admits", "Visibility"]
 
 Admits = Callable[[str | None, str | None, tuple[str, ...]], bool]
-"""Tells by server, name (``None``: any) and tags whether something belongs to a group."""
+"""Tells by server, name (``None`` for any) and tags whether something belongs to a group."""
 
 
 class Visibility:
     """The part of a catalogue that exists for one client.
 
     Args:
-        principal: who asks.
-        admits: what belongs to the address it came to; ``None`` for everything.
-        action: what for; a tool that this may not be done to does not exist.
+        principal: the identity of the client.
+        admits: tells what belongs to the address of the client; ``None`` for everything.
+        action: the scope that counts; a tool is hidden if the client lacks this scope for it.
     """
 
     def __init__(
@@ -29,39 +29,39 @@ class Visibility:
         self.principal: Principal = principal
         self._admits = admits
         self.visible: Callable[[Tool], bool] | None = self._visible(action)
-        """Tells which tools exist; ``None`` when all do."""
+        """Tells whether the client may see a tool; ``None`` when it may see all."""
 
     def to(self, action: Scope) -> "Visibility":
-        """Return what exists for this client when something else is to be done with it."""
+        """Return the visibility of this client for another scope."""
         return Visibility(self.principal, self._admits, action=action)
 
     @property
     def reads(self) -> bool:
-        """True when anything at all may be found."""
+        """True when the client has the scope ``read``."""
         return holds(self.principal, "read")
 
     def sees(self, tool: Tool) -> bool:
-        """Tell whether a tool exists for this client."""
+        """Tell whether the client may see a tool."""
         return self.visible is None or self.visible(tool)
 
     def sees_of(self, server: str, name: str, tags: tuple[str, ...] = ()) -> bool:
-        """Tell whether a prompt or resource of a server exists for this client."""
+        """Tell whether the client may see a prompt or resource of a server."""
         if self._admits is not None and not self._admits(server, name, tags):
             return False
         return may_use_server(self.principal, "read", server, name=name)
 
     def sees_server(self, server: str, tags: tuple[str, ...] = ()) -> bool:
-        """Tell whether anything of a server may exist for this client."""
+        """Tell whether the client may see anything of a server."""
         if self._admits is not None and not self._admits(server, None, tags):
             return False
         anything = msgspec.structs.replace(self.principal, tools=("*",))
         return may_use_server(anything, "read", server)
 
     def knows_server(self, server: str, tags: tuple[str, ...] = ()) -> bool:
-        """Tell whether a client may know that there is such a server, whatever it offers.
+        """Tell whether the client may know that a server exists, whatever it offers.
 
-        One that is limited to some tools, of any server, may know those servers only that have
-        such tools; this cannot be told here.
+        A client that is limited to some tools of any server may know only the servers with such
+        tools. This method does not know the tools, so it returns false for such a client.
         """
         if self._admits is not None and not self._admits(server, None, tags):
             return False
@@ -72,19 +72,19 @@ class Visibility:
         return any(may_use_server(anything, it, server) for it in ("read", "register"))
 
     def check_call(self, tool: Tool) -> None:
-        """Refuse to call a tool that may only be looked at.
+        """Refuse to call a tool that the client may only see.
 
         Raises:
-            AccessDeniedError: when it may not be called.
+            AccessDeniedError: when the client may not call it.
         """
         if not may(self.principal, "call", tool):
             raise _denied(tool.name)
 
     def check_use(self, server: str, name: str) -> None:
-        """Refuse to use what a server offers, when it may only be looked at.
+        """Refuse to use a prompt or resource that the client may only see.
 
         Raises:
-            AccessDeniedError: when it may not be used.
+            AccessDeniedError: when the client may not use it.
         """
         if not may_use_server(self.principal, "call", server, name=name):
             raise _denied(name)
@@ -104,7 +104,6 @@ class Visibility:
 
 def _denied(name: str) -> AccessDeniedError:
     return AccessDeniedError(
-        f"{name!r} may be looked at but not called with this credential: it lacks the scope "
-        "`call`.",
+        f"This credential may see {name!r} but not call it: it lacks the scope `call`.",
         tool=name,
     )

@@ -18,6 +18,7 @@ from pegboard.hub.options import HubOptions, Source, check_options
 from pegboard.hub.sources import configs_of, load, load_again
 from pegboard.hub.sync_hub import SyncHub
 from pegboard.model import ToolResult, truncate_text
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import NameTable, naming_of
 from pegboard.registry import Registry
 from pegboard.search import SearchOptions, SearchResponse
@@ -46,7 +47,9 @@ __all__ = ["Hub"]
 class Hub:
     """All servers of a configuration; a server that fails does not affect the others.
 
-    Use it as ``async with Hub.open(...) as hub``, or with `start` and `close` from any task.
+    Use it as ``async with Hub.open(...) as hub``, or with `start` and `close` from any task. A
+    forked child of its process cannot use it: every method but `close` raises `ForkedProcessError`
+    there.
 
     Args:
         config: a file, a mapping of the same form, or a list of `ServerConfig`. Without it the file
@@ -57,6 +60,7 @@ class Hub:
 
     def __init__(self, config: Source = None, **options: Unpack[HubOptions]) -> None:
         check_options(config, options)
+        self._guard = ForkGuard("hub")
         self._source = config
         self._options = options
         # Not `or`: an empty registry counts as false, and may hold policies all the same.
@@ -106,7 +110,7 @@ class Hub:
         return SyncHub(cls(config, **options))
 
     def __repr__(self) -> str:
-        return f"<Hub of {len(self.servers)} servers, {len(self.registry)} tools>"
+        return f"<Hub of {len(self._supervisor.servers)} servers, {len(self.registry)} tools>"
 
     def __enter__(self) -> Never:
         raise TypeError("Enter it with `async with`, or use `with Hub.open_sync(...)`.")
@@ -139,6 +143,7 @@ class Hub:
                 ``wait``.
             StorageError: when the storage cannot be opened or read.
         """
+        self._guard.check()
         await self._owner_loop.open()
         await self._owner_loop.run(lambda: self._start_alone(wait=wait))
         if wait:
@@ -165,10 +170,12 @@ class Hub:
     @property
     def starting(self) -> list[str]:
         """The servers that are starting and whose tools are still unknown."""
+        self._guard.check()
         return self._supervisor.starting()
 
     def starting_for(self, tool: str) -> list[str]:
         """Return the `starting` servers that may have a tool of this name."""
+        self._guard.check()
         return self._supervisor.starting(tool)
 
     async def started(
@@ -180,15 +187,22 @@ class Hub:
             servers: their names; ``None`` for all.
             until: stop waiting this many seconds after the hub was opened.
         """
+        self._guard.check()
         names = list(self._supervisor.servers) if servers is None else servers
         await self._supervisor.wait_started(names, until=until)
 
     async def stop_starting(self) -> None:
         """Stop the servers that are not up yet, so that calls that wait for them fail."""
+        self._guard.check()
         await self._supervisor.stop_starting()
 
     async def close(self) -> None:
-        """Stop all servers; from any task, any number of times. `start` opens the hub again."""
+        """Stop all servers; from any task, any number of times. `start` opens the hub again.
+
+        In a forked child it does nothing: the servers belong to the parent.
+        """
+        if self._guard.in_child:
+            return
         with anyio.CancelScope(shield=True):  # every wait in it has a limit
             if self._owner_loop.is_open:
                 await self._owner_loop.run_shutdown(self._close_alone)
@@ -259,6 +273,7 @@ class Hub:
                 changes.
             NotConnectedError: when the hub is not open, or was closed meanwhile.
         """
+        self._guard.check()
         if not self._owner_loop.is_open:
             raise self._closed()
         loaded = await load_again(self._source, self._options, before=self.loaded)
@@ -269,6 +284,7 @@ class Hub:
     @property
     def servers(self) -> dict[str, ServerStatus]:
         """The present status of each server, by name; a wrong name is a `ServerNotFoundError`."""
+        self._guard.check()
         return _Statuses((name, it.status) for name, it in self._supervisor.servers.items())
 
     def server(self, name: str) -> UpstreamServer:
@@ -277,6 +293,7 @@ class Hub:
         Raises:
             ServerNotFoundError: when there is none of that name.
         """
+        self._guard.check()
         return self._supervisor.find(name)
 
     def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
@@ -284,16 +301,19 @@ class Hub:
 
         For changes of tools, use ``hub.registry.subscribe``.
         """
+        self._guard.check()
         return self._supervisor.on_change(subscriber)
 
     async def forget_client(self, client: str) -> None:
         """Close the connections of a client that is gone; see `CallContext`."""
+        self._guard.check()
         async with anyio.create_task_group() as group:
             for server in self._supervisor.servers.values():
                 group.start_soon(server.forget_client, client)
 
     async def roots_changed(self, client: str) -> None:
         """Notify the servers with a connection for this client that its roots have changed."""
+        self._guard.check()
         async with anyio.create_task_group() as group:
             for server in self._supervisor.servers.values():
                 group.start_soon(server.roots_changed, client)
@@ -304,6 +324,7 @@ class Hub:
         Raises:
             ToolNotFoundError: when no server has such a tool.
         """
+        self._guard.check()
         return self._names.origin(tool)
 
     def exposed_name(self, server: str, name: str) -> str:
@@ -328,6 +349,7 @@ class Hub:
             ToolTimeoutError: when it took too long.
             UpstreamError: when its server failed, or the hub is not open.
         """
+        self._guard.check()
         try:
             if on_progress is None:
                 return ToolResult.of(await self.registry.acall(name, arguments, meta))
@@ -348,6 +370,7 @@ class Hub:
         Raises:
             InvalidQueryError: when the query is invalid; see `SearchOptions`.
         """
+        self._guard.check()
         return await anyio.to_thread.run_sync(partial(self.registry.search, text, **options))
 
     async def search_many(
@@ -358,6 +381,7 @@ class Hub:
         Raises:
             InvalidQueryError: when one of the queries is invalid.
         """
+        self._guard.check()
         return await anyio.to_thread.run_sync(partial(self.registry.search_many, texts, **options))
 
     def render(self, name: str, result: ToolResult) -> str:
@@ -366,6 +390,7 @@ class Hub:
         Raises:
             ToolNotFoundError: when there is no such tool.
         """
+        self._guard.check()
         server = self.registry.get(name).server
         text = result.text()
         if server not in self._supervisor.servers:
@@ -378,6 +403,7 @@ class Hub:
         Raises:
             ServerNotFoundError: when the selection names an unknown server.
         """
+        self._guard.check()
         servers = selection.get("servers")
         if servers is not None and not isinstance(servers, str):
             # A list, because it may be an iterator.

@@ -1,7 +1,7 @@
 """Values that travel through Pegboard: frozen, without I/O, without the MCP SDK.
 
 Names are imported when they are first used: most programs look at tools without checking
-arguments, and commands are to be there at once.
+arguments, and a command must start at once.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
-    from pegboard.model.call import Step, Tally, ToolCall
+    from pegboard.model.call import CallRecord, Step, Tally, Temperature, ToolCall, Usage
     from pegboard.model.content import (
         Audio,
         Content,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pegboard.model.json_values import FrozenDict, FrozenList, freeze
     from pegboard.model.lazy import LazyTool
     from pegboard.model.principal import Principal, Scope
-    from pegboard.model.record import CallRecord, Temperature, Usage
     from pegboard.model.result import ToolResult
     from pegboard.model.schema.schema import ArgumentSchema
     from pegboard.model.tool import Annotations, CatalogChange, Tool
@@ -76,7 +75,7 @@ _HOMES = {
     "Annotations": "tool",
     "ArgumentSchema": "schema.schema",
     "Audio": "content",
-    "CallRecord": "record",
+    "CallRecord": "call",
     "CatalogChange": "tool",
     "Content": "content",
     "EmbeddedResource": "content",
@@ -95,12 +94,12 @@ _HOMES = {
     "Scope": "principal",
     "Step": "call",
     "Tally": "call",
-    "Temperature": "record",
+    "Temperature": "call",
     "Text": "content",
     "Tool": "tool",
     "ToolCall": "call",
     "ToolResult": "result",
-    "Usage": "record",
+    "Usage": "call",
     "freeze": "json_values",
     "naming_of": "tool_names",
     "prefixed": "tool_names",

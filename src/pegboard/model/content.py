@@ -1,4 +1,4 @@
-"""Content blocks of a result, as the protocol names them; binary data stays base64 text."""
+"""Content blocks of a result: text, image, audio, resources; binary data stays base64 text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,18 +18,6 @@ __all__ = [
     "Text",
     "truncate_text",
 ]
-
-
-def truncate_text(text: str, limit: int) -> str:
-    """Return at most ``limit`` characters of the text, then a mark that says how much is shown.
-
-    A text that fits comes back as it is, without a mark.
-    """
-    if limit < 0:
-        raise ValueError(f"A limit counts characters, so it is not negative: {limit}.")
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… [truncated: {limit} of {len(text)} characters shown]"
 
 
 class _Block(
@@ -96,7 +84,7 @@ class EmbeddedResource(_Block, frozen=True, kw_only=True, tag="resource"):
 
 
 class Other(_Block, frozen=True, kw_only=True, tag="other"):
-    """A block of a kind, or in a form, that we do not know; kept as it came."""
+    """A block of a type or form that Pegboard does not know; it is kept as it came."""
 
     block: Mapping[str, Any]
 
@@ -107,3 +95,15 @@ class Other(_Block, frozen=True, kw_only=True, tag="other"):
 
 Content = Text | Image | Audio | ResourceLink | EmbeddedResource | Other
 """Any content block."""
+
+
+def truncate_text(text: str, limit: int) -> str:
+    """Return at most ``limit`` characters of the text, and a mark that says how many are shown.
+
+    A text that fits is returned unchanged, without a mark.
+    """
+    if limit < 0:
+        raise ValueError(f"`limit` is a number of characters and must not be negative: {limit}.")
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… [truncated: {limit} of {len(text)} characters shown]"

@@ -1,57 +1,82 @@
-"""What has locks starts anew in a forked child, where the threads that held them do not exist."""
+"""Fork guard: what one process opened raises `ForkedProcessError` in a forked child of it.
 
-import logging
+A forked child has the objects of its parent, but neither its threads nor its connections. A lock
+that another thread held at that moment would never be released there.
+"""
+
 import os
+import threading
 from typing import Protocol
-from weakref import WeakSet
 
-__all__ = ["Forkable", "Resumable", "resume_in_children", "start_anew_in_children"]
+from pegboard.errors import ForkedProcessError
 
-
-logger: logging.Logger = logging.getLogger("pegboard.forks")
+__all__ = ["ForkGuard", "GuardedLock"]
 
 
-class Forkable(Protocol):
-    """Something with locks."""
+class ForkGuard:
+    """Remembers which process made an object, and keeps a forked child from using the object.
 
-    def after_fork(self) -> None:
-        """Make new locks, and forget who held or waited for the old ones."""
-        ...
+    Args:
+        owner: what the object is called in the error, such as ``registry``.
+    """
 
+    __slots__ = ("_owner", "_process")
 
-class Resumable(Protocol):
-    """Something that goes on in a child what it did in its parent."""
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._process = os.getpid()
 
-    def resume_in_child(self) -> None:
-        """Begin again; everything has new locks by now."""
-        ...
+    @property
+    def in_child(self) -> bool:
+        """True in a forked child of the process that made the object."""
+        return os.getpid() != self._process
 
+    def check(self) -> None:
+        """Let only the process go on that made the object.
 
-_known: "WeakSet[Forkable]" = WeakSet()
-_resuming: "WeakSet[Resumable]" = WeakSet()
-
-
-def start_anew_in_children(thing: Forkable) -> None:
-    """Call `after_fork` in every child that this process forks."""
-    _known.add(thing)
-
-
-def resume_in_children(thing: Resumable) -> None:
-    """Call `resume_in_child` in every child, after everything has started anew."""
-    _resuming.add(thing)
+        Raises:
+            ForkedProcessError: in a forked child of that process.
+        """
+        if os.getpid() != self._process:
+            raise ForkedProcessError(self._owner)
 
 
-def _after_fork() -> None:
-    for begin in (
-        *(thing.after_fork for thing in list(_known)),
-        *(thing.resume_in_child for thing in list(_resuming)),
-    ):
-        try:
-            begin()
-        except Exception:
-            # The others have to start anew all the same.
-            logger.exception("after_fork_failed")
+class _Lock(Protocol):
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...  # noqa: FBT001, FBT002
+
+    def release(self) -> None: ...
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+class GuardedLock(ForkGuard):
+    """A lock that raises in a forked child, where waiting for it might never end.
+
+    Args:
+        owner: what the locked object is called in the error.
+        lock: the lock itself; a re-entrant one by default.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, owner: str, lock: _Lock | None = None) -> None:
+        super().__init__(owner)
+        self._lock: _Lock = threading.RLock() if lock is None else lock
+
+    def __enter__(self) -> None:
+        self.check()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def acquire(self, *, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock, and tell whether that was possible.
+
+        Raises:
+            ForkedProcessError: in a forked child of the process that made the lock.
+        """
+        self.check()
+        return self._lock.acquire(blocking, timeout)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release()

@@ -1,4 +1,4 @@
-"""JSON containers that cannot be changed.
+"""Frozen JSON: dicts and lists that cannot be changed.
 
 They are real dicts and lists, so they compare, print and serialise as such; `copy.deepcopy` gives
 an ordinary copy that can be edited.

@@ -1,4 +1,4 @@
-"""LazyTool: a definition whose schemas are read from their JSON when first looked at."""
+"""Lazy values: a property made on first access, and a tool whose schemas are decoded on access."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
@@ -14,11 +14,11 @@ Value = TypeVar("Value")
 
 
 class LazyProperty(Generic[Value]):
-    """Makes an attribute when it is first read, and leaves it with its owner.
+    """A cached property without a lock: it makes its value when it is first read.
 
     Up to Python 3.11 `functools.cached_property` has one lock for all owners, and a child that is
     forked while it is held waits for ever. Here two threads may make the value twice; the first
-    one counts.
+    value is kept.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
@@ -42,7 +42,7 @@ _SLOTS = {name: Tool.__dict__[name] for name in ("input_schema", "output_schema"
 
 
 class LazyTool(Tool, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool that was checked when it was first registered, and is now read from a store.
+    """A tool that was validated when it was first registered, and now comes from a store.
 
     Its schemas may be given as `msgspec.Raw`: of thousands of stored tools few are ever looked at,
     and as text they take a third of the memory and a tenth of the time. In every other way it is a
@@ -50,7 +50,7 @@ class LazyTool(Tool, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     def __post_init__(self) -> None:
-        """Check nothing: that was done before it was stored."""
+        """Skip validation, which was done before the tool was stored."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tool):

@@ -1,4 +1,4 @@
-"""Principal: who asks, and what was granted to them."""
+"""Principal: the authenticated caller, its tenant and its scopes."""
 
 from typing import Literal
 
@@ -10,32 +10,33 @@ Surface = Literal["search", "full"]
 """``search`` shows a handful of small tools that find and call the others, ``full`` all of them."""
 
 Scope = Literal["read", "call", "register", "admin"]
-"""What may be done: find and describe; call, and find; register; all that, and what is others'."""
+"""``read`` finds and describes tools, ``call`` also calls them, ``register`` registers them, and
+``admin`` does all of that, also to what others own."""
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "call", "register", "admin"})
 DEFAULT_TENANT = "default"
 OPERATOR = "pegboard"
-"""The tenant that is nobody's: keys and the audit are kept there, and no principal has it."""
+"""The tenant of the operator: it holds the keys and the audit, and no principal belongs to it."""
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who asks. What they may do is decided in `pegboard.policies.access` alone."""
+    """An authenticated caller. `pegboard.policies.access` alone decides what the caller may do."""
 
     tenant: str = DEFAULT_TENANT
     subject: str
-    """Who it is within the tenant: the id of a key, the subject of a token."""
+    """The caller within the tenant: the id of a key, or the subject of a token."""
     scopes: frozenset[Scope] = frozenset()
     servers: tuple[str, ...] = ("*",)
-    """Glob patterns of the servers that are meant; what belongs to no server matches as ``""``."""
+    """Glob patterns of the servers it may use; what belongs to no server matches as ``""``."""
     tools: tuple[str, ...] = ("*",)
-    """Glob patterns of the names of tools, as they are shown here."""
+    """Glob patterns of the tools it may use, by the names that are shown here."""
     expires: float | None = None
-    """Seconds since the epoch after which nothing is granted any more."""
+    """When the grant ends, in seconds since the epoch; ``None`` for never."""
     surface: Surface | None = None
-    """What they see where the address does not say it; ``None``: what everybody sees."""
+    """The surface where the address names none; ``None`` for the default of the gateway."""
     calls_per_minute: int | None = None
     concurrent_calls: int | None = None
 
 
 LOCAL = Principal(subject="local", scopes=ALL_SCOPES)
-"""Whoever asks where nobody has to say who they are: over stdio, and on loopback without keys."""
+"""The caller where no authentication is required: over stdio, and on loopback without keys."""

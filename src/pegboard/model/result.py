@@ -1,4 +1,4 @@
-"""ToolResult: what a tool answered, kept whole, and three ways to look at it."""
+"""ToolResult: the result of a tool, kept whole, as blocks, as text or as a Python value."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ _ABSENT = _Absent()
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a tool: content blocks, structured content and the error flag.
+    """The result of a tool: content blocks, structured content and the error flag.
 
-    It keeps everything. `blocks()` shows all content, `text()` every text in full and the rest by
-    name, `value()` whatever a Python program would want.
+    It keeps everything. `blocks()` gives all content, `text()` gives every text in full and names
+    the rest, `value()` gives the most direct Python value.
     """
 
     content: tuple[Content, ...] = ()
@@ -42,21 +42,21 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     meta: Mapping[str, Any] = NO_META
     native: Any = _ABSENT
-    """The Python value an in-process tool returned; absent for results that came over a wire."""
+    """The Python value that a tool of this process returned; absent for the result of a server."""
     wire: Mapping[str, Any] | None = None
-    """The answer as a server sent it, with fields nobody here knows, for passing it on."""
+    """The result as a server sent it, with the fields that Pegboard does not know."""
 
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
         fix(self, "content", tuple(self.content))
         if self.wire is None:
-            # What came over a wire belongs to this result alone, and may have millions of values.
+            # What a server sent belongs to this result alone, and may have millions of values.
             fix(self, "structured_content", freeze(self.structured_content))
         fix(self, "meta", freeze(self.meta))
 
     @classmethod
     def of(cls, value: object) -> "ToolResult":
-        """Make a result of whatever a tool returned; a `ToolResult` stays as it is."""
+        """Make a result of what a tool returned; a `ToolResult` stays as it is."""
         if type(value) is ToolResult or isinstance(value, ToolResult):
             return value
         blocks = _blocks_of(value)
@@ -70,8 +70,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     def value(self) -> Any:
         """Return the most direct Python value.
 
-        The tool's own value if it ran in this process; else the structured content; else the text
-        if there is only text; else the list of blocks. Nothing at all is ``None``.
+        That is the tool's own value if it ran in this process; else the structured content; else
+        the text, if there is only text; else the list of blocks. An empty result is ``None``.
         """
         if not isinstance(self.native, _Absent):
             return self.native
@@ -99,7 +99,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     def raise_for_error(self) -> "ToolResult":
         """Return itself, or raise `ToolExecutionError` with the text of a reported failure."""
         if self.is_error:
-            words = self.text() or "The tool reported a failure without words."
+            words = self.text() or "The tool reported a failure without a message."
             raise ToolExecutionError(words, result=self)
         return self
 

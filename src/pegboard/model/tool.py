@@ -1,4 +1,4 @@
-"""Tool: what a tool is called, what it does and what it takes."""
+"""Tool: the definition of a tool, its annotations and category, and the change of a catalogue."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,11 @@ __all__ = [
 ]
 
 
+_UNCATEGORIZED = "other"
+
+
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Hints about a tool's behaviour; ``None`` means that nobody said."""
+    """Hints about a tool's behaviour; ``None`` means that its author did not say."""
 
     title: str | None = None
     read_only: bool | None = msgspec.field(default=None, name="readOnlyHint")
@@ -70,6 +73,58 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hash(self.name)
 
 
+class CatalogChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that one step added to a catalogue, redefined or removed."""
+
+    revision: int
+    """Grows by one with each change; a subscriber sees every revision, in order."""
+    added: tuple[Tool, ...] = ()
+    changed: tuple[Tool, ...] = ()
+    removed: tuple[Tool, ...] = ()
+
+
+Definition = dict[str, Any]
+"""A tool as the protocol writes it."""
+
+
+def category_of(tool: Tool) -> str:
+    """Return the category of a tool, or else the name of its server."""
+    return tool.category or tool.server or _UNCATEGORIZED
+
+
+def categories_of(tools: Iterable[Tool]) -> dict[str, int]:
+    """Return how many tools each category has, sorted by category."""
+    return dict(sorted(Counter(category_of(tool) for tool in tools).items()))
+
+
+def definition_of(tool: Tool, raw: Mapping[str, Any] | None = None) -> Definition:
+    """Return a tool as the protocol writes it, with every field that its server sent."""
+    schema = tool.input_schema
+    if schema.get("type") != "object":
+        # The protocol requires it, even if the server left it out.
+        schema = {**schema, "type": "object"}
+    if raw is not None:
+        return {**raw, "name": tool.name, "inputSchema": schema}
+    hints = tool.annotations
+    definition: Definition = {"name": tool.name}
+    if hints.title is not None:
+        definition["title"] = hints.title
+    definition["description"] = tool.description
+    definition["inputSchema"] = schema
+    if tool.output_schema is not None:
+        definition["outputSchema"] = tool.output_schema
+    said = {
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": hints.open_world,
+    }
+    said = {key: value for key, value in said.items() if value is not None}
+    if said:
+        definition["annotations"] = said
+    return definition
+
+
 _KINDS = {
     "description": str,
     "annotations": Annotations,
@@ -97,58 +152,3 @@ def _strings(name: str, tags: Iterable[object]) -> tuple[str, ...]:
     if isinstance(tags, str) or len(strings) != len(found):
         raise InvalidToolError(f"The tags of tool {name!r} must be a sequence of strings.")
     return strings
-
-
-_REST = "other"
-
-
-def category_of(tool: Tool) -> str:
-    """Return the category of a tool; of one that has none, its server."""
-    return tool.category or tool.server or _REST
-
-
-def categories_of(tools: Iterable[Tool]) -> dict[str, int]:
-    """Return the categories, in order, and how many tools each has."""
-    return dict(sorted(Counter(category_of(tool) for tool in tools).items()))
-
-
-class CatalogChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Tools that appeared, were redefined or went away, in one step."""
-
-    revision: int
-    """Grows by one with each change; a subscriber sees every revision, in order."""
-    added: tuple[Tool, ...] = ()
-    changed: tuple[Tool, ...] = ()
-    removed: tuple[Tool, ...] = ()
-
-
-Definition = dict[str, Any]
-"""A tool as the protocol writes it."""
-
-
-def definition_of(tool: Tool, raw: Mapping[str, Any] | None = None) -> Definition:
-    """Return a tool as the protocol writes it, with all that its server said of it."""
-    schema = tool.input_schema
-    if schema.get("type") != "object":
-        # What the protocol wants to see there, whatever the server left out.
-        schema = {**schema, "type": "object"}
-    if raw is not None:
-        return {**raw, "name": tool.name, "inputSchema": schema}
-    hints = tool.annotations
-    definition: Definition = {"name": tool.name}
-    if hints.title is not None:
-        definition["title"] = hints.title
-    definition["description"] = tool.description
-    definition["inputSchema"] = schema
-    if tool.output_schema is not None:
-        definition["outputSchema"] = tool.output_schema
-    said = {
-        "readOnlyHint": hints.read_only,
-        "destructiveHint": hints.destructive,
-        "idempotentHint": hints.idempotent,
-        "openWorldHint": hints.open_world,
-    }
-    said = {key: value for key, value in said.items() if value is not None}
-    if said:
-        definition["annotations"] = said
-    return definition

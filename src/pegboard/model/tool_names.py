@@ -1,17 +1,16 @@
-"""Exposed names of tools: from (server, tool) to a legal name, and back by table."""
+"""Tool names: check and match names, and give each tool of a server one legal exposed name."""
 
 import difflib
 import fnmatch
 import hashlib
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, islice
 from typing import Literal, TypeAlias, get_args
 
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError, ToolNotFoundError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = [
     "Identity",
@@ -30,11 +29,34 @@ __all__ = [
     "prefixed",
 ]
 
+logger: logging.Logger = logging.getLogger("pegboard.model")
+
+MAX_LENGTH = 64
+"""Characters of an exposed name that every client takes."""
 MAX_NAME_LENGTH = 512
+"""Characters of a name as a server may give it."""
+_LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_FIELD = re.compile(r"\{(server|tool)\}")
+_HASH_LENGTH = 8
 # Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
 _MAX_COMPARED = 500
+_SEPARATORS = str.maketrans("", "", "_-./: ")
 _FAR = 0.2
-"""So much less alike than the best is not what was meant."""
+"""A name that is less similar than the best by so much is not suggested."""
+
+Identity: TypeAlias = tuple[str, str]
+"""The name of a tool's server and the tool's name there, whatever name it is exposed by."""
+
+Naming: TypeAlias = Callable[[str, str], str]
+"""Gives a tool of a server a name, which need not be legal or unique."""
+
+NamingOption: TypeAlias = Naming | str
+"""A naming policy, its name, or a template such as ``"{server}__{tool}"``."""
+
+OnConflict: TypeAlias = Literal["raise", "skip", "override", "rename"]
+"""What to do when a name is taken: raise an error, leave the new tool out, replace the old tool, or
+give the new tool another name."""
 
 
 def check_name(name: object) -> str:
@@ -46,7 +68,7 @@ def check_name(name: object) -> str:
         raise InvalidToolError("A tool's name must not be empty or blank.")
     if len(plain) > MAX_NAME_LENGTH:
         raise InvalidToolError(
-            f"A tool's name has at most {MAX_NAME_LENGTH} characters, this one {len(plain)}."
+            f"A tool's name has at most {MAX_NAME_LENGTH} characters; this one has {len(plain)}."
         )
     if not plain.isprintable():
         raise InvalidToolError(f"A tool's name must be printable: {plain!r}.")
@@ -82,42 +104,6 @@ def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list
     return [by_form[form] for form, it in zip(close, alike, strict=True) if it > alike[0] - _FAR]
 
 
-def _squash(name: str) -> str:
-    return name.translate(_SEPARATORS).lower()
-
-
-_SEPARATORS = str.maketrans("", "", "_-./: ")
-
-
-def _may_resemble(wanted: str, other: str) -> bool:
-    # Cheap, so that one unknown name among 100,000 tools does not cost a second.
-    return abs(len(wanted) - len(other)) <= max(2, len(wanted) // 2) and (
-        wanted[:2] == other[:2] or wanted[-3:] == other[-3:] or wanted in other
-    )
-
-
-logger: logging.Logger = logging.getLogger("pegboard.naming")
-
-MAX_LENGTH = 64
-_HASH_LENGTH = 8
-_LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
-_FIELD = re.compile(r"\{(server|tool)\}")
-
-Identity: TypeAlias = tuple[str, str]
-"""What a tool is, whatever it is called: the name of its server, and its name there."""
-
-Naming: TypeAlias = Callable[[str, str], str]
-"""Says what a tool of a server should be called; need not be legal or unique."""
-
-NamingOption: TypeAlias = Naming | str
-"""A naming policy, its name, or a template such as ``"{server}__{tool}"``."""
-
-OnConflict: TypeAlias = Literal["raise", "skip", "override", "rename"]
-"""What to do when a name is taken: refuse, leave the newcomer out, replace the other, or give the
-newcomer another name."""
-
-
 def mcp(server: str, tool: str) -> str:
     """Name a tool ``mcp_{server}_{tool}``, with ``_`` for each ``-`` of the server."""
     return f"mcp_{server.replace('-', '_')}_{tool}"
@@ -150,7 +136,7 @@ _BY_NAME: Mapping[str, Naming] = {
 
 
 def naming_of(option: NamingOption) -> Naming:
-    """Return the policy that is meant: one by name, one by template, or the one given.
+    """Return a naming policy by its name or its template; a function is returned as it is.
 
     Raises:
         ValueError: when there is no policy of that name.
@@ -170,10 +156,10 @@ def naming_of(option: NamingOption) -> Naming:
 
 
 def legal_name(name: str, identity: Identity) -> str:
-    """Return the name if every provider takes it; else the nearest one, with a hash.
+    """Return the name if every client takes it, or else a similar one with a hash.
 
     The hash is that of the identity, so names that differ only in what had to be changed or cut
-    stay apart, and each comes out the same in every run.
+    stay different, and each tool has the same name in every run.
     """
     return name if _LEGAL.fullmatch(name) else _with_hash(name, identity)
 
@@ -184,9 +170,9 @@ class NameTable:
     A name stays with its identity until it is released. Safe to use from any number of threads.
 
     Args:
-        naming: what tools should be called.
+        naming: the naming policy.
         on_conflict: what to do when two identities want the same name.
-        taken: tells whether a name belongs to somebody outside of the table.
+        taken: tells whether a name is in use outside of the table.
     """
 
     def __init__(
@@ -206,13 +192,8 @@ class NameTable:
         self._names: dict[Identity, str] = {}
         self._origins: dict[str, Identity] = {}
         self._nameless: dict[Identity, str] = {}
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
         # Re-entrant, because a naming policy or `taken` may look into the table.
-        self._lock = threading.RLock()
+        self._lock = GuardedLock("name table")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -256,7 +237,7 @@ class NameTable:
         return identity
 
     def policy_name(self, server: str, tool: str) -> str:
-        """Return what a tool is to be called if nobody else is, made legal.
+        """Return the legal name that the policy gives a tool, whether or not it is taken.
 
         Raises:
             InvalidToolError: when the naming policy fails, or gives something that is not a string.
@@ -282,7 +263,7 @@ class NameTable:
         return self._names.get((server, tool))
 
     def release(self, server: str, tool: str) -> str | None:
-        """Forget a tool and return the name that is free now, if it had one."""
+        """Remove a tool and return the name that is free now, if the tool had one."""
         with self._lock:
             self._nameless.pop((server, tool), None)
             name = self._names.pop((server, tool), None)
@@ -291,7 +272,7 @@ class NameTable:
             return name
 
     def assigned(self) -> dict[Identity, str]:
-        """Return every identity that has a name, to be remembered for the next run."""
+        """Return the name of every identity that has one, to be stored for the next run."""
         return dict(self._names)
 
     def nameless(self) -> dict[Identity, str]:
@@ -324,8 +305,8 @@ class NameTable:
         self._nameless[identity] = name
 
     def _override(self, name: str, identity: Identity) -> str | None:
-        # Whoever was overridden does not come back while the other is there: two servers that are
-        # listed in turn would take the name from each other for ever.
+        # A tool that was overridden does not come back while the other is there: two servers that
+        # are listed in turn would take the name from each other for ever.
         if self._nameless.get(identity) == name:
             return None
         loser = self._origins.get(name)
@@ -357,3 +338,14 @@ def _with_hash(name: str, identity: Identity, attempt: int = 0) -> str:
     digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     kept = _ILLEGAL.sub("_", name[: MAX_LENGTH - _HASH_LENGTH - 1])
     return f"{kept}_{digest}"
+
+
+def _squash(name: str) -> str:
+    return name.translate(_SEPARATORS).lower()
+
+
+def _may_resemble(wanted: str, other: str) -> bool:
+    # Cheap, so that one unknown name among 100,000 tools does not cost a second.
+    return abs(len(wanted) - len(other)) <= max(2, len(wanted) // 2) and (
+        wanted[:2] == other[:2] or wanted[-3:] == other[-3:] or wanted in other
+    )

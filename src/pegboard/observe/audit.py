@@ -19,7 +19,7 @@ import msgspec
 from pegboard.config.secret_detection import looks_like_token, secrets_in
 from pegboard.errors import StorageError
 from pegboard.model import CallRecord, Principal
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.observe.json_lines import append_lines, open_file_to_append
 from pegboard.storage import Store
 from pegboard.storage.write_behind import WriteBehind
@@ -154,21 +154,14 @@ class Audit:
         self._kept = None if store is None else _InStore(store, keep)
         writers = [self._kept, None if path is None else _InFile(Path(path))]
         self._backlogs = [_Backlog(it) for it in writers if it is not None]
-        self._flushing = WriteBehind(self.flush)
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Start from nothing: what happened before is the parent's to write down."""
-        self._noting = threading.Lock()
-        self._writing = threading.Lock()
+        self._flushing = WriteBehind(self.flush, owner="audit")
+        self._noting = GuardedLock("audit", threading.Lock())
+        self._writing = GuardedLock("audit", threading.Lock())
         self._source = secrets.token_hex(4)
         self._pending: dict[tuple[object, ...], AuditRecord] = {}
         self._targets: Counter[tuple[object, ...]] = Counter()
         self._lost = 0
         self._numbers = count()
-        for backlog in self._backlogs:
-            backlog.start_anew()
 
     def note(
         self,
@@ -286,9 +279,6 @@ class _Backlog:
 
     def __init__(self, writer: _Writer) -> None:
         self._writer = writer
-        self.start_anew()
-
-    def start_anew(self) -> None:
         # Under the same keys each time: a store that went away may have kept them.
         self._waiting: dict[str, AuditRecord] = {}
         self._dropped = 0

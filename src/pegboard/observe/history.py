@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.model import CallRecord
 from pegboard.model.call import NO_META
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.observe.daily_usage import DailyTotals, DailyUsage
 from pegboard.storage import Store
 from pegboard.storage.write_behind import WriteBehind
@@ -40,13 +40,8 @@ class History:
         self._keep = keep
         self._numbers = count()
         self._since_pruned = keep
-        self._flushing = WriteBehind(self.flush)
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Start from nothing: what happened before is the parent's to write down."""
-        self._writing = threading.Lock()
+        self._flushing = WriteBehind(self.flush, owner="history")
+        self._writing = GuardedLock("history", threading.Lock())
         self._source = secrets.token_hex(4)
         # Bounded: a store that is away for hours must not fill the memory.
         self._pending: deque[CallRecord] = deque(maxlen=self._keep)

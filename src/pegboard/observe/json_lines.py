@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from pegboard.model import CallRecord
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = ["JsonLines", "append_lines", "open_file_to_append", "open_to_append", "read_records"]
 
@@ -72,13 +72,8 @@ class JsonLines:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
-        self.after_fork()
-        start_anew_in_children(self)
+        self._lock = GuardedLock("file of calls", threading.Lock())
         self._file: int | None = open_to_append(self.path)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held the old one is not in a forked child."""
-        self._lock = threading.Lock()
 
     def __call__(self, record: CallRecord, /) -> None:
         """Append one record."""
@@ -90,6 +85,8 @@ class JsonLines:
 
     def close(self) -> None:
         """Close the file; may be called more than once."""
+        if self._lock.in_child:
+            return
         with self._lock:
             if self._file is not None:
                 os.close(self._file)

@@ -17,7 +17,7 @@ class CallLog:
     """
 
     def __init__(self, logger: logging.Logger | None = None, *, level: int = logging.INFO) -> None:
-        self._logger = logger or logging.getLogger("pegboard.calls")
+        self._logger = logger or logging.getLogger("pegboard.observe")
         self._level = level
 
     def __call__(self, record: CallRecord, /) -> None:

@@ -1,4 +1,4 @@
-"""What happens around a call: one policy per file, always in the same order."""
+"""Policies around a call: telemetry, access, validation, deadline, retry, concurrency."""
 
 from pegboard.policies.access import (
     Access,

@@ -1,4 +1,4 @@
-"""Access: which tools may be seen and called; the only place that decides."""
+"""Access control: which tools a principal may see and call, and the allow and deny lists."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ IMPLIED: Mapping[Scope, frozenset[Scope]] = MappingProxyType(
         "admin": frozenset({"admin"}),
     }
 )
-"""Each action, and the scopes of which one is enough for it: what may be called may be found."""
+"""For each action the scopes that grant it; ``call`` also grants ``read``."""
 
 METHODS: Mapping[str, Scope] = MappingProxyType(
     {
@@ -40,7 +40,7 @@ METHODS: Mapping[str, Scope] = MappingProxyType(
         "resources/list": "read",
         "resources/templates/list": "read",
         "subscriptions/listen": "read",
-        # From here on a server is asked, with the credentials of the operator.
+        # The methods from here on reach a server, with the credentials of the operator.
         "tools/call": "call",
         "prompts/get": "call",
         "resources/read": "call",
@@ -57,46 +57,46 @@ METHODS: Mapping[str, Scope] = MappingProxyType(
         "unregister_tool": "register",
     }
 )
-"""What each method, and each tool of the gateway itself, does; what is not here needs nothing."""
+"""The action of each method and each tool of the gateway; one that is not here needs no scope."""
 
 
 def holds(principal: Principal, action: Scope) -> bool:
-    """Tell whether somebody may do this at all, to whatever their patterns admit."""
+    """Tell whether a principal may do this at all, to any server or tool."""
     if principal.expires is not None and time.time() >= principal.expires:
         return False
     return not principal.scopes.isdisjoint(IMPLIED[action])
 
 
 def may(principal: Principal, action: Scope, tool: Tool) -> bool:
-    """Tell whether somebody may do this to a tool."""
+    """Tell whether a principal may do this to a tool."""
     return may_use_server(principal, action, tool.server, name=tool.name)
 
 
 def may_use_server(
     principal: Principal, action: Scope, server: str | None, *, name: str = ""
 ) -> bool:
-    """Tell whether somebody may do this to what a server offers: a tool, a prompt, a resource.
+    """Tell whether a principal may do this to what a server offers: a tool, a prompt, a resource.
 
     Args:
-        principal: who asks.
-        action: what for.
-        server: its name; ``None`` for what belongs to none.
-        name: what the thing is called here (the URI, of a resource). The patterns for tools count
-            for it as well: whoever is limited to some tools reaches nothing else of their servers.
+        principal: the caller.
+        action: what the caller wants to do.
+        server: the name of the server; ``None`` for what belongs to no server.
+        name: the name that is shown here, or the URI of a resource. The patterns for tools apply to
+            it as well: a principal with some tools of a server reaches nothing else of it.
     """
     return holds(principal, action) and _matches(principal.servers, principal.tools)(server, name)
 
 
 def may_operate(principal: Principal) -> bool:
-    """Tell whether somebody may look after the whole process, for all tenants: its metrics, say."""
+    """Tell whether a principal may operate the whole process, for all tenants, as metrics need."""
     everything = "*" in principal.servers and "*" in principal.tools
     return everything and principal.tenant == DEFAULT_TENANT and holds(principal, "admin")
 
 
 def visible_to(principal: Principal, action: Scope = "read") -> Callable[[Tool], bool] | None:
-    """Return what tells which tools somebody may find; ``None`` when that is all of them.
+    """Return a function that tells whether a principal may find a tool; ``None`` for all tools.
 
-    Made for one request, over thousands of tools: the scope is looked at here, once.
+    A request makes it once for thousands of tools, so the scope is checked here, once.
     """
     if not holds(principal, action):
         return _none
@@ -107,10 +107,10 @@ def visible_to(principal: Principal, action: Scope = "read") -> Callable[[Tool],
 
 
 class Access:
-    """Allow and deny lists of glob patterns over tool names (``files_*``); deny wins.
+    """Allow and deny lists of glob patterns of tool names (``files_*``); the deny list wins.
 
-    Without an allow list everything is allowed that is not denied. An empty allow list allows
-    nothing.
+    Without an allow list every tool is allowed that is not denied. An empty allow list allows no
+    tool.
     """
 
     needs_loop: ClassVar[bool] = False

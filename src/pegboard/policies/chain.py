@@ -1,4 +1,4 @@
-"""The one place that says in which order policies surround a tool."""
+"""The order in which policies wrap a tool, and the options that name them."""
 
 from typing import TYPE_CHECKING, TypedDict, cast
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ORDER", "PolicyOptions", "check_options", "needs_loop", "wrap_step"]
 
 ORDER = ("telemetry", "access", "validation", "deadline", "retry", "concurrency")
-"""Outermost first. Refusals are recorded; a refused caller learns nothing of the schema; the
-deadline covers all retries and the waiting for a place; each attempt takes a place of its own."""
+"""Outermost first. Telemetry also records refusals. A refused caller learns nothing of the schema.
+The deadline covers all retries and the wait for a slot. Each attempt takes a slot of its own."""
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -43,10 +43,10 @@ _KINDS: dict[str, type] = {
 
 
 def check_options(options: PolicyOptions) -> None:
-    """Refuse options that are no policies, or in the wrong place.
+    """Refuse options that are no policies, or that have the name of another policy.
 
     Raises:
-        TypeError: naming the option and what it takes.
+        TypeError: when one is; the message names the option and what it takes.
     """
     for name, policy in options.items():
         if name not in _KINDS:
@@ -57,14 +57,14 @@ def check_options(options: PolicyOptions) -> None:
 
 
 def wrap_step(step: Step, target: Target, policies: PolicyOptions) -> Step:
-    """Surround a step with the given policies, in the fixed order."""
+    """Wrap a step with the given policies, in the fixed order."""
     for policy in _present(policies)[::-1]:
         step = policy.wrap(step, target)
     return step
 
 
 def needs_loop(policies: PolicyOptions) -> bool:
-    """Tell whether any of the policies can wait."""
+    """Tell whether one of the policies can wait."""
     return any(policy.needs_loop for policy in _present(policies))
 
 

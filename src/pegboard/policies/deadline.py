@@ -1,4 +1,4 @@
-"""Deadline: no call takes longer than it may."""
+"""Deadline: a timeout for each call, all retries included."""
 
 import math
 from typing import ClassVar
@@ -15,9 +15,9 @@ __all__ = ["Deadline"]
 class Deadline:
     """Ends a call after so many seconds with `ToolTimeoutError`.
 
-    An asynchronous tool is cancelled. A synchronous one cannot be stopped: its thread is abandoned
-    and its answer dropped; it never keeps the process from ending. An asynchronous tool that blocks
-    its event loop, or refuses to be cancelled for ever, cannot be stopped by anybody.
+    An asynchronous tool is cancelled. A synchronous tool cannot be stopped: its thread is
+    abandoned, its result is dropped, and it does not keep the process from ending. Nothing stops an
+    asynchronous tool that blocks its event loop, or that ignores its cancellation for ever.
     """
 
     needs_loop: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class Deadline:
             # Not fail_after: a TimeoutError of the tool's own must reach the caller unchanged.
             with anyio.move_on_after(seconds) as limit:
                 value = await step(call)
-                # A tool that shrugs off its cancellation is late all the same.
+                # A tool that ignored its cancellation is late all the same.
                 if not limit.cancel_called:
                     return value
             started = call.tally is None or call.tally.attempts > 0

@@ -1,4 +1,4 @@
-"""Policy: the shape of everything that wraps a call."""
+"""Policy: the protocol of everything that wraps a call, as middleware does."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ __all__ = ["Policy", "Target"]
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a policy may know when it is wrapped around a tool."""
+    """The tool that a policy is wrapped around, and the schema of its arguments."""
 
     tool: Tool
     schema: ArgumentSchema
@@ -20,8 +20,8 @@ class Policy(Protocol):
     """Wraps a Step into another Step."""
 
     needs_loop: bool
-    """True if its steps can wait, so that a blocking call has to go through an event loop."""
+    """True if its steps can wait; then a blocking call has to go through an event loop."""
 
     def wrap(self, step: Step, target: Target) -> Step:
-        """Return the step to run instead; the same one where the policy has nothing to do."""
+        """Return the step to run instead, or the same step if the policy has nothing to do."""
         ...

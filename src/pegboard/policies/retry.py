@@ -1,4 +1,4 @@
-"""Retry: repeat a failed call, if repeating it is safe."""
+"""Retry: repeat a failed call with backoff, if repeating it is safe."""
 
 import copy
 import logging
@@ -16,20 +16,21 @@ from pegboard.policies.policy import Target
 
 __all__ = ["Retry"]
 
-logger: logging.Logger = logging.getLogger("pegboard.retry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 
 
 class Retry:
-    """Repeats what was certainly not started, and what is declared safe to repeat.
+    """Repeats calls that were certainly not started, and tools that are declared safe to repeat.
 
-    A local tool declares it by its annotations (``read_only`` or ``idempotent``). For a tool of a
-    server that is only a hint by someone else: you declare it here, by a pattern of names.
+    A tool of this process declares that by its annotations (``read_only`` or ``idempotent``). The
+    annotations of a server's tool are only hints: you declare such tools here, by a pattern of
+    names.
 
     Args:
-        attempts: how often to try in all.
+        attempts: how many attempts to make in all.
         idempotent: glob patterns of tools that may be repeated even if they were started.
-        initial: the longest pause before the second attempt, in seconds; it doubles each time,
-            up to ``maximum``. The pause is random, so that callers do not come back together.
+        initial: the longest pause before the second attempt, in seconds. It doubles each time, up
+            to ``maximum``. The pause is random, so that callers do not return at the same moment.
     """
 
     needs_loop: ClassVar[bool] = True
@@ -43,9 +44,9 @@ class Retry:
         maximum: float = 10.0,
     ) -> None:
         if attempts < 1:
-            raise ValueError(f"At least one attempt has to be made, not {attempts!r}.")
+            raise ValueError(f"`attempts` must be at least 1, not {attempts!r}.")
         if not 0 <= initial <= maximum:
-            raise ValueError("The pauses must satisfy 0 <= initial <= maximum.")
+            raise ValueError("`initial` and `maximum` must satisfy 0 <= initial <= maximum.")
         self.attempts = attempts
         self.initial = initial
         self.maximum = maximum
@@ -63,7 +64,7 @@ class Retry:
         return tool.server is None and bool(hints.read_only or hints.idempotent)
 
     def wrap(self, step: Step, target: Target) -> Step:
-        """Repeat the step when it fails and that is safe."""
+        """Repeat the step when it fails, if that is safe."""
         if self.attempts == 1:
             return step
         repeatable = self.may_repeat(target.tool)

@@ -1,4 +1,4 @@
-"""Telemetry: one CallRecord per call, to any number of observers."""
+"""Telemetry: observers receive one CallRecord for each call; tracers also surround the call."""
 
 import copy
 import logging
@@ -13,18 +13,18 @@ import msgspec
 
 from pegboard.errors import Outcome, PegboardError
 from pegboard.model import CallRecord, Step, ToolCall, ToolResult
-from pegboard.model.record import HoldingRecord
+from pegboard.model.call import HoldingRecord
 from pegboard.policies.policy import Target
 
-__all__ = ["Observer", "Telemetry", "Tracer", "json_size"]
+__all__ = ["Observer", "Telemetry", "Tracer"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
+logger: logging.Logger = logging.getLogger("pegboard.policies")
 _encode = msgspec.json.Encoder().encode
-_SILENT = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
+_PLAIN_TYPES = frozenset({str, int, float, bool, bytes, list, tuple, type(None)})
 
 Observer = Callable[[CallRecord], object]
-"""Receives each record right after its call. Called on the path of the call, so it should be quick;
-what it raises is logged and never reaches the caller."""
+"""Receives each record right after its call. The caller waits for it, so it should be quick. What
+it raises is logged, and never reaches the caller."""
 
 
 @runtime_checkable
@@ -36,17 +36,17 @@ class Tracer(Protocol):
         ...
 
     def around(self, call: ToolCall, /) -> AbstractContextManager[object]:
-        """Return a context that is entered before the call and left after its record."""
+        """Return a context that is entered before the call, and left after its record."""
         ...
 
 
 class Telemetry:
-    """Tells observers about every call, refused ones included.
+    """Tells observers about every call, also about refused ones.
 
     Args:
-        observers: who is told.
-        arguments: keep the arguments in the records. Off: they may hold secrets.
-        results: keep the results in the records. Off: they may be large.
+        observers: the observers to tell.
+        arguments: keep the arguments in the records. Off by default: they may hold secrets.
+        results: keep the results in the records. Off by default: they may be large.
     """
 
     needs_loop: ClassVar[bool] = False
@@ -65,17 +65,12 @@ class Telemetry:
         return f"Telemetry({list(self.observers)!r}, {kept})"
 
     def watch(self, observers: Iterable[Observer]) -> None:
-        """Tell these observers from now on, instead of those before."""
+        """Replace the observers by these."""
         self.observers = _checked(observers)
         self._tracers = tuple(it for it in self.observers if isinstance(it, Tracer))
 
-    @property
-    def plain(self) -> bool:
-        """True when records hold no arguments or results, and no observer surrounds calls."""
-        return not (self._tracers or self.arguments or self.results)
-
     def tell(self, record: CallRecord) -> None:
-        """Give a record to every observer; what one raises is logged and goes no further."""
+        """Give a record to every observer; what an observer raises is logged."""
         for observer in self.observers:
             try:
                 observer(record)
@@ -86,8 +81,8 @@ class Telemetry:
         """Observe the step."""
 
         async def watched(call: ToolCall) -> object:
-            # Both before the tool, which may change what it is given.
-            size = json_size(call.arguments)
+            # Both before the tool runs: it may change its arguments.
+            size = _json_size(call.arguments)
             kept = _copy(call.arguments) if self.arguments else None
             started = time()
             began = perf_counter()
@@ -124,10 +119,13 @@ class Telemetry:
         size: int | None,
         kept: Any = None,
     ) -> None:
-        """Tell the observers that a call gave a value."""
-        # Asking whether it is a ToolResult is slow, so not of what certainly is none.
-        reports = type(value) not in _SILENT
-        failed = reports and isinstance(value, ToolResult) and value.is_error
+        """Tell the observers that a call returned a value."""
+        # `isinstance` is slow here, so it is skipped for what certainly is no ToolResult.
+        reports = type(value) not in _PLAIN_TYPES
+        result = value if reports and isinstance(value, ToolResult) else None
+        failed = result is not None and result.is_error
+        # The result of a server is counted as it was received, without what was read from it.
+        counted = value if result is None or result.wire is None else result.wire
         record = self._kind(call)(
             call.tool.name,
             started,
@@ -136,7 +134,7 @@ class Telemetry:
             "tool_error" if failed else None,
             1 if call.tally is None else call.tally.attempts,
             size,
-            json_size(value),
+            _json_size(counted),
             _cost(value) if reports else None,
             call.tool.server,
             call.meta,
@@ -185,7 +183,7 @@ def _copy(arguments: Any) -> Any:
 
 def _checked(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     if callable(observers):
-        raise TypeError("`observers` takes a list of callables, not a single one.")
+        raise TypeError("`observers` takes a list of callables, not a single callable.")
     found = tuple(observers)
     for observer in found:
         if not callable(observer):
@@ -223,7 +221,7 @@ def _classify(error: BaseException, call: ToolCall) -> tuple[Outcome, str]:
     return "raised", type(error).__name__
 
 
-def json_size(value: object) -> int | None:
+def _json_size(value: object) -> int | None:
     """Return the bytes a value takes as JSON, or ``None`` when it cannot be JSON."""
     try:
         return len(_encode(value))

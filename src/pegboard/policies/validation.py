@@ -1,4 +1,4 @@
-"""Validation: check arguments against the input schema before the tool runs."""
+"""Validation: check the arguments of a call against the input schema before the tool runs."""
 
 from collections.abc import Awaitable
 from typing import ClassVar
@@ -10,7 +10,10 @@ __all__ = ["Validation"]
 
 
 class Validation:
-    """Reports every violation at once, and merges the schema's defaults into the arguments."""
+    """Refuses arguments that break the schema, and fills in the defaults of the schema.
+
+    The error lists every violation at once.
+    """
 
     needs_loop: ClassVar[bool] = False
 
@@ -18,7 +21,7 @@ class Validation:
         return "Validation()"
 
     def wrap(self, step: Step, target: Target) -> Step:
-        """Let only valid arguments through."""
+        """Run the step only with valid arguments."""
         if target.schema.trivial:
             return step
         check = target.schema.check

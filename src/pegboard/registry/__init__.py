@@ -1,7 +1,7 @@
-"""The registry: tools are registered, described and called here.
+"""The registry: register tools, describe them and call them.
 
-Names are imported when they are first used: where the index of a store lies, say, can be asked
-without what makes tools of functions.
+Names are imported when they are first used: a program that asks only where the index of a store
+lies does not import what makes tools of functions.
 """
 
 from typing import TYPE_CHECKING

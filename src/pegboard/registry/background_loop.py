@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for blocking callers of asynchronous tools."""
+"""The background event loop: it runs asynchronous tools for blocking callers, in its own thread."""
 
 import asyncio  # noqa: TID251 - running an event loop is the matter of this file
 import logging
@@ -15,7 +15,7 @@ from pegboard.policies.concurrency import blocked_threads
 
 __all__ = ["on_background_loop", "run_in_background"]
 
-logger: logging.Logger = logging.getLogger("pegboard.background")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
                 target=_run, args=(loop,), name="pegboard-background-loop", daemon=True
             )
             thread.start()
-            # Only now: a thread that cannot be started must not leave a loop nobody runs.
+            # Only now: a thread that cannot be started must not leave a loop that no thread runs.
             _loop, _thread = loop, thread
         return _loop
 

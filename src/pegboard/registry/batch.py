@@ -1,4 +1,4 @@
-"""A batch of candidates on its way into the catalogue: conflicts are settled here."""
+"""Register a batch of tools: all at once or none, with name conflicts settled."""
 
 from collections.abc import Container, Iterable
 from typing import Literal, get_args
@@ -10,7 +10,7 @@ from pegboard.model import Tool
 from pegboard.model.tool_names import OnConflict
 from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
-from pegboard.registry.entry import Entry
+from pegboard.registry.catalog import Entry
 
 __all__ = ["Batch", "NumberedCandidate", "OnError", "Registration", "Rejection", "group_names"]
 
@@ -19,7 +19,7 @@ class Rejection(msgspec.Struct, frozen=True):
     """One item of a batch that was not registered."""
 
     index: int
-    """Its place in the batch, from 0."""
+    """Its index in the batch, from 0."""
     item: object
     error: PegboardError
 
@@ -35,7 +35,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 OnError = Literal["raise", "report"]
 NumberedCandidate = tuple[int, object, Candidate]
-"""The place of an item in the batch, the item, and what it was understood to be."""
+"""The index of an item in the batch, the item, and the candidate made of it."""
 
 
 class Batch:
@@ -62,7 +62,7 @@ class Batch:
         *,
         on_error: OnError,
     ) -> list[Rejection]:
-        """Add candidates one by one, and return those that were refused.
+        """Add candidates one by one, and return the refused ones.
 
         Raises:
             ToolConflictError: when a name is taken and both errors and conflicts are to be raised.
@@ -78,7 +78,7 @@ class Batch:
         return refused
 
     def add(self, candidate: Candidate, taken: Container[str]) -> None:
-        """Add a candidate, or settle its conflict with what is there.
+        """Add a candidate, or settle its conflict with a tool of the same name.
 
         Raises:
             ToolConflictError: when its name is taken and conflicts are to be raised.
@@ -109,7 +109,7 @@ def group_names(groups: Iterable[str]) -> tuple[str, ...]:
     """Return the names of groups, each once.
 
     Raises:
-        TypeError: when they are something else.
+        TypeError: when they are not a list of strings.
     """
     names = () if isinstance(groups, str) else tuple(dict.fromkeys(groups))
     if isinstance(groups, str) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]

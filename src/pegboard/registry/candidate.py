@@ -1,4 +1,4 @@
-"""Candidate: anything a user may register, understood and checked, not yet on the board."""
+"""Candidate: a function, object or definition to register, checked and with its implementation."""
 
 import types
 from typing import TYPE_CHECKING, Any, cast
@@ -22,20 +22,20 @@ _ANYTHING = ArgumentSchema({}, tool="")
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A checked definition and what runs it."""
+    """A checked definition and its implementation."""
 
     tool: Tool
     implementation: Implementation
     schema: ArgumentSchema | None
-    """``None`` for a definition that was checked in an earlier run; read when first needed."""
+    """``None`` for a definition that was checked in an earlier run; made when first needed."""
 
     @property
     def is_definition(self) -> bool:
-        """True when there is nothing that could run it."""
+        """True when the tool has no implementation."""
         return self.implementation is DEFINITION_ONLY
 
     def arguments(self) -> ArgumentSchema:
-        """Return what checks the arguments."""
+        """Return the schema that checks the arguments."""
         # Nothing runs a definition, whatever the arguments.
         if self.is_definition:
             return _ANYTHING
@@ -47,27 +47,27 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class BoundTool(msgspec.Struct, frozen=True):
-    """A definition and the step that runs it, for tools whose work is done elsewhere.
+    """A definition and the step that runs it, for a tool whose work is done elsewhere.
 
-    The step gets the arguments as the caller gave them, and counts its starts by itself.
+    The step receives the arguments as the caller gave them, and counts its own starts.
     """
 
     tool: Tool
     step: Step
     checked: bool = False
-    """True when the schemas are known to be valid from an earlier run; saves compiling them."""
+    """True when an earlier run has checked the schemas, so that they need not be compiled."""
 
 
 def stored_candidate(tool: Tool) -> Candidate:
-    """Return a definition from a store, as it is: it was checked before it was stored."""
+    """Return a definition from a store unchecked: it was checked before it was stored."""
     return Candidate(tool, DEFINITION_ONLY, None)
 
 
 def candidate_of(item: object) -> Candidate:
-    """Understand an item: a function, a `Tool`, a `BoundTool`, or an object with `name` and `call`.
+    """Make a candidate of a function, a `Tool`, a `BoundTool`, or an object with `name` and `call`.
 
     Raises:
-        InvalidToolError: when it is none of these, or its definition is broken.
+        InvalidToolError: when the item is none of these, or its definition is not valid.
     """
     try:
         return _understood(item)

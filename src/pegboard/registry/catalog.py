@@ -1,109 +1,188 @@
-"""The table of tools: who is on the board, and who wants to know when that changes."""
+"""Catalog: the table of registered tools, its entries, and its subscribers and change buffers."""
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
-from typing import Protocol, TypeVar
+from typing import Never, Protocol, TypeVar, cast
 from weakref import WeakSet
 
-from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
-from pegboard.policies import Telemetry
-from pegboard.registry.entry import Entry, TroddenPath
+from pegboard.errors import (
+    InvalidArgumentsError,
+    InvalidToolError,
+    PegboardError,
+    ToolDisabledError,
+    Violation,
+)
+from pegboard.model import ArgumentSchema, CatalogChange, Step, Tool, ToolCall
+from pegboard.model.fork_guard import GuardedLock
+from pegboard.policies import PolicyOptions, Target, Telemetry, needs_loop, wrap_step
+from pegboard.registry.candidate import Candidate, stored_candidate
 
-__all__ = ["Catalog", "ChangeBuffer", "Keeper", "Subscriber", "Taken", "without_one"]
+__all__ = [
+    "Catalog",
+    "CatalogStore",
+    "ChangeBuffer",
+    "Entry",
+    "Subscriber",
+    "TakenNames",
+    "printable_name",
+    "refusal",
+    "without_one",
+]
+
+logger: logging.Logger = logging.getLogger("pegboard.registry")
+
+_NO_TOOL = Target(Tool(name="unknown"), ArgumentSchema({}, tool="unknown"))
+
+T = TypeVar("T")
+
+Subscriber = Callable[[CatalogChange], object]
+"""Receives each change after it has taken effect; what it raises is logged."""
+
+
+class Entry:
+    """A tool on the board, with its policies and groups.
+
+    Most tools are never called, so it stays small: its step is made on the first call.
+    """
+
+    __slots__ = (
+        "_candidate",
+        "_policies",
+        "_step",
+        "groups",
+        "inline",
+        "may_wait",
+        "permitted",
+        "tool",
+    )
+
+    def __init__(
+        self, tool: Tool, candidate: Candidate, policies: PolicyOptions, groups: tuple[str, ...]
+    ) -> None:
+        self.tool: Tool = tool
+        self.groups: tuple[str, ...] = groups
+        self.may_wait: bool = needs_loop(policies)
+        """True when a policy can make a call wait, or start the tool more or less than once."""
+        self.inline: bool = not candidate.implementation.asynchronous and not self.may_wait
+        """True when a blocking caller can run the tool in its own thread, without an event loop."""
+        access = policies.get("access")
+        self.permitted: bool = access is None or access.permits(tool)
+        """False when an access list hides the tool."""
+        self._candidate = candidate
+        self._policies = policies
+        self._step: Step | None = None
+
+    @property
+    def is_definition(self) -> bool:
+        """True when the tool has no implementation."""
+        return self._candidate.is_definition
+
+    def problem(self, arguments: object, *, off: Collection[str]) -> PegboardError | None:
+        """Return the error that refuses a call at once; ``off`` are the disabled groups."""
+        if not self.permitted:
+            # Its steps refuse the call, before the caller could learn anything else of the tool.
+            return None
+        name = self.tool.name
+        if off:
+            groups = [it for it in self.groups if it in off]
+            if groups:
+                return ToolDisabledError(name, groups=groups)
+        if not isinstance(arguments, dict):
+            kind = type(arguments).__name__
+            words = f"the arguments must be an object (a dict), not {kind!r}"
+            return InvalidArgumentsError(name, [Violation("", words)])
+        return None
+
+    def step(self) -> Step:
+        """Return the tool with its policies around it."""
+        if self._step is None:
+            candidate = self._candidate
+            target = Target(self.tool, candidate.arguments())
+            self._step = wrap_step(candidate.implementation.step, target, self._policies)
+        return self._step
+
+    def of(self, tool: Tool) -> "Entry":
+        """Return an entry of another definition, with the policies and groups of this entry."""
+        return Entry(tool, stored_candidate(tool), self._policies, self.groups)
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """The telemetry of its calls."""
+        return self._policies.get("telemetry")
 
 
 class ChangeBuffer:
-    """Takes note of changes at next to no cost, for somebody who looks when it suits them.
+    """Collects changes for a reader that takes them later, such as the search index.
 
-    Everything that is visible at the beginning counts as new.
+    Every tool that is visible at the beginning counts as new.
     """
 
-    def __init__(self, lock: threading.RLock, revision: int, visible: Iterable[Tool]) -> None:
-        # The catalogue's own: with a second one, a finalizer that unregisters could lock up.
+    def __init__(self, lock: GuardedLock, revision: int, visible: Iterable[Tool]) -> None:
+        # The lock of the catalogue: with a second one, a finalizer that unregisters could deadlock.
         self._lock = lock
         self.revision: int = revision
-        """That of the last change."""
-        self._news: dict[str, Tool | None] = {tool.name: tool for tool in visible}
+        """The revision of the last change."""
+        self._changes: dict[str, Tool | None] = {tool.name: tool for tool in visible}
 
     def note(self, change: CatalogChange) -> None:
         """Note a change. Hold the lock of the catalogue."""
         for tool in change.removed:
-            self._news[tool.name] = None
+            self._changes[tool.name] = None
         for tool in (*change.added, *change.changed):
-            self._news[tool.name] = tool
+            self._changes[tool.name] = tool
         self.revision = change.revision
 
-    def after_fork(self, lock: threading.RLock) -> None:
-        """Use the new lock of the catalogue."""
-        self._lock = lock
-
     def take(self) -> tuple[int, dict[str, Tool | None]]:
-        """Return the revision, and each tool that is new or different; ``None`` if it went."""
+        """Return the revision, and each added or changed tool by name; ``None`` if it is gone."""
         with self._lock:
-            news, self._news = self._news, {}
-            return self.revision, news
+            changes, self._changes = self._changes, {}
+            return self.revision, changes
 
 
-T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("pegboard.catalog")
-
-
-class Keeper(Protocol):
+class CatalogStore(Protocol):
     """Stores the definitions of a catalogue; see `PersistentTools`."""
 
     def needs_store(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> bool:
-        """Tell whether a change is one of the store, too."""
+        """Tell whether a change also changes the store."""
         ...
 
-    def keep(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
-        """Store a change; False when it has to be settled anew."""
+    def save(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
+        """Store a change; False when the change has to be settled anew."""
         ...
 
     def uncovered(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> dict[str, Entry]:
-        """Return what comes to light again when these go."""
+        """Return the stored definitions that become visible again when these tools leave."""
         ...
 
 
-Subscriber = Callable[[CatalogChange], object]
-"""Receives each change after it has taken effect; what it raises is logged and goes no further."""
-
-
 class Catalog:
-    """Readers never lock: they look into a dict that changes in single atomic operations."""
+    """The tools of a registry by name.
+
+    Readers never lock: they look into a dict that changes in single atomic operations.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.trodden: dict[str, TroddenPath] = {}
-        """Short ways to the tools that have one and have been called."""
         self.groups_off: frozenset[str] = frozenset()
         self.reserved: frozenset[str] = frozenset()
-        """Names of tools that are being stored, and will be on the board when they are."""
-        self.keeper: Keeper | None = None
+        """Names of tools that are being stored, and will be on the board afterwards."""
+        self.store: CatalogStore | None = None
         self._revision = 0
         self._subscribers: tuple[Subscriber, ...] = ()
-        self._following: WeakSet[ChangeBuffer] = WeakSet()
+        self._buffers: WeakSet[ChangeBuffer] = WeakSet()
         self._undelivered: deque[CatalogChange] = deque()
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make new locks: the threads that held them are not in a forked child."""
         # Re-entrant, because the garbage collector may run a finalizer that unregisters something.
-        self.lock: threading.RLock = threading.RLock()
-        """Held for a moment by whoever changes the table."""
-        self.writing: threading.RLock = threading.RLock()
-        """Held, perhaps for long, by whoever changes what a store keeps; never with the other."""
+        self.lock: GuardedLock = GuardedLock("registry")
+        """Held for a moment by each thread that changes the table."""
+        self.writing: GuardedLock = GuardedLock("registry")
+        """Held, perhaps for long, by a thread that writes to the store; taken before `lock`."""
         self._delivering = threading.Lock()
-        for following in list(self._following):
-            following.after_fork(self.lock)
 
     def visible(self) -> list[Tool]:
-        """Return the tools that may be seen, in the order of registration."""
+        """Return the visible tools, in the order of registration."""
         off = self.groups_off
         # A list first: the table may change while it is being looked through.
         entries = list(self.entries.values())
@@ -112,7 +191,7 @@ class Catalog:
         ]
 
     def awaited(self, name: str) -> Entry | None:
-        """Return the entry of a name; wait for it if somebody is just storing one."""
+        """Return the entry of a name; wait for it if another thread is just storing one."""
         entry = self.entries.get(name)
         if entry is None:
             with self.writing:
@@ -127,61 +206,59 @@ class Catalog:
         stored: bool,
         override: bool,
     ) -> T:
-        """Settle what changes, have the store keep what it is to keep, show it, and tell of it.
+        """Settle a change, store what is to be stored, show it, and tell the subscribers.
 
-        Only what is stored waits for the store, and for others who write to it.
+        Only a change of what is stored waits for the store, and for other threads that write to it.
 
         Args:
-            settle: says what is to be on the board, by what is there now, and what to answer;
-                called again when somebody else was faster.
-            leaving: what goes.
-            stored: True when some of it is certainly stored.
+            settle: returns the new entries, judged by what is on the board now, and what to return.
+                It is called again when another process has changed the store first.
+            leaving: the names of the tools to remove.
+            stored: True when the change certainly changes the store.
             override: whether it may replace what another process has stored.
         """
         while True:
             with self.writing if stored else nullcontext():
                 with self.lock:
-                    entries, answer = settle()
-                    keeper = self.keeper
-                    if keeper is None or not keeper.needs_store(entries, leaving):
+                    entries, result = settle()
+                    store = self.store
+                    if store is None or not store.needs_store(entries, leaving):
                         self._show(entries, leaving)
                         break
                     if stored:
                         self.reserved |= entries.keys()
-                if stored and self._keep_and_show(keeper, entries, leaving, override):
+                if stored and self._save_and_show(store, entries, leaving, override):
                     break
                 stored = True
         self.deliver()
-        return answer
+        return result
 
-    def _keep_and_show(
+    def _save_and_show(
         self,
-        keeper: Keeper,
+        store: CatalogStore,
         entries: Mapping[str, Entry],
         leaving: Iterable[str],
         override: bool,  # noqa: FBT001 - passed on
     ) -> bool:
-        kept = False
+        saved = False
         try:
-            kept = keeper.keep(entries, leaving, override=override)
+            saved = store.save(entries, leaving, override=override)
         finally:
             with self.lock:
                 self.reserved -= entries.keys()
-                if kept:
+                if saved:
                     self._show(entries, leaving)
-        return kept
+        return saved
 
     def _show(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> None:
-        if self.keeper is not None:
-            entries = {**entries, **self.keeper.uncovered(entries, leaving)}
+        if self.store is not None:
+            entries = {**entries, **self.store.uncovered(entries, leaving)}
         self.put(entries, without=leaving)
 
     def put(self, entries: Mapping[str, Entry], *, without: Iterable[str] = ()) -> None:
         """Add, replace and remove entries in one step. Hold the lock, then `deliver` without it."""
         gone = [name for name in without if name not in entries]
         before = [old for it in (*entries, *gone) if (old := self.entries.get(it)) is not None]
-        for old in before:
-            self.trodden.pop(old.tool.name, None)
         for name in gone:
             self.entries.pop(name, None)
         self.entries.update(entries)
@@ -194,16 +271,8 @@ class Catalog:
         concerned = [entry for entry in self.entries.values() if group in entry.groups]
         self._announce(concerned, before, concerned, self.groups_off)
 
-    def open(self, entry: Entry, telemetry: Telemetry) -> None:
-        """Note that a tool is called for the first time."""
-        trodden = entry.trodden(telemetry)
-        with self.lock:
-            # Unless it was replaced or removed meanwhile.
-            if trodden is not None and self.entries.get(entry.tool.name) is entry:
-                self.trodden[entry.tool.name] = trodden
-
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell a subscriber about every later change; call what is returned to stop that."""
+        """Tell a subscriber about every later change; call the result to stop that."""
         if not callable(subscriber):
             raise TypeError(
                 f"A subscriber is a callable that takes a CatalogChange, not {subscriber!r}."
@@ -218,16 +287,16 @@ class Catalog:
         return unsubscribe
 
     def follow(self) -> ChangeBuffer:
-        """Return what takes note of all that is visible now and of every change; while it lives."""
+        """Return a buffer of all visible tools that collects every change while it lives."""
         with self.lock:
-            following = ChangeBuffer(self.lock, self._revision, self.visible())
-            self._following.add(following)
-        return following
+            buffer = ChangeBuffer(self.lock, self._revision, self.visible())
+            self._buffers.add(buffer)
+        return buffer
 
     def deliver(self) -> None:
-        """Tell the subscribers what changed. Never with the lock held: they may do anything."""
-        # One thread at a time delivers, everybody's changes and in order. A subscriber may itself
-        # change the catalogue: that is delivered after the change it is being told about.
+        """Tell the subscribers what changed. Do not hold the lock: a subscriber may do anything."""
+        # One thread at a time delivers the changes of all threads, in order. A change that a
+        # subscriber makes is delivered after the change it is being told about.
         while self._undelivered and self._delivering.acquire(blocking=False):
             try:
                 while self._undelivered:
@@ -257,12 +326,12 @@ class Catalog:
         if change.added or change.changed or change.removed:
             self._revision = change.revision
             self._undelivered.append(change)
-            for following in list(self._following):
-                following.note(change)
+            for buffer in list(self._buffers):
+                buffer.note(change)
 
 
-class Taken:
-    """The names that nobody else can have now."""
+class TakenNames:
+    """The names that no other tool can have now."""
 
     def __init__(self, catalog: Catalog, leaving: frozenset[str]) -> None:
         self._catalog = catalog
@@ -273,6 +342,25 @@ class Taken:
         if name in catalog.reserved:
             return True
         return name in catalog.entries and name not in self._leaving
+
+
+def refusal(error: PegboardError, telemetry: Telemetry | None) -> Step:
+    """Return a step that raises an error, observed like every other call."""
+
+    async def refuse(_: ToolCall) -> Never:
+        raise error
+
+    if telemetry is None:
+        return refuse
+    return telemetry.wrap(refuse, _NO_TOOL)
+
+
+def printable_name(name: object) -> str:
+    """Return a name that can be recorded, whatever name the caller gave."""
+    try:
+        return Tool(name=cast("str", name)).name
+    except InvalidToolError:
+        return "(not a valid name)"
 
 
 def without_one(items: tuple[T, ...], item: T) -> tuple[T, ...]:

@@ -1,4 +1,4 @@
-"""How to run what was registered, synchronous or not, as the innermost Step."""
+"""Implementation: run a registered tool, synchronous or asynchronous, as the innermost Step."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -13,30 +13,22 @@ __all__ = ["DEFINITION_ONLY", "Implementation", "is_async", "run_inline"]
 
 
 def is_async(function: object) -> bool:
-    """Tell whether calling the function gives something to await."""
+    """Tell whether calling the function gives an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - for objects whose __call__ is a coroutine
     )
 
 
 class Implementation:
-    """What runs a tool: a function of the ToolCall that gives a value, or something to await.
+    """Runs a tool: a function of the ToolCall that returns a value or an awaitable.
 
     It counts itself (`ToolCall.started`) right before the tool's own code begins.
     """
 
-    __slots__ = ("asynchronous", "coroutine_function", "step")
+    __slots__ = ("asynchronous", "step")
 
-    def __init__(
-        self,
-        run: Callable[[ToolCall], Any],
-        *,
-        asynchronous: bool,
-        coroutine_function: Callable[..., Awaitable[object]] | None = None,
-    ) -> None:
+    def __init__(self, run: Callable[[ToolCall], Any], *, asynchronous: bool) -> None:
         self.asynchronous: bool = asynchronous
-        self.coroutine_function: Callable[..., Awaitable[object]] | None = coroutine_function
-        """Set when calling it with valid arguments by name is all there is to running the tool."""
         self.step: Step = run if asynchronous else _sync_step(run)
 
 
@@ -59,12 +51,12 @@ async def _refuse(call: ToolCall) -> Never:
 
 
 DEFINITION_ONLY: Implementation = Implementation(_refuse, asynchronous=False)
-"""Of a tool that has no implementation: it refuses every call."""
+"""For a tool without an implementation: it refuses every call."""
 DEFINITION_ONLY.step = _refuse
 
 
 def run_inline(work: Awaitable[object]) -> object:
-    """Return what the work gives."""
+    """Run work that never waits, and return its value."""
     coroutine = work.__await__()
     try:
         next(coroutine)

@@ -1,6 +1,5 @@
-"""PersistentTools: the definitions on a board that a store keeps, and what others change in it."""
+"""Persistence: store the definitions and usage of a registry, and follow changes of the store."""
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -8,10 +7,8 @@ from pathlib import Path
 
 from pegboard.errors import RevisionConflictError, StorageError
 from pegboard.model import Temperature, Tool
-from pegboard.model.fork_guard import resume_in_children
 from pegboard.registry.candidate import Candidate
-from pegboard.registry.catalog import Catalog
-from pegboard.registry.entry import Entry
+from pegboard.registry.catalog import Catalog, Entry
 from pegboard.registry.usage_counter import UsageCounter
 from pegboard.storage import ANY, Store, StoreChange, StoredTool, open_store
 from pegboard.storage.encoding import encode_tool
@@ -19,16 +16,18 @@ from pegboard.storage.encoding import encode_tool
 __all__ = ["Persistence", "PersistentTools"]
 
 PRELOADED = 100
-"""So many hot tools are read before anybody asks for them."""
+"""So many hot tools are decoded before the first caller asks for them."""
 
 
 class PersistentTools:
-    """Keeps a board and a store equal: what is written is stored first, and shown only then.
+    """Keeps a catalogue and a store equal: a change is stored first, and shown only then.
 
-    Only definitions are stored. What runs in this process (functions, tools of servers) comes with
-    the process; a stored definition of the same name waits behind it.
+    Only definitions are stored. Functions and tools of servers come with the process; a stored
+    definition of the same name is hidden behind them.
 
     Args:
+        store: the store.
+        catalog: the catalogue.
         entry_of: makes an entry of a stored definition.
     """
 
@@ -37,9 +36,9 @@ class PersistentTools:
         self._catalog = catalog
         self._entry_of = entry_of
         self._revisions: dict[str, int] = {}
-        """What is known to be in the store."""
+        """The revision of each stored definition, by name."""
         self._hidden: dict[str, Tool] = {}
-        """Stored definitions behind something else of their name."""
+        """Stored definitions that are hidden behind another tool of their name."""
         self._stop: Callable[[], None] = lambda: None
 
     def open(self) -> None:
@@ -48,7 +47,7 @@ class PersistentTools:
         Raises:
             StorageError: when the store cannot be read or written.
         """
-        # Watched before it is read: what changes in between is told, and read again.
+        # Watched before it is read: a change in between is announced, and read again.
         self._watch()
         try:
             with self._catalog.writing:
@@ -58,10 +57,9 @@ class PersistentTools:
         except BaseException:
             self._stop()
             raise
-        resume_in_children(self)
 
     def close(self) -> None:
-        """Follow the store no longer, and take what it keeps off the board."""
+        """Stop following the store, and take its definitions off the board."""
         self._stop()
         with self._catalog.writing, self._catalog.lock:
             shown = self._catalog.entries
@@ -69,19 +67,19 @@ class PersistentTools:
             self._catalog.put({}, without=kept)
 
     def needs_store(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> bool:
-        """Tell whether a change of the board is one of the store, too."""
+        """Tell whether a change of the board also changes the store."""
         return any(it.is_definition for it in entries.values()) or bool(self._stored(leaving))
 
-    def keep(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
+    def save(self, entries: Mapping[str, Entry], leaving: Iterable[str], *, override: bool) -> bool:
         """Store what is about to change on the board. Hold the lock of the writers.
 
-        False when another process changed something first; then the board shows that now.
+        It returns False when another process changed the store first; the board shows that now.
 
         Raises:
             StorageError: when it cannot be stored; then the board must stay as it is.
         """
         tools = [entry.tool for entry in entries.values() if entry.is_definition]
-        # A stored one may have waited behind what leaves now.
+        # A stored definition may have been hidden behind what leaves now.
         hidden = [it.name for it in tools if it.name in self._hidden and it.name in leaving]
         replaced = [*self._stored(leaving), *hidden]
         new = [it for it in tools if it.name not in replaced]
@@ -96,7 +94,7 @@ class PersistentTools:
             for name in gone:
                 self._store.delete(name, expected=self._revisions[name])
         except StorageError as error:
-            # Some of it may be done; the board shows what is.
+            # A part of it may be stored; the board shows that part.
             with suppress(StorageError):
                 self.refresh(frozenset(replaced).union(it.name for it in tools))
             if isinstance(error, RevisionConflictError):
@@ -109,7 +107,7 @@ class PersistentTools:
         return True
 
     def uncovered(self, entries: Mapping[str, Entry], leaving: Iterable[str]) -> dict[str, Entry]:
-        """Return what comes to light again when these go. Hold the lock of the catalogue."""
+        """Return the definitions that appear again when these leave. Hold the catalogue's lock."""
         for name, entry in entries.items():
             if entry.is_definition:
                 self._hidden.pop(name, None)
@@ -136,15 +134,6 @@ class PersistentTools:
             if entries or leaving:
                 self._catalog.put(entries, without=leaving)
 
-    def resume_in_child(self) -> None:
-        """Follow the store in a forked child as in its parent."""
-        threading.Thread(target=self._resume, name="pegboard-store-resume", daemon=True).start()
-
-    def _resume(self) -> None:
-        with suppress(StorageError):
-            self._watch()
-            self._catch_up(StoreChange(everything=True))
-
     def _changed_entries(self, found: Mapping[str, StoredTool]) -> Iterable[tuple[str, Entry]]:
         for name, it in found.items():
             there = self._catalog.entries.get(name)
@@ -153,7 +142,7 @@ class PersistentTools:
                 self._hidden[name] = it.tool
             elif there is None or self._revisions.get(name) != it.revision:
                 self._revisions[name] = it.revision
-                # Its groups and policies are this program's own.
+                # Its groups and policies belong to this program.
                 same = there is not None and there.tool == it.tool
                 if there is None or not same:
                     yield name, there.of(it.tool) if there else self._entry_of(it.tool)
@@ -204,7 +193,7 @@ class PersistentTools:
 
 
 class Persistence:
-    """The tools that a store keeps, and the counting of their use."""
+    """The stored tools of a registry, and the counter of their usage."""
 
     def __init__(
         self, storage: str | Path | Store, catalog: Catalog, entry_of: Callable[[Tool], Entry]
@@ -218,21 +207,21 @@ class Persistence:
         self.store: Store = open_store(storage) if owned else storage
         self.tools: PersistentTools = PersistentTools(self.store, catalog, entry_of)
         self.counter: UsageCounter = UsageCounter(self.store)
-        # Also for registries that nobody closes: when they are forgotten, or the program ends.
+        # Also for a registry that is never closed: when it is collected, or the program ends.
         self._let_go = weakref.finalize(self, _let_go, self.counter, self.store if owned else None)
-        catalog.keeper = self.tools
+        catalog.store = self.tools
         try:
             self.tools.open()
         except BaseException:
-            catalog.keeper = None
+            catalog.store = None
             self._let_go()
             raise
         self._catalog = catalog
         self.stop_counting: Callable[[], object] = lambda: None
-        """To be called when nothing more is to be counted."""
+        """Stops counting."""
 
     def check(self, candidate: Candidate) -> None:
-        """See that a definition can be stored.
+        """Check that a definition can be stored.
 
         Raises:
             InvalidToolError: when it cannot.
@@ -241,10 +230,10 @@ class Persistence:
             encode_tool(candidate.tool)
 
     def close(self) -> None:
-        """Write down what is left, and let go of what was opened here."""
+        """Write the remaining usage, and close the store if it was opened here."""
         self.stop_counting()
         self.tools.close()
-        self._catalog.keeper = None
+        self._catalog.store = None
         self._let_go()
 
 

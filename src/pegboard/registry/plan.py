@@ -1,4 +1,4 @@
-"""Plans: run the tool steps a planner produced, and leave its replies to the caller."""
+"""Plans: run the tool steps of a planner in order, and leave its replies to the caller."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
@@ -14,11 +14,11 @@ _MISNAMED = ("args", "argument", "kwargs", "params", "parameters", "input", "inp
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """One step of a plan, and what came of it."""
+    """One step of a plan, and its result."""
 
     step: Mapping[str, Any]
     ran: bool
-    """True for a tool step; False for a reply, which is the caller's to deliver."""
+    """True for a tool step; False for a reply, which the caller delivers."""
     value: Any = None
     """What the tool returned."""
 
@@ -32,12 +32,11 @@ class _AsyncCallable(Protocol):
 
 
 def run_plan(registry: _Callable, steps: Iterable[Mapping[str, Any]]) -> Iterator[StepResult]:
-    """Yield each step with its result; a step runs only when it is asked for, so iterate.
+    """Yield each step with its result; a step runs only when the caller asks for its result.
 
-    A step is ``{"type": "tool", "name": ..., "arguments": {...}}``, where arguments may be left
-    out, or ``{"type": "reply", ...}``. The
-    whole plan is checked before its first step runs. What a tool
-    raises ends the plan and reaches the caller.
+    A step is ``{"type": "tool", "name": ..., "arguments": {...}}``, where the arguments may be left
+    out, or ``{"type": "reply", ...}``. The whole plan is checked before its first step runs. What a
+    tool raises ends the plan and reaches the caller.
 
     Raises:
         InvalidPlanError: when a step is malformed.

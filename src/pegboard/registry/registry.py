@@ -1,13 +1,9 @@
-"""Registry: register tools, describe them to a planner, call them by name."""
+"""Registry: register tools, describe and search them, and call them by name."""
 
 import copy
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter, time
 from typing import Any, Self, Unpack, cast
-
-import msgspec
 
 from pegboard.errors import (
     InvalidToolError,
@@ -15,8 +11,9 @@ from pegboard.errors import (
     ToolNotFoundError,
     WouldDeadlockError,
 )
-from pegboard.model import CallRecord, Step, Tally, Tool, ToolCall, Usage, freeze
+from pegboard.model import Step, Tally, Tool, ToolCall, Usage, freeze
 from pegboard.model.call import NO_META
+from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
     Observer,
@@ -25,7 +22,6 @@ from pegboard.policies import (
     Validation,
     check_options,
 )
-from pegboard.policies.telemetry import json_size
 from pegboard.registry.background_loop import on_background_loop, run_in_background
 from pegboard.registry.batch import (
     Batch,
@@ -36,8 +32,15 @@ from pegboard.registry.batch import (
     group_names,
 )
 from pegboard.registry.candidate import candidate_of, stored_candidate
-from pegboard.registry.catalog import Catalog, Subscriber, Taken, without_one
-from pegboard.registry.entry import Entry, TroddenPath, printable_name, refusal
+from pegboard.registry.catalog import (
+    Catalog,
+    Entry,
+    Subscriber,
+    TakenNames,
+    printable_name,
+    refusal,
+    without_one,
+)
 from pegboard.registry.implementation import run_inline
 from pegboard.registry.persistence import Persistence
 from pegboard.registry.searching import Searching
@@ -46,23 +49,21 @@ from pegboard.storage import Store
 
 __all__ = ["Registry"]
 
-logger: logging.Logger = logging.getLogger("pegboard.telemetry")
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-_encode = msgspec.json.Encoder().encode
-
 
 class Registry:
-    """Tools by name. Safe to use from any number of threads and event loops.
+    """Tools by name. Any number of threads and event loops may use it.
 
     Args:
-        observers: who is told about each call. To keep arguments or results in the records, pass
+        observers: the observers of each call. To keep arguments or results in the records, pass
             ``telemetry=Telemetry(observers, arguments=True)`` instead.
-        policies: what happens around each call, for all tools that do not say otherwise.
-            Validation and telemetry are on, everything else is off.
-        storage: where definitions and usage are kept: a URL or path as for `open_store`, or a
-            store, which you close yourself. What is in it is on the board at once. Without it
-            nothing is kept.
+        policies: the policies around each call, for all tools that have none of their own.
+            Validation and telemetry are on by default, the others are off.
+        storage: where definitions and usage are stored: a URL or path as for `open_store`, or a
+            store, which you close yourself. The definitions in it are on the board at once.
+            Without it nothing is stored.
+
+    A forked child of its process cannot use it: every method but `close` raises
+    `ForkedProcessError` there.
 
     Raises:
         StorageError: when the storage cannot be opened or read.
@@ -79,17 +80,19 @@ class Registry:
         given = policies.get("telemetry", Telemetry())
         added = Telemetry(observers).observers
         if given is None and added:
-            raise TypeError("`observers` are told nothing with `telemetry=None`; leave out one.")
+            raise TypeError(
+                "With `telemetry=None` no observer is told of calls: leave out one of the two."
+            )
         # A copy, so that observers added later belong to this registry alone.
         self._telemetry = copy.copy(given or Telemetry())
         defaults: PolicyOptions = {"validation": Validation()}
         self._policies: PolicyOptions = {**defaults, **policies}
         self._policies["telemetry"] = self._telemetry if given is not None else None
+        self._guard = ForkGuard("registry")
         self._catalog = Catalog()
         self._searching = Searching(self._catalog)
-        self._trodden: Mapping[str, TroddenPath] = {}
-        self._observe_anew((*self._telemetry.observers, *added))
-        self._keeping: Persistence | None = None
+        self._telemetry.watch((*self._telemetry.observers, *added))
+        self._persistence: Persistence | None = None
         if storage is not None:
             self.keep_in(storage)
 
@@ -101,35 +104,39 @@ class Registry:
 
     @property
     def storage(self) -> Store | None:
-        """Where definitions and usage are kept, if anywhere."""
-        return None if self._keeping is None else self._keeping.store
+        """The store of definitions and usage, if there is one."""
+        return None if self._persistence is None else self._persistence.store
 
     def keep_in(self, storage: str | Path | Store) -> None:
-        """Keep definitions and usage from now on, and show what is kept there; blocks.
+        """Store definitions and usage from now on, and show what is stored there; blocks.
 
         Raises:
             StorageError: when the storage cannot be opened or read.
             RuntimeError: when this registry has a storage already.
         """
-        if self._keeping is not None:
+        self._guard.check()
+        if self._persistence is not None:
             raise RuntimeError("This registry has a storage already; `close` it first.")
-        self._keeping = Persistence(storage, self._catalog, self._stored_entry)
-        self._searching.keep_with(self._keeping)
+        self._persistence = Persistence(storage, self._catalog, self._stored_entry)
+        self._searching.keep_with(self._persistence)
         self._catalog.deliver()
         if self._policies.get("telemetry") is not None:
-            self._keeping.stop_counting = self.observe(self._keeping.counter)
+            self._persistence.stop_counting = self.observe(self._persistence.counter)
 
     def close(self) -> None:
-        """Write down the rest of the usage, and let go of the storage and what it keeps.
+        """Write the remaining usage, close the storage, and take its definitions off the board.
 
-        Functions stay on the board; what is registered from now on is kept nowhere.
+        Functions stay on the board; what is registered from now on is not stored. In a forked child
+        it does nothing: storage and usage belong to the parent.
         """
-        keeping, self._keeping = self._keeping, None
-        if keeping is not None:
+        if self._guard.in_child:
+            return
+        persistence, self._persistence = self._persistence, None
+        if persistence is not None:
             try:
                 self._searching.let_go()
             finally:
-                keeping.close()
+                persistence.close()
                 self._catalog.deliver()
 
     def __len__(self) -> int:
@@ -154,10 +161,10 @@ class Registry:
     ) -> Tool:
         """Put a tool on the board: a function, a `Tool`, or any object with `name` and `call`.
 
-        A `Tool` alone is a definition: it is described, but calling it is refused.
+        A `Tool` alone is a definition: it is described, and calls of it are refused.
 
         Raises:
-            InvalidToolError: when it is not a tool.
+            InvalidToolError: when the item is not a tool.
             ToolConflictError: when the name is taken and ``on_conflict`` is ``"raise"``.
         """
         names = group_names(groups)
@@ -167,7 +174,7 @@ class Registry:
         entry = self._catalog.awaited(report.skipped[0].name)
         if entry is not None:
             return entry.tool
-        # Whoever was storing it has failed, so that the name is free.
+        # The thread that was storing it has failed, so the name is free.
         return self.register(item, on_conflict=on_conflict, groups=names, **policies)
 
     def register_many(
@@ -182,21 +189,22 @@ class Registry:
     ) -> Registration:
         """Register a batch in one step.
 
-        With ``on_error="raise"`` it is all or nothing. With ``"report"`` the good ones are
-        registered, and the report says what was wrong with the others. The tools named in
+        With ``on_error="raise"`` all items are registered, or none. With ``"report"`` the valid
+        items are registered, and the report says what is wrong with the others. The tools named in
         ``replacing`` are taken off the board in the same step, so that subscribers are told of one
         change.
 
         Raises:
-            InvalidToolError: when one is not a tool, with ``on_error="raise"``.
+            InvalidToolError: when an item is not a tool, with ``on_error="raise"``.
             ToolConflictError: when a name is taken, with ``on_error="raise"``.
         """
+        self._guard.check()
         check_options(policies)
         if on_error not in ("raise", "report"):
-            raise ValueError(f"`on_error` is 'raise' or 'report', not {on_error!r}.")
+            raise ValueError(f"`on_error` must be 'raise' or 'report', not {on_error!r}.")
         names, leaving = group_names(groups), frozenset(replacing)
         candidates, unfit = self._candidates(items, on_error)
-        taken = Taken(self._catalog, leaving)
+        taken = TakenNames(self._catalog, leaving)
 
         def settle() -> tuple[Mapping[str, Entry], Registration]:
             batch = Batch(on_conflict, {**self._policies, **policies}, names)
@@ -207,7 +215,7 @@ class Registry:
                 rejected=tuple(sorted([*unfit, *refused], key=lambda it: it.index)),
             )
 
-        # Everything slow is done, and everything that runs the caller's code.
+        # All slow work is done by now, and all that runs the caller's code.
         return self._catalog.change(
             settle,
             leaving=leaving,
@@ -219,7 +227,7 @@ class Registry:
         """Take a tool off the board and return its definition.
 
         Raises:
-            ToolNotFoundError: when there is none of that name.
+            ToolNotFoundError: when no tool has that name.
         """
 
         def settle() -> tuple[Mapping[str, Entry], Tool]:
@@ -228,10 +236,10 @@ class Registry:
         return self._catalog.change(settle, leaving=[name], stored=False, override=False)
 
     def get(self, name: str) -> Tool:
-        """Return the definition of a tool, visible or not.
+        """Return the definition of a tool, whether or not it is visible.
 
         Raises:
-            ToolNotFoundError: when there is none of that name.
+            ToolNotFoundError: when no tool has that name.
         """
         entry = self._find(name)
         if entry is None:
@@ -239,15 +247,16 @@ class Registry:
         return entry.tool
 
     def get_many(self, names: Iterable[str]) -> dict[str, Tool]:
-        """Return the definitions of many tools by name; those that there are not are missing."""
+        """Return the definitions of many tools by name, without the names that no tool has."""
+        self._guard.check()
         entries = self._catalog.entries
         return {name: it.tool for name in names if (it := entries.get(name)) is not None}
 
     def is_definition(self, name: str) -> bool:
-        """Tell whether a tool can only be described, because nothing here could run it.
+        """Tell whether a tool is only a definition, which cannot be called.
 
         Raises:
-            ToolNotFoundError: when there is none of that name.
+            ToolNotFoundError: when no tool has that name.
         """
         entry = self._find(name)
         if entry is None:
@@ -255,8 +264,8 @@ class Registry:
         return entry.is_definition
 
     def runs(self, name: object) -> bool:
-        """Tell whether there is a tool of that name that could be called."""
-        entry = self._catalog.entries.get(name) if isinstance(name, str) else None
+        """Tell whether a tool of that name can be called."""
+        entry = self._find(name)
         return entry is not None and not entry.is_definition
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
@@ -266,47 +275,74 @@ class Registry:
             StorageError: when the storage cannot be read.
             TypeError: when this registry has no storage.
         """
-        if self._keeping is None:
-            raise TypeError("Usage is counted in a storage: `Registry(storage=...)`.")
-        return self._keeping.counter.usage(None if names is None else list(names))
+        self._guard.check()
+        if self._persistence is None:
+            raise TypeError(
+                "This registry counts no usage: give it a storage, `Registry(storage=...)`."
+            )
+        return self._persistence.counter.usage(None if names is None else list(names))
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the visible tools: not hidden by an access list, no group switched off."""
+        """Return the visible tools: no access list hides them, and none of their groups is off."""
+        self._guard.check()
         return tuple(self._catalog.visible())
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Return ``{name: {"description": ..., "input_schema": ...}}`` of all visible tools."""
+        self._guard.check()
         return {
             tool.name: {"description": tool.description, "input_schema": tool.input_schema}
             for tool in self._catalog.visible()
         }
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
+    def search(
+        self,
+        text: str,
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResponse:
         """Return the visible tools that do what a text asks for, the best first, or none.
 
+        Args:
+            text: what the tool should do.
+            where: only tools for which this returns true; it is asked before the limit applies.
+            options: see `SearchOptions`.
+
         Raises:
-            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+            InvalidQueryError: when the query or an option is not valid; see `SearchOptions`.
         """
-        return self._searching.search(text, options)
+        self._guard.check()
+        return self._searching.search(text, options, where=where)
 
     def search_many(
-        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[SearchResponse]:
-        """Search for many texts at once, which is faster than one after the other.
+        """Search for many texts at once, which is faster than one by one.
 
         Raises:
-            InvalidQueryError: when one of them cannot be searched for.
+            InvalidQueryError: when a query or an option is not valid.
         """
-        return self._searching.search_many(texts, options)
+        self._guard.check()
+        return self._searching.search_many(texts, options, where=where)
+
+    def is_search_warm(self, method: str) -> bool:
+        """Tell whether a search by this method starts at once, with nothing to build or load."""
+        return self._searching.is_warm(method)
 
     @property
     def search_engine(self) -> SearchEngine:
-        """What searches, for those who decide themselves what a caller may see."""
+        """The search engine below `search`; it knows neither groups nor usage."""
+        self._guard.check()
         return self._searching.engine
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
-        """Offer one more ``method`` to search by; ``make`` gives a searcher without tools."""
-        self._searching.engine.add_searcher(method, make)
+        """Add a search ``method``; ``make`` returns a new searcher, without tools."""
+        self.search_engine.add_searcher(method, make)
 
     def call(
         self,
@@ -314,15 +350,15 @@ class Registry:
         arguments: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a tool and wait for it; what it returns or raises comes back unchanged.
+        """Call a tool and wait for it; what it returns or raises reaches the caller unchanged.
 
-        Works in plain threads, and in a thread whose event loop is running (which it blocks: prefer
-        `acall` there).
+        It works in a plain thread, and in a thread whose event loop is running. It blocks that
+        event loop, so prefer `acall` there.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
             CallRefusedError: when a policy refuses the call.
-            ToolTimeoutError: when its deadline passed.
+            ToolTimeoutError: when the deadline of the call passed.
         """
         entry = self._find(name)
         if entry is not None and not entry.inline:
@@ -340,61 +376,13 @@ class Registry:
         arguments: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a tool from asynchronous code; synchronous tools run in a thread.
+        """Call a tool from asynchronous code; a synchronous tool runs in a thread.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
             CallRefusedError: when a policy refuses the call.
-            ToolTimeoutError: when its deadline passed.
+            ToolTimeoutError: when the deadline of the call passed.
         """
-        # The trodden path: what the steps of such a tool would do, in one frame, at about a third
-        # of the cost. Whatever is unusual, before or after, takes the usual way.
-        try:
-            trodden = self._trodden.get(name)
-        except TypeError:  # not hashable, so it is nobody's name
-            trodden = None
-        if trodden is not None and meta is None:
-            fits, function, tool = trodden
-            given: Any = arguments
-            try:
-                direct = fits(given)
-            except ValueError:  # not JSON
-                direct = False
-            if direct:
-                started = time()
-                began = perf_counter()
-                try:
-                    value: object = await function(**given)
-                except BaseException as error:
-                    duration = perf_counter() - began
-                    call = ToolCall(tool, given)
-                    size = json_size(given)
-                    self._telemetry.failed(call, started, duration, error, size=size)
-                    raise
-                try:
-                    if value.__class__ in _SCALARS:
-                        self._tell(
-                            CallRecord(
-                                name,
-                                started,
-                                perf_counter() - began,
-                                "ok",
-                                None,
-                                1,
-                                len(_encode(given)),
-                                len(_encode(value)),
-                            )
-                        )
-                        return value
-                except Exception:
-                    # Either the observer failed, or JSON does not have this text or number.
-                    if json_size(given) is not None and json_size(value) is not None:
-                        logger.exception("observer_failed")
-                        return value
-                duration = perf_counter() - began
-                call, size = ToolCall(tool, given), json_size(given)
-                self._telemetry.finished(call, started, duration, value, size=size)
-                return value
         entry = self._find(name)
         step, call = self._prepare(name, entry, arguments, meta)
         return await step(call)
@@ -408,7 +396,8 @@ class Registry:
         self._switch(group, on=False)
 
     def groups(self) -> dict[str, bool]:
-        """Return every group, and whether it is switched on."""
+        """Return every group, and whether it is on."""
+        self._guard.check()
         off = self._catalog.groups_off
         names = {group for entry in list(self._catalog.entries.values()) for group in entry.groups}
         return {name: name not in off for name in sorted(names | off)}
@@ -420,13 +409,13 @@ class Registry:
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Tell one more observer about each call; call the result to stop."""
         if self._policies.get("telemetry") is None:
-            raise TypeError("This registry has `telemetry=None`; nothing is observed.")
+            raise TypeError("This registry has `telemetry=None`, so it tells no observer.")
         with self._catalog.lock:
-            self._observe_anew((*self._telemetry.observers, observer))
+            self._telemetry.watch((*self._telemetry.observers, observer))
 
         def stop() -> None:
             with self._catalog.lock:
-                self._observe_anew(without_one(self._telemetry.observers, observer))
+                self._telemetry.watch(without_one(self._telemetry.observers, observer))
 
         return stop
 
@@ -438,9 +427,9 @@ class Registry:
         for index, item in enumerate(items):
             try:
                 candidate = candidate_of(item)
-                # Otherwise the store says it, of all of them at once.
-                if self._keeping is not None and on_error == "report":
-                    self._keeping.check(candidate)
+                # Otherwise the store refuses all of them at once.
+                if self._persistence is not None and on_error == "report":
+                    self._persistence.check(candidate)
                 candidates.append((index, item, candidate))
             except InvalidToolError as error:
                 if on_error == "raise":
@@ -457,14 +446,8 @@ class Registry:
         self._catalog.deliver()
 
     def _find(self, name: object) -> Entry | None:
+        self._guard.check()
         return self._catalog.entries.get(name) if isinstance(name, str) else None
-
-    def _observe_anew(self, observers: Iterable[Observer]) -> None:
-        telemetry = self._telemetry
-        telemetry.watch(observers)
-        only = telemetry.observers[0] if len(telemetry.observers) == 1 else None
-        self._tell: Observer = telemetry.tell if only is None else only
-        self._trodden = self._catalog.trodden if telemetry.plain else {}
 
     def _prepare(
         self,
@@ -495,8 +478,6 @@ class Registry:
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
             return refusal(problem, entry.telemetry), call
-        if not entry.opened:
-            self._catalog.open(entry, self._telemetry)
         return entry.step(), call
 
     def _not_found(self, name: object) -> ToolNotFoundError:

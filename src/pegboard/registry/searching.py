@@ -1,10 +1,6 @@
-"""Searching: what a registry adds to the search engine, which knows neither groups nor use."""
+"""Searching: the ranking of `Registry.search`: groups, the caller's filter, usage boost, budget."""
 
-import hashlib
 from collections.abc import Iterable
-from pathlib import Path
-
-import platformdirs
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import Tool
@@ -12,106 +8,99 @@ from pegboard.model.tool_names import nearest_names
 from pegboard.registry.catalog import Catalog
 from pegboard.registry.persistence import Persistence
 from pegboard.registry.usage_boost import UsageBoost
-from pegboard.search.engine import DEFAULT_METHOD, SearchEngine
+from pegboard.search.engine import SearchEngine
 from pegboard.search.facets import hint
-from pegboard.search.options import Boost, SearchOptions, Visible, names_of, queries_of
+from pegboard.search.options import (
+    DEFAULT_METHOD,
+    Boost,
+    SearchOptions,
+    Visible,
+    names_of,
+    queries_of,
+)
 from pegboard.search.searcher import SearchResponse
-from pegboard.storage import DEFAULT_TENANT, Store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of
+from pegboard.storage.open_store import index_place
 
-__all__ = ["Searching", "index_place"]
-
-_FILES = ("json", "sqlite")
-
-
-def index_place(store: Store) -> Path | None:
-    """Return a file beside the store, or in the user's cache; ``None`` if the store is no place."""
-    try:
-        scheme = scheme_of(store.url)
-    except ValueError:
-        return None
-    if scheme in _FILES:
-        path = path_of(store.url).absolute()
-        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
-        return path.with_name(f"{path.name}{tenant}.search")
-    if scheme == "memory":
-        return None
-    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
-    return cache / f"{_digest(store.url, store.tenant)}.search"
-
-
-def _digest(*texts: str) -> str:
-    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()
-
+__all__ = ["Searching"]
 
 _SHOWN = 5
 
 
 class Searching:
-    """Searches the visible tools of a catalogue."""
+    """Searches the visible tools of a catalogue; the engine below knows no groups and no usage."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._heat: UsageBoost | None = None
+        self._usage_boost: UsageBoost | None = None
         self.engine: SearchEngine = SearchEngine(catalog.follow)
 
     def keep_with(self, keeping: Persistence) -> None:
-        """Prefer what is used, as a storage knows it, and keep the index beside the storage."""
-        self._heat = UsageBoost(keeping.counter.usage)
+        """Prefer the tools that a storage has counted calls of; keep the index beside it."""
+        self._usage_boost = UsageBoost(keeping.counter.usage)
         self.engine.keep_index_at(index_place(keeping.store))
 
     def let_go(self) -> None:
-        """Save the index, and know of no use any more."""
-        self._heat = None
+        """Save the index, and stop preferring used tools."""
+        self._usage_boost = None
         self.engine.save_index()
         self.engine.keep_index_at(None)
 
-    def search(self, text: str, options: SearchOptions) -> SearchResponse:
-        """Return what fits a text; see `Registry.search`."""
-        [answer] = self.search_many([text], options)
-        return answer
+    def is_warm(self, method: str) -> bool:
+        """Tell whether a search starts at once; see `Registry.is_search_warm`."""
+        has_usage = self._usage_boost is None or self._usage_boost.is_known
+        return has_usage and self.engine.is_warm(method)
 
-    def search_many(self, texts: Iterable[str], options: SearchOptions) -> list[SearchResponse]:
-        """Return what fits each of many texts; see `Registry.search_many`."""
+    def search(
+        self, text: str, options: SearchOptions, *, where: Visible | None = None
+    ) -> SearchResponse:
+        """Return the tools that fit a text; see `Registry.search`."""
+        [response] = self.search_many([text], options, where=where)
+        return response
+
+    def search_many(
+        self, texts: Iterable[str], options: SearchOptions, *, where: Visible | None = None
+    ) -> list[SearchResponse]:
+        """Return the tools that fit each of many texts; see `Registry.search_many`."""
         groups = names_of("groups", options.get("groups", ()))
-        visible, boost = self._visible(groups), self._boost(options)
-        queries = queries_of(texts, options, visible=visible, boost=boost)
+        visible = self._in_groups(groups, where) if groups else where
+        queries = queries_of(texts, options, visible=visible, boost=self._boost(options))
         method = options.get("method", DEFAULT_METHOD)
         if not queries:
             return []
-        if groups and not self._has_any(groups):
-            # Nothing could be found, however long one looks.
+        if visible is not None and groups and not any(map(visible, self._tools())):
+            # No tool is left to find, so the search is not worth its time.
             if method not in (known := self.engine.methods()):
                 raise SearcherNotFoundError(method, known=known)
-            return [SearchResponse(hints=self._group_hints(groups))] * len(queries)
+            return [SearchResponse(hints=self._group_hints(groups, where))] * len(queries)
         return self.engine.search_many(queries, method=method, budget=options.get("budget"))
 
-    def _visible(self, groups: frozenset[str]) -> Visible | None:
-        if not groups:
-            return None
+    def _in_groups(self, groups: frozenset[str], where: Visible | None) -> Visible:
         entries = self._catalog.entries
 
         def belongs(tool: Tool) -> bool:
             entry = entries.get(tool.name)
-            return entry is not None and not groups.isdisjoint(entry.groups)
+            in_group = entry is not None and not groups.isdisjoint(entry.groups)
+            return in_group and (where is None or where(tool))
 
         return belongs
 
     def _boost(self, options: SearchOptions) -> Boost | None:
-        if self._heat is None or not options.get("usage", True):
+        if self._usage_boost is None or not options.get("usage", True):
             return None
-        heat = self._heat.current()
-        return lambda name: heat.get(name, 0.0)
+        boosts = self._usage_boost.current()
+        return (lambda name: boosts.get(name, 0.0)) if boosts else None
 
-    def _has_any(self, groups: frozenset[str]) -> bool:
-        entries = list(self._catalog.entries.values())
-        return any(not groups.isdisjoint(entry.groups) for entry in entries)
+    def _tools(self) -> list[Tool]:
+        return [entry.tool for entry in list(self._catalog.entries.values())]
 
-    def _group_hints(self, groups: frozenset[str]) -> tuple[str, ...]:
-        """Return groups that may be meant, when none of these exists."""
+    def _group_hints(self, groups: frozenset[str], where: Visible | None) -> tuple[str, ...]:
+        """Return groups that the caller may have meant, among those with a tool it may see."""
         entries = list(self._catalog.entries.values())
-        known = {group for entry in entries for group in entry.groups}
+        known = {
+            group
+            for entry in entries
+            if where is None or where(entry.tool)
+            for group in entry.groups
+        }
         near = [name for group in sorted(groups) for name in nearest_names(group, known)]
         return tuple(hint("group", name) for name in (near or sorted(known))[:_SHOWN])

@@ -1,4 +1,4 @@
-"""Threads for synchronous tools, so that they never block an event loop.
+"""A thread pool for synchronous tools, so that they never block an event loop.
 
 Not anyio's or the standard library's pool: both wait at exit for a thread that never returns, and
 both let abandoned threads use up the limit. Ours are daemons, and an abandoned one stops counting.
@@ -31,7 +31,7 @@ async def run_in_thread(function: Callable[[T], object], argument: T) -> object:
     """Run a synchronous function in a thread of the pool and wait for it without blocking.
 
     When the waiting task is cancelled, a function that has not begun never runs, and one that has
-    is abandoned: it goes on, its answer is dropped.
+    is abandoned: it goes on, and its result is dropped.
     """
     job = _Job(partial(function, argument))
     _pool.submit(job)
@@ -151,7 +151,7 @@ class _Pool:
                     if inbox in self._idle:
                         self._idle.remove(inbox)
                         return
-                # Someone gave this thread work in the last moment.
+                # Another thread gave this one work in the last moment.
                 job = inbox.get()
             job.run()
             with self._changing():

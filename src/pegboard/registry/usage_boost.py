@@ -1,4 +1,4 @@
-"""UsageBoost: how much tools are used these days, known without asking the storage each time."""
+"""UsageBoost: rank frequently and recently used tools higher, from usage counts kept in memory."""
 
 import logging
 import threading
@@ -9,11 +9,11 @@ from time import monotonic
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = ["UsageBoost", "usage_boost_of"]
 
-logger: logging.Logger = logging.getLogger("pegboard.search")
+logger: logging.Logger = logging.getLogger("pegboard.registry")
 
 FRESH_SECONDS = 5.0
 _PLENTY = 100
@@ -21,37 +21,34 @@ _HALF_LIFE_DAYS = 30.0
 
 
 class UsageBoost:
-    """The use of every tool, 0 to 1. Read at the first question, then in the background."""
+    """The boost of each tool, 0 to 1. The first search reads the usage, later ones in a thread."""
 
     def __init__(self, read: Callable[[], Mapping[str, Usage]]) -> None:
         self._read = read
-        self._heat: Mapping[str, float] | None = None
+        self._boosts: Mapping[str, float] | None = None
         self._read_at = 0.0
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
-        self._reading = threading.Lock()
+        self._reading = GuardedLock("registry", threading.Lock())
 
     @property
     def is_known(self) -> bool:
-        """True when asking for it waits for nobody."""
-        return self._heat is not None
+        """True when `current` does not have to read the storage first."""
+        return self._boosts is not None
 
     def current(self) -> Mapping[str, float]:
-        """Return the heat of the tools that were ever used, at most some seconds old."""
-        if self._heat is None:
+        """Return the boost of each tool that was ever used, at most some seconds old."""
+        if self._boosts is None:
             with self._reading:
                 self._refresh()
         elif monotonic() - self._read_at > FRESH_SECONDS and self._reading.acquire(blocking=False):
-            thread = threading.Thread(target=self._refresh_aside, name="pegboard-heat", daemon=True)
+            thread = threading.Thread(
+                target=self._refresh_aside, name="pegboard-usage", daemon=True
+            )
             try:
                 thread.start()
             except RuntimeError:
-                # No more threads, or the program is ending: what is known is good enough.
+                # No thread is left, or the program is ending: the last values are good enough.
                 self._reading.release()
-        return self._heat or {}
+        return self._boosts or {}
 
     def _refresh_aside(self) -> None:
         try:
@@ -64,15 +61,15 @@ class UsageBoost:
         try:
             usage = self._read()
         except StorageError:
-            # Usage only settles ties: nobody is to miss an answer for it.
+            # Usage only settles ties, so a search must not fail without it.
             logger.debug("usage_unknown", exc_info=True)
             usage = dict[str, Usage]()
         now = datetime.now(UTC)
-        self._heat = {name: usage_boost_of(used, now) for name, used in usage.items()}
+        self._boosts = {name: usage_boost_of(used, now) for name, used in usage.items()}
 
 
 def usage_boost_of(usage: Usage, now: datetime) -> float:
-    """Return 1 for a tool that is called all the time, and 0 for one that never is."""
+    """Return the boost of a tool: 1 if it is called all the time, 0 if it never is."""
     if usage.last_used is None:
         return 0.0
     idle_days = max(0.0, (now - usage.last_used).total_seconds() / 86_400)

@@ -1,11 +1,11 @@
-"""UsageCounter: counts executed calls in memory, and adds them to a store in the background."""
+"""UsageCounter: count executed calls in memory, and write them to a store in the background."""
 
 import threading
 from datetime import UTC, datetime
 from time import time
 
 from pegboard.model import CallRecord, Usage
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage import Store, Use
 from pegboard.storage.usage_counts import sum_of_usage
 from pegboard.storage.write_behind import WriteBehind
@@ -14,18 +14,13 @@ __all__ = ["UsageCounter"]
 
 
 class UsageCounter:
-    """An observer that costs a call next to nothing: it adds one, somebody else writes it down."""
+    """An observer that counts calls; a background thread writes the counts to the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._flushing = WriteBehind(self.flush)
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Start from nothing: what was counted before is the parent's to write down."""
-        self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._flushing = WriteBehind(self.flush, owner="registry")
+        self._lock = GuardedLock("registry", threading.Lock())
+        self._writing = GuardedLock("registry", threading.Lock())
         self._pending: dict[str, tuple[int, float]] = {}
 
     def __call__(self, record: CallRecord) -> None:
@@ -39,8 +34,8 @@ class UsageCounter:
         self._flushing.wake()
 
     def usage(self, names: list[str] | None = None) -> dict[str, Usage]:
-        """Return what is stored, together with what is not written down yet."""
-        with self._writing:  # so that nothing is on its way from here to there
+        """Return the stored counts, together with those that are not written yet."""
+        with self._writing:  # so that no count is on its way to the store
             with self._lock:
                 pending = dict(self._pending)
             found = self._store.usage(names)
@@ -51,10 +46,10 @@ class UsageCounter:
         return found
 
     def flush(self) -> None:
-        """Write down what was counted.
+        """Write the counts to the store.
 
         Raises:
-            StorageError: when that is not possible now; nothing is forgotten.
+            StorageError: when that is not possible now; the counts are kept for the next time.
         """
         with self._writing:
             with self._lock:
@@ -70,7 +65,7 @@ class UsageCounter:
                 raise
 
     def close(self) -> None:
-        """Write down the rest and stop."""
+        """Write the remaining counts, and stop."""
         self._flushing.close()
 
     def _collect(self, uses: dict[str, tuple[int, float]]) -> None:

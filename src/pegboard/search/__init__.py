@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pegboard.search.engine import SearchEngine
     from pegboard.search.methods.names import NameIndex
     from pegboard.search.options import SearchOptions
-    from pegboard.search.ranking import best_of, filter_of
-    from pegboard.search.searcher import Hit, Match, Query, Searcher, SearchResponse
+    from pegboard.search.ranking import best_of
+    from pegboard.search.searcher import Hit, Match, Query, Searcher, SearchResponse, filter_of
 
 __all__ = [
     "Hit",
@@ -45,7 +45,7 @@ _HOMES = {
     "Searcher": "searcher",
     "best_of": "ranking",
     "brief": "budget",
-    "filter_of": "ranking",
+    "filter_of": "searcher",
     "tokens_of": "budget",
 }
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.search.budget import within_budget
 from pegboard.search.facets import Facets
 from pegboard.search.index.shared_index import SharedIndex
@@ -22,6 +22,7 @@ from pegboard.search.open_searcher import (
     methods,
     open_searcher,
 )
+from pegboard.search.options import DEFAULT_METHOD
 from pegboard.search.plugin_results import checked_answers
 from pegboard.search.searcher import Query, Searcher, SearchResponse
 
@@ -29,7 +30,6 @@ __all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
-DEFAULT_METHOD = "hybrid"
 MOST_HITS = 1000
 """More than anybody reads; whoever wants all tools has `Registry.tools`."""
 
@@ -71,14 +71,7 @@ class SearchEngine:
         self._makers: dict[str, Callable[[], Searcher]] = {}
         self._searchers: dict[str, Searcher] = {}
         self._revision = -1
-        self._updating = threading.Lock()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
-        if self._updating.locked():
-            self._start_anew()
-        self._updating = threading.Lock()
+        self._updating = GuardedLock("search engine", threading.Lock())
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
         """Offer one more method here, or another searcher for one that there is.

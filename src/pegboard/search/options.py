@@ -9,7 +9,17 @@ from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
 from pegboard.search.searcher import Query
 
-__all__ = ["Boost", "SearchOptions", "Visible", "names_of", "queries_of", "query_of"]
+__all__ = [
+    "DEFAULT_METHOD",
+    "Boost",
+    "SearchOptions",
+    "Visible",
+    "names_of",
+    "queries_of",
+    "query_of",
+]
+
+DEFAULT_METHOD = "hybrid"
 
 Visible = Callable[[Tool], bool]
 Boost = Callable[[str], float]

@@ -8,8 +8,7 @@ import msgspec
 
 from pegboard.errors import InvalidQueryError
 from pegboard.model import Tool
-from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Hit, Query, SearchResponse
+from pegboard.search.searcher import Hit, Query, SearchResponse, filter_of
 
 __all__ = ["checked_answers"]
 

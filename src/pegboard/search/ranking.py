@@ -1,32 +1,16 @@
 """Pick the best of many scores without sorting them all."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import nsmallest
 from typing import cast
 
 import msgspec
 import numpy as np
 
-from pegboard.model import Tool
-from pegboard.search.searcher import Hit, Query, SearchResponse
+from pegboard.search.searcher import Hit, Query, SearchResponse, filter_of
 from pegboard.search.text.postings import Longs, Scores
 
-__all__ = ["best_in_each", "best_of", "best_positions", "filter_of", "floor_of_best", "nth_best"]
-
-
-def filter_of(query: Query) -> Callable[[Tool], bool]:
-    """Return a function that tells whether the query admits a tool."""
-    servers, categories, tags, visible = query.servers, query.categories, query.tags, query.visible
-
-    def admits(tool: Tool) -> bool:
-        return (
-            (not servers or tool.server in servers)
-            and (not categories or tool.category in categories)
-            and (not tags or not tags.isdisjoint(tool.tags))
-            and (visible is None or visible(tool))
-        )
-
-    return admits
+__all__ = ["best_in_each", "best_of", "best_positions", "floor_of_best", "nth_best"]
 
 
 # More blocks than wanted scores, so that their best ones say much about the scores themselves.

@@ -7,7 +7,7 @@ import msgspec
 
 from pegboard.model import CatalogChange, Tool
 
-__all__ = ["Hit", "Match", "Query", "SearchResponse", "Searcher"]
+__all__ = ["Hit", "Match", "Query", "SearchResponse", "Searcher", "filter_of"]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,3 +76,18 @@ class Searcher(Protocol):
     def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
         """Return the answers of many queries at once, in their order."""
         ...
+
+
+def filter_of(query: Query) -> Callable[[Tool], bool]:
+    """Return a function that tells whether the query admits a tool."""
+    servers, categories, tags, visible = query.servers, query.categories, query.tags, query.visible
+
+    def admits(tool: Tool) -> bool:
+        return (
+            (not servers or tool.server in servers)
+            and (not categories or tool.category in categories)
+            and (not tags or not tags.isdisjoint(tool.tags))
+            and (visible is None or visible(tool))
+        )
+
+    return admits

@@ -22,6 +22,7 @@ from pegboard.server.http.routes import route_of
 __all__ = ["GatewaySettings", "load_gateway_settings", "section_schema", "section_text"]
 
 SECTION = "gateway"
+SEARCH_METHOD = "PEGBOARD_SEARCH_METHOD"
 _ELSEWHERE = frozenset({"auth"})
 """Settings in this section that `pegboard.auth` reads."""
 
@@ -39,16 +40,22 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_gateway_settings(
     source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
 ) -> GatewaySettings:
     """Read the section ``gateway``: the fields of `GatewayOptions`, and ``tenants``.
 
+    The environment variable ``PEGBOARD_SEARCH_METHOD`` overrides ``search_method`` of the file.
+
     Args:
         source: the file, its content, or ``None`` to look for the file as `load_servers` does.
+        environ: instead of the environment of this process.
 
     Raises:
         ConfigError: when the section cannot be used.
     """
-    path, content, document = _read(source)
+    environ = os.environ if environ is None else environ
+    path, content, document = _read(source, environ)
     section: object = value_at(content, (SECTION,)) or {}
     if not isinstance(section, Mapping):
         raise ConfigError("`gateway` is an object.", path=path)
@@ -66,7 +73,7 @@ def load_gateway_settings(
         raise ConfigError(f"`gateway` cannot be used: {problem}.", path=path) from error
     _check_profiles(settings, path)
     _check_tenants(settings, path)
-    return _beside(settings, path)
+    return _with_environment(_beside(settings, path), environ)
 
 
 def section_schema() -> dict[str, Any]:
@@ -93,11 +100,11 @@ def section_text() -> str:
 
 
 def _read(
-    source: str | os.PathLike[str] | Mapping[str, Any] | None,
+    source: str | os.PathLike[str] | Mapping[str, Any] | None, environ: Mapping[str, str]
 ) -> tuple[str | None, object, Document | None]:
     if isinstance(source, Mapping):
         return None, source, None
-    found = locate_config(source)
+    found = locate_config(source, environ=environ)
     if found.path is None:
         return None, {}, None
     document = read_jsonc(found.path)
@@ -171,6 +178,14 @@ def _beside(settings: GatewaySettings, path: str | None) -> GatewaySettings:
     home = os.path.dirname(path)  # noqa: PTH120 - joined with what may be absolute
     tenants = {name: os.path.join(home, it) for name, it in settings.tenants.items()}  # noqa: PTH118
     return msgspec.structs.replace(settings, tenants=tenants)
+
+
+def _with_environment(settings: GatewaySettings, environ: Mapping[str, str]) -> GatewaySettings:
+    method = environ.get(SEARCH_METHOD)
+    if not method:
+        return settings
+    options = msgspec.structs.replace(settings.options, search_method=method)
+    return msgspec.structs.replace(settings, options=options)
 
 
 def _explanations(kind: type) -> dict[str, str]:

@@ -16,6 +16,7 @@ __all__ = [
     "check_tenant",
     "decode_tool",
     "encode_extras",
+    "encode_named_value",
     "encode_tool",
     "encode_value",
 ]
@@ -33,7 +34,7 @@ _NO_HINTS = Tool(name="any").annotations
 _ABSENT = msgspec.Raw(b"")
 
 
-class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool in the words of the document, without its usage."""
 
     name: str
@@ -48,11 +49,19 @@ class _Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     output_schema: msgspec.Raw = _ABSENT
 
 
+class _StrictEntry(_Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same, when it has no other field, and none that is ``null``."""
+
+    mcp_server: str = cast("str", None)
+    category: str = cast("str", None)
+
+
 KNOWN_FIELDS: frozenset[str] = frozenset({*_Entry.__struct_fields__, "use_frequency", "last_used"})
 """The fields of an entry that belong to the definition or its usage; the others are extras."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Entry)
+_strict_decoder = msgspec.json.Decoder(_StrictEntry)
 _EMPTY = msgspec.Raw(b"{}")
 
 
@@ -84,21 +93,22 @@ def encode_tool(tool: Tool) -> bytes:
         raise InvalidToolError(f"Tool {tool.name!r} cannot be stored as JSON: {error}.") from error
 
 
-def decode_tool(text: bytes | msgspec.Raw) -> Tool:
+def decode_tool(text: bytes | msgspec.Raw, *, strict: bool = False) -> Tool:
     """Return the definition in a JSON object; fields it does not know are left alone.
 
     Its schemas refer to the text, and keep all of it in memory: give it an entry, not a file.
 
     Raises:
-        ValueError: when it is not the entry of a tool.
+        ValueError: when it is not the entry of a tool, or, if ``strict``, has other fields or
+            one that is ``null``.
     """
-    entry = _decoder.decode(text)
+    entry = _strict_decoder.decode(text) if strict else _decoder.decode(text)
     deferred = entry.defer_loading
     return LazyTool(
         name=entry.name,
         description=entry.description,
-        input_schema=cast("Any", _object("input_schema", entry.input_schema) or _EMPTY),
-        output_schema=cast("Any", _object("output_schema", entry.output_schema)),
+        input_schema=cast("Any", _object("input_schema", entry.input_schema, strict) or _EMPTY),
+        output_schema=cast("Any", _object("output_schema", entry.output_schema, strict)),
         annotations=entry.annotations,
         server=entry.mcp_server,
         tags=entry.tags,
@@ -134,6 +144,19 @@ def encode_value(value: object) -> bytes:
     except (TypeError, OverflowError, msgspec.MsgspecError) as error:
         raise ValueError(f"It is not JSON: {error}.") from error
     raise ValueError("It holds something that JSON does not have, such as NaN or a date.")
+
+
+def encode_named_value(key: str, value: object) -> bytes:
+    """Return the value of a key as JSON text.
+
+    Raises:
+        ValueError: when it is no key, or JSON cannot hold the value exactly.
+    """
+    check_key("key", key)
+    try:
+        return encode_value(value)
+    except ValueError as error:
+        raise ValueError(f"The value of {key!r} cannot be stored. {error}") from error
 
 
 def check_key(kind: str, key: object) -> str:
@@ -174,9 +197,11 @@ def _depth(text: bytes) -> int:
     return deepest
 
 
-def _object(field: str, text: msgspec.Raw) -> msgspec.Raw | None:
+def _object(field: str, text: msgspec.Raw, strict: bool) -> msgspec.Raw | None:  # noqa: FBT001 - faster
+    if text is _ABSENT:
+        return None
     begin = bytes(memoryview(text)[:4])
-    if begin in (b"", b"null"):
+    if begin == b"" or (begin == b"null" and not strict):
         return None
     if not begin.startswith(b"{"):
         raise ValueError(f"The `{field}` is not an object.")

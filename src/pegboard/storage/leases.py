@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import cast
 
-from pegboard.errors import RevisionConflictError, StorageError
+from pegboard.errors import ForkedProcessError, RevisionConflictError, StorageError
 from pegboard.storage.store import KeyValues
 
 __all__ = ["LEASES", "lease"]
@@ -34,8 +34,9 @@ def lease(values: KeyValues, job: str) -> Generator[bool]:
     try:
         yield True
     finally:
-        # If another process took the lease, or the store is gone, the lease runs out by itself.
-        with suppress(StorageError):
+        # If another process took the lease, or the store is gone, the lease runs out by itself. A
+        # forked child leaves it to its parent.
+        with suppress(StorageError, ForkedProcessError):
             values.put(job, {"holder": "", "until": 0.0}, expected=revision)
 
 

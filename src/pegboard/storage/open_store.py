@@ -1,5 +1,6 @@
 """Open a store by its URL: a built-in kind, or one of a plug-in package."""
 
+import hashlib
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -12,9 +13,9 @@ from pegboard.errors import StorageError
 from pegboard.errors.extras import install_extra
 from pegboard.storage.encoding import check_tenant
 from pegboard.storage.store import Store
-from pegboard.storage.urls import SCHEME, without_password
+from pegboard.storage.urls import SCHEME, path_of, without_password
 
-__all__ = ["DEFAULT_TENANT", "check_url", "default_url", "open_store", "scheme_of"]
+__all__ = ["DEFAULT_TENANT", "check_url", "default_url", "index_place", "open_store", "scheme_of"]
 
 DEFAULT_TENANT = "default"
 ENTRY_POINTS = "pegboard.stores"
@@ -23,6 +24,7 @@ Opener = Callable[[str, str], Store]
 """Takes a URL and a tenant."""
 
 _BY_SUFFIX = {".json": "json", ".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+_FILES = ("json", "sqlite")
 _HOMES = {
     "json": "pegboard.storage.json_file",
     "sqlite": "pegboard.storage.sqlite",
@@ -83,6 +85,25 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
+def index_place(store: Store) -> Path | None:
+    """Return the file of a store's search index: beside the store, or in the user's cache.
+
+    A store in memory has none.
+    """
+    try:
+        scheme = scheme_of(store.url)
+    except ValueError:
+        return None
+    if scheme in _FILES:
+        path = path_of(store.url).absolute()
+        tenant = "" if store.tenant == DEFAULT_TENANT else f".{_digest(store.tenant)}"
+        return path.with_name(f"{path.name}{tenant}.search")
+    if scheme == "memory":
+        return None
+    cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
+    return cache / f"{_digest(store.url, store.tenant)}.search"
+
+
 def _opener(scheme: str, url: str) -> Opener:
     home = _HOMES.get(scheme)
     return _plugged_in(scheme, url) if home is None else _built_in(home, scheme, url)
@@ -117,3 +138,8 @@ def _plugged_in(scheme: str, url: str) -> Opener:
         f"No installed package opens `{scheme}:` stores (known: {', '.join(known)}). Install a "
         f"package that offers it under the entry point {ENTRY_POINTS!r}."
     )
+
+
+def _digest(*texts: str) -> str:
+    whole = "\0".join(texts).encode("utf-8", "backslashreplace")
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()

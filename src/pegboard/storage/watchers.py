@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from pegboard.errors import StorageError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.store import StoreChange
 
 __all__ = ["Watchers"]
@@ -41,10 +41,9 @@ class Watchers:
         self.stopping: threading.Event = threading.Event()
         self._look = look
         self._interval = interval
-        self._lock = threading.Lock()
+        self._lock = GuardedLock("store", threading.Lock())
         self._told: tuple[_Told, ...] = ()
         self._thread: threading.Thread | None = None
-        start_anew_in_children(self)
 
     def add(self, watcher: Watcher, *, before_first: Callable[[], None]) -> Callable[[], None]:
         """Tell a watcher about every later change; call the result to stop.
@@ -69,6 +68,8 @@ class Watchers:
                     raise
 
         def stop() -> None:
+            if self._lock.in_child:
+                return
             with self._lock:
                 self._told = tuple(it for it in self._told if it is not told)
                 thread = None if self._told else self._end()
@@ -77,17 +78,13 @@ class Watchers:
         return stop
 
     def close(self) -> None:
-        """Stop looking, and wait until the last look is over."""
+        """Stop looking, and wait until the last look is over; a forked child does nothing."""
+        if self._lock.in_child:
+            return
         with self._lock:
             self._told = ()
             thread = self._end()
         _join(thread)
-
-    def after_fork(self) -> None:
-        """Forget the thread, which a child does not have, and its watchers."""
-        self._lock = threading.Lock()
-        self._thread = None
-        self._told = ()
 
     def _begin(self) -> None:
         stopping = threading.Event()

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from importlib import import_module
 
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 
 __all__ = ["WriteBehind"]
 
@@ -24,20 +24,20 @@ class WriteBehind:
     that no other object holds is let go of.
     """
 
-    def __init__(self, flush: Callable[[], None]) -> None:
+    def __init__(self, flush: Callable[[], None], *, owner: str) -> None:
         self._flush = weakref.WeakMethod(flush)
         self._closing = threading.Event()
-        self.after_fork()
-        start_anew_in_children(self)
+        self._lock = GuardedLock(owner, threading.Lock())
+        self._thread: threading.Thread | None = None
         _open.add(self)
 
-    def after_fork(self) -> None:
-        """Forget the thread, which a child does not have."""
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
     def wake(self) -> None:
-        """See to it that what was just collected will be written."""
+        """See to it that what was just collected will be written.
+
+        Raises:
+            ForkedProcessError: in a forked child, where it never will be.
+        """
+        self._lock.check()
         if self._thread is None and not self._closing.is_set():
             with self._lock:
                 if self._thread is None:
@@ -53,6 +53,9 @@ class WriteBehind:
 
     def close(self) -> None:
         """Write the rest and stop; what cannot be written is lost, and the log says so."""
+        if self._lock.in_child:
+            # What was collected before the fork is the parent's to write.
+            return
         _open.discard(self)
         self._closing.set()
         if self._thread is not None and self._thread is not threading.current_thread():

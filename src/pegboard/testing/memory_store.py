@@ -23,7 +23,7 @@ from pegboard.storage import (
 from pegboard.storage.encoding import (
     check_key,
     check_tenant,
-    encode_value,
+    encode_named_value,
 )
 from pegboard.storage.leases import LEASES, lease
 from pegboard.storage.tool_rows import read_row, row_of
@@ -254,7 +254,7 @@ class MemoryValues:
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision."""
-        text = _text(key, value)
+        text = encode_named_value(key, value)
         with self._store.shelf() as shelf:
             found = shelf.room(self._name).get(key)
             self._store.compare(key, found and found[1], expected)
@@ -262,7 +262,7 @@ class MemoryValues:
 
     def put_many(self, values: Mapping[str, Any]) -> None:
         """Keep many values, all or none."""
-        texts = {key: _text(key, value) for key, value in values.items()}
+        texts = {key: encode_named_value(key, value) for key, value in values.items()}
         with self._store.shelf() as shelf:
             shelf.put(self._name, texts)
 
@@ -280,14 +280,6 @@ def _entry(tool: object) -> tuple[str, tuple[Tool, Mapping[str, Any] | None]]:
     name, body, extras = row_of(tool)
     copy = read_row(body, 0, extras)
     return name, (copy.tool, None if extras is None else copy.extras)
-
-
-def _text(key: str, value: object) -> bytes:
-    check_key("key", key)
-    try:
-        return encode_value(value)
-    except ValueError as error:
-        raise ValueError(f"The value of {key!r} cannot be kept. {error}") from error
 
 
 def _stored(kept: tuple[bytes, int]) -> StoredValue:

@@ -1,7 +1,6 @@
 """The tools that a view shows at the moment, found by any of their names."""
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable
 from operator import is_
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import msgspec
 
 from pegboard.errors import PegboardError, ToolConflictError, ToolNotFoundError
 from pegboard.model import Tool
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.model.lazy import LazyProperty
 from pegboard.model.tool_names import NameTable, legal_name, nearest_names
 from pegboard.registry import Registry
@@ -171,13 +170,8 @@ class LiveView:
         self._provider_names = NameTable(
             lambda _, name: _first_letter(name), taken=lambda name: name in self._names
         )
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
         # Re-entrant, because a view is free to look at another, or at this one.
-        self._lock = threading.RLock()
+        self._lock = GuardedLock("toolset")
 
     @property
     def tools(self) -> dict[str, ExposedTool]:

@@ -19,7 +19,7 @@ from pegboard.errors import (
     UpstreamError,
     WouldDeadlockError,
 )
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.policies.concurrency import blocked_threads
 
 if TYPE_CHECKING:
@@ -60,21 +60,23 @@ class OwnerLoop:
         self._running_callbacks: set[object] = set()
         # Python may collect a task without a reference before it has ended.
         self._detached_tasks: set[asyncio.Task[Any]] = set()
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Start anew: a forked child has neither the threads nor the event loops of its parent."""
-        self._deciding = threading.Lock()
-        self._loop = self._task = self._group = None
+        # A forked child has neither the threads nor the event loops of its parent.
+        self._deciding = GuardedLock("connection", threading.Lock())
 
     @property
     def is_open(self) -> bool:
         """True while tasks can be started: it was opened, and its event loop runs."""
+        if self._deciding.in_child:
+            return False
         return self._group is not None and not self._is_ending and not self._is_gone()
 
     async def open(self) -> None:
-        """Start the task, unless it runs or is starting, on this loop or another."""
+        """Start the task, unless it runs or is starting, on this loop or another.
+
+        Raises:
+            ForkedProcessError: in a forked child.
+        """
+        self._deciding.check()
         loop = asyncio.get_running_loop()
         if self._is_ending and self._loop is loop and self._task is not None:
             await asyncio.wait([self._task])
@@ -135,7 +137,12 @@ class OwnerLoop:
         return task
 
     async def close(self) -> None:
-        """Cancel all tasks and wait for their end; from any task or loop, any number of times."""
+        """Cancel all tasks and wait for their end; from any task or loop, any number of times.
+
+        A forked child does nothing: the tasks belong to its parent.
+        """
+        if self._deciding.in_child:
+            return
         task, loop = self._task, self._loop
         if task is None or loop is None or not (loop.is_running() or self.is_current()):
             self._group = self._task = None
@@ -157,7 +164,9 @@ class OwnerLoop:
             ConnectionLostError: when it ended after the work had begun.
             ToolTimeoutError: when it was blocked for longer than the limit.
             WouldDeadlockError: when that loop is blocked by the caller's own blocking call.
+            ForkedProcessError: in a forked child.
         """
+        self._deciding.check()
         loop = self._loop
         if loop is asyncio.get_running_loop():
             return await work()

@@ -21,7 +21,7 @@ from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
 from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
-from pegboard.upstream.catalog.cache_key import catalog_key
+from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.feed import CatalogFeed
 from pegboard.upstream.catalog.listing import ToolListing
 from pegboard.upstream.connection import (

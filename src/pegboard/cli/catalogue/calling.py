@@ -1,4 +1,4 @@
-"""What a tool answered: texts to standard output, pictures and other bytes to files."""
+"""Call a tool, print the text of its result, and save images and other files."""
 
 import base64
 import binascii
@@ -42,26 +42,26 @@ async def call_tool(
     store: str | None,
     timeout: float | None,  # noqa: ASYNC109 - the server's own limit is set to it
 ) -> ToolResult:
-    """Call a tool and return what it answered.
+    """Call a tool and return its result.
 
     Args:
-        name: as it is shown here.
-        arguments: what it takes.
-        origin: where it is.
+        name: the name under which it is listed.
+        arguments: its arguments.
+        origin: the server that has it.
         store: where its use is counted; ``None`` for nowhere.
-        timeout: how many seconds it may take, with the start of its server; if left out, as long
-            as is configured.
+        timeout: how many seconds it may take, including the start of its server; ``None`` for
+            the configured limits.
 
     Raises:
-        PegboardError: when it did not answer.
+        PegboardError: when the call did not finish.
     """
-    # What goes wrong is said once, by the command.
+    # The command itself reports each failure once.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
     line = ProgressLine(f"Calling {name}")
     person = AtTheTerminal(line.clear)
     options: HubOptions = {
         "naming": lambda server, tool: name if tool == origin.name else mcp(server, tool),
-        # What is known of its other tools stays as it is.
+        # The cache of its other tools stays as it is.
         "catalog_cache": NoCatalogCache(),
         "storage": store,
         "elicitation": person.elicitation,
@@ -81,7 +81,7 @@ async def call_tool(
                 is_over = anyio.current_time() >= end
                 if timeout is None or isinstance(error, ToolTimeoutError) or not is_over:
                     raise
-                # Whatever it says, such as that the server is not there: it had no more time.
+                # Whatever the error says, such as that the server is down: the time was up.
                 words = "give `--timeout` more"
                 raise ToolTimeoutError(name, seconds=timeout, remedy=words) from error
     finally:
@@ -137,10 +137,10 @@ _ENDINGS = {
 
 
 def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
-    """Print what a tool answered, and save what is no text.
+    """Print the text of a result, and save its images and other files.
 
     Raises:
-        ConfigError: when something cannot be saved.
+        ConfigError: when a file cannot be saved.
     """
     if not result.content and result.structured_content is not None:
         write_json(result.structured_content)
@@ -155,7 +155,7 @@ def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
 
 
 def result_as_json(result: ToolResult) -> Mapping[str, Any]:
-    """Return a result as ``--raw`` has it: as the protocol writes it.
+    """Return a result as ``--raw`` prints it: in the form of the protocol.
 
     ``content`` (a list of blocks), ``structuredContent`` if the tool gave some, ``isError``, and
     whatever else the server sent.
@@ -183,7 +183,7 @@ def _save(data: str, folder: Path, *, tool: str, kind: str | None) -> Path:
     try:
         content = base64.b64decode(data)
     except (binascii.Error, ValueError) as error:
-        raise ConfigError(f"What {tool} gave as bytes is no base64: {error}.") from error
+        raise ConfigError(f"The data that {tool} returned is not base64: {error}.") from error
     # A server has no say in the name: in the current folder, `mcp.json` would be our own file.
     stem = _UNSAFE.sub("_", tool)[:_LONGEST_NAME].strip("._-") or "result"
     ending = _ENDINGS.get((kind or "").partition(";")[0].strip().casefold(), ".bin")

@@ -1,4 +1,4 @@
-"""The tools of the user's servers: from a gateway that runs, or as the store remembers them."""
+"""The tools of the user's servers: from a running gateway, or from the cache in the store."""
 
 import os
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -19,6 +19,7 @@ from pegboard.model.tool_names import mcp, nearest_names
 from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
+from pegboard.storage.open_store import index_place
 from pegboard.upstream.catalog.cached_tools import CachedTool, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Catalogue", "Origin", "Places", "find_tool", "open_catalogue", "tell_failures"]
 
 _HOW_TO_BEGIN = (
-    "so there are no tools. `pegboard import` takes over the servers of your MCP clients, "
-    "`pegboard add` writes one down, and `pegboard serve --demo` shows four small ones."
+    "so there are no tools. `pegboard import` imports the servers of your MCP clients, "
+    "`pegboard add` adds one, and `pegboard serve --demo` serves four demo servers."
 )
 
 
@@ -39,15 +40,15 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     store: str | None = None
     alone: bool = False
-    """Ask no gateway."""
+    """Use no running gateway."""
     refresh: bool = False
-    """Start the servers, whatever is remembered of them, also of failures."""
+    """Start the servers, even if their tools or failures are cached."""
     patience: float | None = None
-    """How many seconds a server may take to start, if not as long as is configured."""
+    """How many seconds a server may take to start, instead of its configured limit."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool is called: which server to start or to ask, and what the tool is called there."""
+    """Where a tool is called: the server to start or to ask, and the tool's name there."""
 
     server: ServerConfig
     name: str
@@ -63,33 +64,33 @@ class Catalogue(Protocol):
         ...
 
     def definition(self, tool: Tool) -> Definition:
-        """Return a tool as a client is shown it."""
+        """Return the definition of a tool that clients see."""
         ...
 
     def search(self, text: str, options: SearchOptions) -> SearchResponse:
-        """Return what fits.
+        """Return the tools that match.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for.
+            InvalidQueryError: when the query is invalid.
         """
         ...
 
     def origin(self, tool: Tool) -> Origin | None:
-        """Return how a tool is called; ``None`` if it is only a definition."""
+        """Return where a tool is called; ``None`` if it is only a definition."""
         ...
 
     def disabled(self) -> Mapping[str, str]:
-        """Return how the names of tools begin that servers have which are disabled."""
+        """Return the prefix of tool names for each disabled server."""
         ...
 
     def failures(self) -> Mapping[str, str]:
-        """Return why servers could not be started for this, by their names."""
+        """Return why servers could not be started, by their names."""
         ...
 
 
 @contextmanager
 def open_catalogue(places: Places) -> Generator[Catalogue]:
-    """Give the tools of the servers that are configured; servers nobody knows yet are started.
+    """Give the tools of the configured servers; servers that are not cached are started.
 
     Raises:
         ConfigError: when the configuration cannot be used, or there is none.
@@ -106,14 +107,14 @@ def open_catalogue(places: Places) -> Generator[Catalogue]:
     with values_checked():
         opened = open_store(places.store or default_url())
     with opened as store:
-        found, failed = _remembered(loaded, store, places)
-        catalogue = RememberedCatalogue(loaded, found, store, failed=failed)
+        found, failed = _cached(loaded, store, places)
+        catalogue = CachedCatalogue(loaded, found, store, failed=failed)
         yield catalogue
         catalogue.save_index()
 
 
 def find_tool(catalogue: Catalogue, name: str) -> Tool:
-    """Return a tool by its name; servers that failed are told of where it could be theirs.
+    """Return a tool by its name, and report failed servers that may have it.
 
     Raises:
         ToolNotFoundError: when there is none, with names of others that are like it.
@@ -124,7 +125,7 @@ def find_tool(catalogue: Catalogue, name: str) -> Tool:
         return tool
     for server, prefix in catalogue.disabled().items():
         if prefix and name.startswith(prefix):
-            warn(f"Server {server!r} is disabled; `pegboard enable {server}` switches it on.")
+            warn(f"Server {server!r} is disabled; `pegboard enable {server}` enables it.")
     near = _near(name, catalogue.tools.values())
     if not near:
         warn("`pegboard search` and `pegboard tools` show which tools there are.")
@@ -132,7 +133,7 @@ def find_tool(catalogue: Catalogue, name: str) -> Tool:
 
 
 def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) -> None:
-    """Say which servers could not be started: all of them, or only some that matter."""
+    """Report the servers that could not be started: all, or only these."""
     for name, reason in catalogue.failures().items():
         if servers is None or name in servers:
             warn(reason)
@@ -140,7 +141,7 @@ def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) 
 
 
 class GatewayCatalogue:
-    """The tools of a gateway that runs."""
+    """The tools of a running gateway."""
 
     def __init__(self, gateway: RunningGateway) -> None:
         self._gateway = gateway
@@ -157,7 +158,7 @@ class GatewayCatalogue:
         return self._tools
 
     def definition(self, tool: Tool) -> Definition:
-        """Return a tool as a client is shown it."""
+        """Return the definition of a tool that clients see."""
         return definition_of(tool, (self._shown or {}).get(tool.name))
 
     def search(self, text: str, options: SearchOptions) -> SearchResponse:
@@ -172,7 +173,7 @@ class GatewayCatalogue:
         return Origin(server=server, name=tool.name, is_gateway=True)
 
     def disabled(self) -> Mapping[str, str]:
-        """Return how the names of tools begin that servers have which are disabled."""
+        """Return the prefix of tool names for each disabled server."""
         off = [it["name"] for it in self._gateway.servers() if it.get("state") == "disabled"]
         return {name: mcp(name, "") for name in off}
 
@@ -181,14 +182,14 @@ class GatewayCatalogue:
         return {}
 
 
-class RememberedCatalogue:
-    """The tools that a store remembers, and the definitions that are registered there."""
+class CachedCatalogue:
+    """The tools that are cached in a store, and the definitions that are registered there."""
 
     def __init__(
         self, loaded: LoadedConfig, found: CachedTools, store: Store, *, failed: Mapping[str, str]
     ) -> None:
         self._servers = {config.name: config for config in loaded.servers}
-        self._recalled: Mapping[str, CachedTool] = found.tools
+        self._cached: Mapping[str, CachedTool] = found.tools
         self._store = store
         self._failed = failed
         # What a server offers hides a definition of the same name, as in a gateway.
@@ -205,15 +206,14 @@ class RememberedCatalogue:
         return self._tools
 
     def definition(self, tool: Tool) -> Definition:
-        """Return a tool as a client is shown it."""
-        recalled = self._recalled.get(tool.name)
-        return definition_of(tool, None if recalled is None else recalled.raw)
+        """Return the definition of a tool that clients see."""
+        cached = self._cached.get(tool.name)
+        return definition_of(tool, None if cached is None else cached.raw)
 
     def search(self, text: str, options: SearchOptions) -> SearchResponse:
-        """Return what fits, with the index that is kept beside the store."""
+        """Return the tools that match, by the index that is kept beside the store."""
         # For one question, starting more threads takes longer than they save.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from pegboard.registry.searching import index_place  # noqa: PLC0415 - the same
         from pegboard.registry.usage_boost import UsageBoost  # noqa: PLC0415 - only to search
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
         from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - the same
@@ -233,18 +233,18 @@ class RememberedCatalogue:
 
     def origin(self, tool: Tool) -> Origin | None:
         """Return the server of a tool."""
-        recalled = self._recalled.get(tool.name)
-        if recalled is None or tool.server is None:
+        cached = self._cached.get(tool.name)
+        if cached is None or tool.server is None:
             return None
-        return Origin(server=self._servers[tool.server], name=recalled.original)
+        return Origin(server=self._servers[tool.server], name=cached.original)
 
     def disabled(self) -> Mapping[str, str]:
-        """Return how the names of tools begin that servers have which are disabled."""
+        """Return the prefix of tool names for each disabled server."""
         off = [config for config in self._servers.values() if not config.enabled]
         return {it.name: mcp(it.name, "") if it.prefix is None else it.prefix for it in off}
 
     def failures(self) -> Mapping[str, str]:
-        """Return why servers could not be started for this, by their names."""
+        """Return why servers could not be started, by their names."""
         return self._failed
 
 
@@ -258,13 +258,13 @@ def _explain_nothing(loaded: LoadedConfig) -> None:
             is_missing=True,
         )
     if loaded.servers and not any(config.enabled for config in loaded.servers):
-        warn(f"All servers of {loaded.path} are disabled; `pegboard enable NAME` switches one on.")
+        warn(f"All servers of {loaded.path} are disabled; `pegboard enable NAME` enables one.")
 
 
-def _remembered(
+def _cached(
     loaded: LoadedConfig, store: Store, places: Places
 ) -> tuple[CachedTools, Mapping[str, str]]:
-    """Return what is known of the servers, and why some of them could not be started."""
+    """Return the cached tools of the servers, and why some servers could not be started."""
     enabled = tuple(config for config in loaded.servers if config.enabled)
     found = read_cached_tools(enabled, store)
     cold = enabled if places.refresh else found.unknown
@@ -281,7 +281,7 @@ def _remembered(
 
         now = start_servers(cold, places.store or default_url(), patience=places.patience)
         if places.patience is None:
-            # Who has more time may see it start.
+            # With more time, the server may start.
             failures.note(cold, now)
         failed |= now
         found = read_cached_tools(enabled, store)

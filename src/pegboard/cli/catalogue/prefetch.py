@@ -1,4 +1,4 @@
-"""Starting servers once, so that the store remembers what they offer."""
+"""Start servers once, so that their tools are cached in the store."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ __all__ = ["start_servers", "within"]
 def start_servers(
     configs: Sequence[ServerConfig], store: str, *, patience: float | None = None
 ) -> Mapping[str, str]:
-    """Start servers, have their tools remembered in a store, and return why some of them failed.
+    """Start servers, cache their tools in a store, and return why some of them failed.
 
     Args:
         configs: the servers.
-        store: where they are remembered.
-        patience: how many seconds each may take, if not as long as is configured.
+        store: where their tools are cached.
+        patience: how many seconds each may take, instead of its configured limits.
     """
-    # What goes wrong is said once, by the command.
+    # The command itself reports each failure once.
     logging.getLogger("pegboard").addHandler(logging.NullHandler())
     return anyio.run(_start, [_to_start(it, patience) for it in configs], store)
 
 
 def within(config: ServerConfig, patience: float | None) -> ServerConfig:
-    """Return a server that may not take longer than this to start, if it is said."""
+    """Return a server whose start is limited to so many seconds, if a limit is given."""
     if patience is None:
         return config
     own = config.timeouts
@@ -40,7 +40,7 @@ def within(config: ServerConfig, patience: float | None) -> ServerConfig:
 
 
 def _to_start(config: ServerConfig, patience: float | None) -> ServerConfig:
-    # One that is to be started by its first call would never be asked for its tools otherwise.
+    # Otherwise, a lazy server would never be asked for its tools.
     return replace(within(config, patience), lazy=False)
 
 

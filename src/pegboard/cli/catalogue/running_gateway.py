@@ -1,4 +1,4 @@
-"""The gateway that runs with the same configuration: found, and asked without the MCP SDK."""
+"""RunningGateway: find the gateway that serves the same file, and query it without the SDK."""
 
 import re
 from collections.abc import Mapping
@@ -18,16 +18,18 @@ from pegboard.server.process.instance_discovery import (
     place_of_store,
     running_instances,
 )
+from pegboard.storage import default_url
+from pegboard.storage.urls import without_password
 
-__all__ = ["RunningGateway", "ShownTool", "find_gateway"]
+__all__ = ["RunningGateway", "ShownTool", "find_gateway", "store_meant"]
 
 T = TypeVar("T")
 
 _PATIENCE = 30.0
 _SIGN_OF_LIFE = 1.5
-"""Seconds: a gateway says that it is there at once, however busy its servers are."""
+"""Seconds: a gateway answers /healthz at once, however busy its servers are."""
 _REFUSED = 400
-_DESK = "/owner/"
+_LOCAL_API = "/owner/"
 _LONGEST_CALL = 24 * 3600.0
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -43,11 +45,11 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
     """Return the gateway of this user that serves the same configuration, if one runs.
 
     Args:
-        config: the file that is named on the command line; ``None`` to look for it.
-        store: the store that is named there; ``None`` for whichever the gateway has.
+        config: the file on the command line; ``None`` to look for it.
+        store: the store on the command line; ``None`` for any.
 
     Raises:
-        ConfigError: when the file that is named is none.
+        ConfigError: when the named file cannot be used.
     """
     running = list(running_instances())
     if not running:
@@ -61,35 +63,53 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
     return None
 
 
+def store_meant(named: str | None) -> str:
+    """Return the URL of the named store, or of the user's own.
+
+    A warning says if a gateway runs, and none uses the user's own store.
+    """
+    if named is not None:
+        return named
+    url = default_url()
+    running = list(running_instances())
+    if running and all(it.store != place_of_store(url) for it in running):
+        latest = running[0]
+        has = "has no store, like any `serve --demo`"
+        if latest.store is not None:
+            has = f"has its store in {latest.store}"
+        warn(f"The gateway at {latest.address} {has}; this command uses {without_password(url)}.")
+    return url
+
+
 class RunningGateway:
-    """Asks a gateway on this machine, in the name of its owner."""
+    """Sends requests to a gateway on this machine, as the user who runs it."""
 
     def __init__(self, announced: RunningInstance) -> None:
         self._announced = announced
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """The base URL of the gateway."""
         return self._announced.address
 
     @property
     def token(self) -> str:
-        """By which its owner is known to it."""
+        """The token of the gateway's local API."""
         return self._announced.token
 
     def is_there(self) -> bool:
-        """Tell whether it takes requests."""
+        """Tell whether the gateway accepts requests."""
         try:
-            status, _ = self._exchange("GET", "/healthz", patience=_SIGN_OF_LIFE)
+            status, _ = self._send("GET", "/healthz", patience=_SIGN_OF_LIFE)
         except TimeoutError:
-            warn(f"The gateway at {self.address} does not answer; this command does without it.")
+            warn(f"The gateway at {self.address} does not respond; this command does without it.")
             return False
         except OSError:
             return False
         return status < _REFUSED
 
     def as_server(self, group: str) -> ServerConfig:
-        """Return it as a server that shows the tools of one of its own under their names here."""
+        """Return the gateway as a server that lists the tools of one of its servers."""
         path = f"/mcp-full/{group}" if _PLAIN.fullmatch(group) else "/mcp-full"
         return ServerConfig(
             name="gateway",
@@ -98,15 +118,15 @@ class RunningGateway:
             bearer_token=self.token,
             prefix="",
             protocol="2026-07-28",
-            # It has limits of its own.
+            # The gateway has limits of its own.
             timeouts=Timeouts(call=_LONGEST_CALL),
         )
 
     def servers(self) -> list[dict[str, Any]]:
-        """Return how each of its servers is: the fields of a `ServerStatus`.
+        """Return the status of each of its servers: the fields of a `ServerStatus`.
 
         Raises:
-            ServerUnavailableError: when it does not answer.
+            ServerUnavailableError: when the gateway does not respond.
         """
         return self._ask("GET", "/owner/servers", kind=list[dict[str, Any]])
 
@@ -114,33 +134,33 @@ class RunningGateway:
         """Return its tools, in the order of their names.
 
         Raises:
-            ServerUnavailableError: when it does not answer.
+            ServerUnavailableError: when the gateway does not respond.
         """
         return self._ask("GET", "/owner/tools", kind=list[ShownTool])
 
     def search(self, text: str, options: Mapping[str, Any]) -> SearchResponse:
-        """Return what it finds.
+        """Return the tools that the gateway finds.
 
         Raises:
-            InvalidQueryError: when that cannot be searched for.
-            ServerUnavailableError: when it does not answer.
+            InvalidQueryError: when the query is invalid.
+            ServerUnavailableError: when the gateway does not respond.
         """
         wanted = msgspec.json.encode({"text": text, "options": dict(options)})
         return self._ask("POST", "/owner/search", wanted, kind=SearchResponse)
 
     def _ask(self, method: str, path: str, body: bytes | None = None, *, kind: type[T]) -> T:
         try:
-            status, content = self._exchange(method, path, body)
+            status, content = self._send(method, path, body)
             if status == _REFUSED:
                 said = msgspec.json.decode(content, type=dict[str, Any])
-                raise InvalidQueryError(str(said.get("error", "The gateway refused it.")))
+                raise InvalidQueryError(str(said.get("error", "The gateway refused the query.")))
             if status > _REFUSED:
-                raise self._silent(f"it answered with status {status}")
+                raise self._silent(f"it responded with status {status}")
             return msgspec.json.decode(content, type=kind)
         except (OSError, msgspec.MsgspecError) as error:
             raise self._silent(str(error) or type(error).__name__) from error
 
-    def _exchange(
+    def _send(
         self, method: str, path: str, body: bytes | None = None, *, patience: float = _PATIENCE
     ) -> tuple[int, bytes]:
         # Only here: mostly no gateway runs, and it takes a while to import.
@@ -150,22 +170,22 @@ class RunningGateway:
             place = urlsplit(self.address)
             connection = HTTPConnection(place.hostname or "", place.port, timeout=patience)
         except ValueError as error:
-            raise OSError("its address is none") from error
+            raise OSError("its address is invalid") from error
         headers = {"Content-Type": "application/json"}
-        if path.startswith(_DESK):
+        if path.startswith(_LOCAL_API):
             headers["Authorization"] = f"Bearer {self.token}"
         try:
             connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
         except HTTPException as error:
-            raise OSError(f"its answer is no HTTP ({type(error).__name__})") from error
+            raise OSError(f"its response is not HTTP ({type(error).__name__})") from error
         finally:
             connection.close()
 
     def _silent(self, reason: str) -> ServerUnavailableError:
         return ServerUnavailableError(
-            f"The gateway at {self.address} could not be asked: {reason}. With `--alone` this "
-            "command does without it.",
+            f"The gateway at {self.address} does not work: {reason}. With `--alone`, this command "
+            "does without it.",
             server="gateway",
         )

@@ -1,4 +1,4 @@
-"""Options that all commands about tools have."""
+"""Options that commands about tools share, such as --config, --store and --server."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -24,32 +24,37 @@ __all__ = [
 ]
 
 Config = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The servers (mcp.json, looked for).")
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="Configuration file (default: see `pegboard config path`)."
+    ),
 ]
 StoreUrl = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="URL", help="What is remembered (PEGBOARD_STORE, or your own)."
+        "--store",
+        metavar="URL",
+        help="Store with the cached tools (default: PEGBOARD_STORE, or your own store).",
     ),
 ]
-Alone = Annotated[
-    bool, typer.Option("--alone", help="Do not ask the gateway that runs, if there is one.")
-]
+Alone = Annotated[bool, typer.Option("--alone", help="Do not use a running gateway.")]
 Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Start the servers, also those that are remembered.")
+    bool, typer.Option("--refresh", help="Start all servers, even if their tools are cached.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Servers = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="NAME", help="Only of this server; several may be named."),
+    typer.Option("--server", metavar="NAME", help="Only tools of this server. Can be repeated."),
 ]
 Categories = Annotated[
     list[str] | None,
-    typer.Option("--category", metavar="NAME", help="Only of this category; several may be named."),
+    typer.Option(
+        "--category", metavar="NAME", help="Only tools of this category. Can be repeated."
+    ),
 ]
 Tags = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="NAME", help="Only with this tag; several may be named."),
+    typer.Option("--tag", metavar="NAME", help="Only tools with this tag. Can be repeated."),
 ]
 
 
@@ -60,9 +65,9 @@ def chosen(
     categories: Sequence[str] | None,
     tags: Sequence[str] | None,
 ) -> list[Tool]:
-    """Return the tools that are of these servers, of these categories and have one of these tags.
+    """Return the tools of these servers and categories that have one of these tags.
 
-    A tool without a category counts to one that is named like its server.
+    A tool without a category belongs to the one that is named like its server.
     """
     return [
         tool

@@ -22,10 +22,10 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
-from pegboard.config.files.interpret import EntryContext, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
-from pegboard.config.secrets.plain_secrets import move_secrets
+from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import Variables
 from pegboard.errors import ConfigError
 
@@ -52,12 +52,12 @@ def add_to(root: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the server.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")],
     target: Annotated[
         list[str],
         typer.Argument(
             metavar="URL | -- COMMAND",
-            help="Its address; or, behind `--`, a program and its arguments.",
+            help="URL of the server; or, after `--`, a program and its arguments.",
         ),
     ],
     *,
@@ -66,26 +66,28 @@ def add(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A variable of the program; NAME alone hands on your own. May be repeated.",
+            help="Environment variable; NAME alone passes on your own value. Can be repeated.",
         ),
     ] = None,
     transport: Annotated[
         str | None,
         typer.Option(
-            "--type", metavar="TYPE", help="stdio, http, sse or websocket; left out, it is told."
+            "--type", metavar="TYPE", help="stdio, http, sse or websocket (default: detected)."
         ),
     ] = None,
     cwd: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where the program runs.")
+        str | None, typer.Option(metavar="FOLDER", help="Working directory of the program.")
     ] = None,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Start it when it is first called.")] = False,
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Start the server at its first call.")
+    ] = False,
     force: Annotated[
-        bool, typer.Option("--force", "--yes", help="Replace a server of that name.")
+        bool, typer.Option("--force", "--yes", help="Replace an existing server of that name.")
     ] = False,
     keep_secrets: KeepSecretsOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Add a server to your configuration: a program on this machine, or an address.
+    """Add a server to your configuration: a program on this machine, or a URL.
 
     pegboard add time -- uvx mcp-server-time
 
@@ -98,7 +100,11 @@ def add(
     file = open_file(config)
     _check(name, entry, file)
     if name in file.entries:
-        agree(f"{file.path} has a server {name!r}; replace it?", yes=force, otherwise="--force")
+        agree(
+            f"{file.path} already has a server {name!r}. Replace it?",
+            yes=force,
+            otherwise="--force",
+        )
     kept: dict[str, KeptSecret] = {}
     left: tuple[str, ...] = ()
     is_new, before = file.is_new, kept_references(file)
@@ -118,12 +124,12 @@ def add(
 def say_where_secrets_are(
     server: str, kept: dict[str, KeptSecret], left: Iterable[str] = ()
 ) -> None:
-    """Say where secrets went, and which ones a person has to move."""
+    """Say where secrets were moved to, and which ones the user has to move."""
     for field, place in kept.items():
         where = "the keyring" if place.where == "keyring" else "a file that only you can read"
-        warn(f"The secret in `{field}` of {server!r} is in {where} now: {place.reference}")
+        warn(f"The secret in `{field}` of {server!r} was moved to {where}: {place.reference}")
     for field in left:
-        warn(f"The secret in `{field}` of {server!r} stands in plain text; move it by hand.")
+        warn(f"The secret in `{field}` of {server!r} is still in plain text; move it by hand.")
 
 
 def _entry(
@@ -132,7 +138,7 @@ def _entry(
     given = {"headers": headers_in(headers), "env": _variables(variables)}
     if _ADDRESS.match(target[0]):
         if len(target) > 1:
-            raise typer.BadParameter("Behind an address nothing more is expected.")
+            raise typer.BadParameter("Nothing may follow a URL.")
         entry: dict[str, Any] = {"url": target[0]}
     else:
         _check_program(target[0])
@@ -149,18 +155,18 @@ def _check_program(word: str) -> None:
         typer.BadParameter: when it cannot be a program.
     """
     if _OTHER_ADDRESS.match(word):
-        raise typer.BadParameter(f"An address begins with http, https, ws or wss, not as {word!r}.")
+        raise typer.BadParameter(f"A URL begins with http, https, ws or wss, unlike {word!r}.")
     if _HOST.fullmatch(word) and not Path(word).exists() and which(word) is None:
         scheme = "http" if _HERE.match(word) else "https"
         address = f"{scheme}://{word.removeprefix('//')}"
         raise typer.BadParameter(
-            f"There is no program {word!r} here; if it is an address, write {address} instead."
+            f"There is no program {word!r} here. If it is a URL, write {address} instead."
         )
 
 
 def _say_if_missing(program: str) -> None:
     if program and not program.startswith(("~", "$")) and which(program) is None:
-        warn(f"There is no program {program!r} on this machine yet; `pegboard doctor` says more.")
+        warn(f"There is no program {program!r} on this machine yet; `pegboard doctor` checks it.")
 
 
 def _say_if_unset(variables: Iterable[str]) -> None:
@@ -188,7 +194,9 @@ def _variables(given: Iterable[str]) -> dict[str, str]:
     own = [it for it in given if "=" not in it]
     if any(not _VARIABLE.fullmatch(it) for it in own):
         # Not quoted: it may be a secret that lost its name.
-        raise typer.BadParameter("`--env` takes NAME=VALUE, or the NAME of a variable of yours.")
+        raise typer.BadParameter(
+            "`--env` takes NAME=VALUE, or the NAME of a variable that you have."
+        )
     return {it: f"${{{it}}}" for it in own} | pairs_in((it for it in given if "=" in it), "--env")
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from pegboard.cli.catalogue import tool_options as option
-from pegboard.cli.catalogue.call_arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.catalogue.catalogue import Catalogue, Places, find_tool, open_catalogue
 from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.terminal.arguments import STDIN, arguments_of, missing_in
 from pegboard.cli.terminal.output import complain, warn, write_json
 from pegboard.errors import (
     InvalidArgumentsError,
@@ -41,26 +41,27 @@ def add_to(root: typer.Typer) -> None:
 
 def call(
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="Its name, as `tools` and `search` print it.")
+        str,
+        typer.Argument(metavar="TOOL", help="Name of the tool, as `tools` and `search` print it."),
     ],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="ARGUMENT",
-            help="KEY=VALUE, typed by the schema of the tool; KEY:=JSON; KEY=@FILE; or `-`, which "
-            "reads an object from standard input.",
+            help="KEY=VALUE, converted as the tool's schema says; KEY:=JSON; KEY=@FILE; or `-` to "
+            "read a JSON object from standard input.",
         ),
     ] = None,
     *,
     json: Annotated[
-        str | None, typer.Option("--json", metavar="OBJECT", help="Arguments, as a JSON object.")
+        str | None, typer.Option("--json", metavar="OBJECT", help="Arguments as a JSON object.")
     ] = None,
     structured: Annotated[
-        bool, typer.Option("--structured", help="Print the structured content, as JSON.")
+        bool, typer.Option("--structured", help="Print the structured content as JSON.")
     ] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result, as JSON.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
     save_to: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where pictures and other files go.")
+        Path, typer.Option(metavar="DIR", help="Folder for images and other files.")
     ] = Path(),
     timeout: Annotated[
         float | None,
@@ -68,7 +69,7 @@ def call(
             metavar="SECONDS",
             min=0.001,
             max=1e8,
-            help="How long it may take, with its server's start.",
+            help="Limit for the call, including the start of its server.",
         ),
     ] = None,
     config: option.Config = None,
@@ -76,7 +77,7 @@ def call(
     alone: option.Alone = False,
     refresh: option.Refresh = False,
 ) -> None:
-    """Call a tool: by the gateway that runs, or else its server is started for it."""
+    """Call a tool through the running gateway, or start its server for the call."""
     words = arguments or []
     began = time.monotonic()
     places = Places(config=config, store=store, alone=alone, refresh=refresh, patience=timeout)
@@ -90,7 +91,7 @@ def call(
     if raw:
         write_json(result_as_json(result))
     elif result.is_error:
-        complain(result.text() or "The tool reported a failure without words.")
+        complain(result.text() or "The tool reported a failure without a message.")
     elif structured:
         write_json(result.structured_content)
     else:
@@ -116,15 +117,15 @@ def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, A
         names = dict.fromkeys(re.split("[:.=]", it, maxsplit=1)[0] for it in words if "=" in it)
         unknown = _unknown(tool, (it for it in names if f"`{it}`" not in problem))
         problem = f"{problem.rstrip('.')}; {unknown}." if unknown else problem
-        raise typer.BadParameter(f"{problem}\nIt is called like this: {signature(tool)}") from error
+        raise typer.BadParameter(f"{problem}\nThe signature is: {signature(tool)}") from error
     unknown = _unknown(tool, given)
     if unknown and _TAKES_MORE.isdisjoint(tool.input_schema):
-        warn(f"{tool.name} is called, but {unknown}.")
+        warn(f"{tool.name} is called, although {unknown}.")
     return checked
 
 
 def _unknown(tool: Tool, names: Iterable[str]) -> str:
-    """Return which names a tool takes no notice of: most likely they were meant for another."""
+    """Return the arguments that a tool does not know: most likely they have a wrong name."""
     known = object_in(tool.input_schema.get("properties"))
     strange = [f"`{it}`" for it in names if it not in known]
     return f"it has no argument {', '.join(strange)}" if strange else ""
@@ -167,7 +168,7 @@ def _result(
     except ToolTimeoutError as error:
         if places.patience is None or error.seconds != timeout:
             raise
-        # What was left of it is nothing that anybody typed.
+        # The error names the limit that was typed, not what was left of it.
         words = "give `--timeout` more"
         raise ToolTimeoutError(tool.name, seconds=places.patience, remedy=words) from error
     except UpstreamError as error:

@@ -1,4 +1,4 @@
-"""`pegboard categories`: list the categories of the tools."""
+"""`pegboard categories`: list the tool categories."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def categories(
     refresh: option.Refresh = False,
     json: option.Json = False,
 ) -> None:
-    """List the categories of the tools; tools without one are under the name of their server."""
+    """List the tool categories; a tool without one belongs to the category of its server's name."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
         tell_failures(catalogue)
@@ -38,9 +38,9 @@ def categories(
 
 
 def category_as_json(name: str, tools: int) -> dict[str, Any]:
-    """Return a category as ``--json`` has it: the listing is an array of these.
+    """Return a category as ``--json`` prints it: an array of objects.
 
-    ``category`` (of tools that have none: the name of their server, or ``other``) and ``tools``
-    (how many it has).
+    ``category`` (for tools that have none: the name of their server, or ``other``) and ``tools``
+    (the number of its tools).
     """
     return {"category": name, "tools": tools}

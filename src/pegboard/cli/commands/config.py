@@ -1,4 +1,4 @@
-"""`pegboard config`: which file counts, what is wrong in it, and its JSON Schema."""
+"""`pegboard config`: find and check the configuration file, or print its JSON Schema."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,8 @@ _config = typer.Typer(
 )
 
 _File = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The file (mcp.json, looked for).")
+    str | None,
+    typer.Option("--config", metavar="FILE", help="Configuration file (default: searched for)."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -34,25 +35,26 @@ def add_to(root: typer.Typer) -> None:
 
 @_config.command()
 def path(*, config: _File = None, json: _Json = False) -> None:
-    """Say where the configuration is looked for, and which file is used."""
+    """Show where Pegboard looks for the configuration, and which file it uses."""
     places = places_as_json(candidates(config))
     if json:
         write_json(places)
     else:
         rows = ([it["path"], it["state"], it["why"]] for it in places)
-        show_table(("FILE", "STATE", "BECAUSE"), rows, whole=["STATE"])
-    # Whatever was named has to be there.
+        show_table(("FILE", "STATE", "REASON"), rows, whole=["STATE"])
+    # A file that was named has to exist.
     if locate_config(config).path is None:
         warn(
-            f"There is no file yet: `pegboard import` or `pegboard add` makes {user_config_file()}."
+            "There is no file yet: `pegboard import` or `pegboard add` creates "
+            f"{user_config_file()}."
         )
 
 
 @_config.command()
 def check(*, config: _File = None, json: _Json = False) -> None:
-    """Name every problem of the configuration: where it is, and what helps.
+    """List every problem of the configuration, with its place and its remedy.
 
-    Ends with 0 if there is none, 1 if there is one, 3 if there is no file to check.
+    The exit code is 0 if there is none, 1 if there is one, and 3 if there is no file to check.
     """
     file, problems, servers = _problems(config)
     is_missing = file is not None and not Path(file).exists()
@@ -64,9 +66,9 @@ def check(*, config: _File = None, json: _Json = False) -> None:
     if problems:
         raise typer.Exit(NOT_FOUND if is_missing else FAILED)
     if file is None:
-        warn("There is no configuration file: `pegboard config path` says where one is looked for.")
+        warn("There is no configuration file: `pegboard config path` shows where Pegboard looks.")
         raise typer.Exit(NOT_FOUND)
-    warn(f"{file} is as it should be: {counted(servers, 'server')}.")
+    warn(f"{file} has no problems: {counted(servers, 'server')}.")
 
 
 @_config.command()
@@ -84,18 +86,18 @@ _WHY = {
 
 
 def places_as_json(found: list[ConfigCandidate]) -> list[dict[str, Any]]:
-    """Return the places as ``--json`` has them: an array, in the order they are looked at.
+    """Return the places as ``--json`` prints them: an array of objects, in the order of search.
 
     ``path``, ``origin`` (``explicit``, ``PEGBOARD_CONFIG``, ``project`` or ``user``),
-    ``state`` (``used``; ``not read``, because another one counts; or why there is no file),
-    ``used`` (true for one at most; where a file that is named is missing, for none), ``why`` (the
-    origin in words).
+    ``state`` (``used``; ``not read``, because another one is used; or why there is no
+    file), ``used`` (true for at most one; for none if a named file is missing), ``why`` (the origin
+    in words).
     """
     places: list[dict[str, Any]] = []
     is_chosen = False
     for it in found:
         is_used = it.fault is None and not is_chosen
-        # Nothing takes the place of a file that somebody named.
+        # No other file replaces one that the user named.
         is_chosen = is_chosen or is_used or it.origin in ("explicit", "PEGBOARD_CONFIG")
         state = "used" if is_used else it.fault or "not read"
         why = _WHY[it.origin]
@@ -116,7 +118,7 @@ def _problems(source: str | None) -> tuple[str | None, list[Problem], int]:
 
 
 def _of_settings(source: str | None) -> Iterator[Problem]:
-    """Give what is wrong with the section that the gateway reads."""
+    """Give the problems of the section that the gateway reads."""
     from pegboard.auth import load_auth_settings  # noqa: PLC0415 - only to check
     from pegboard.server.settings import load_gateway_settings  # noqa: PLC0415 - a second to import
 
@@ -132,11 +134,11 @@ def _problem(error: ConfigError) -> Problem:
 
 
 def problem_as_json(problem: Problem, file: str | None) -> dict[str, Any]:
-    """Return a problem as ``--json`` has it: the listing is an array of these.
+    """Return a problem as ``--json`` prints it: an array of objects.
 
-    ``file``, ``line`` and ``column`` (null where no line is to blame), ``server`` (null
-    where it is about the whole file), ``severity`` (an ``error`` costs the entry, or in the section
-    ``gateway`` the start of the gateway, a ``warning`` nothing), ``kind`` (``entry``, ``variable``,
-    ``unknown_field``, ``plain_secret``, ``doubt``), ``message``.
+    ``file``, ``line`` and ``column`` (null if no line is at fault), ``server`` (null if the problem
+    concerns the whole file), ``severity`` (an ``error`` makes the entry unusable, or keeps the
+    gateway from starting if it is in the section ``gateway``; a ``warning`` does neither),
+    ``kind`` (``entry``, ``variable``, ``unknown_field``, ``plain_secret``, ``doubt``), ``message``.
     """
     return {"file": file, **msgspec.to_builtins(problem)}

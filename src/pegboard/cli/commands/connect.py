@@ -1,4 +1,4 @@
-"""`pegboard connect`: put Pegboard into the configuration of a client."""
+"""`pegboard connect`: add Pegboard to the configuration of an MCP client."""
 
 import shutil
 import sys
@@ -43,12 +43,12 @@ ClientNames = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="CLIENT",
-        help=f"One of {', '.join(CLIENTS)}; or several.",
+        help=f"One or more of {', '.join(CLIENTS)}.",
         autocompletion=lambda: list(CLIENTS),
     ),
 ]
 _PORTS = {"http": 80, "https": 443}
-EveryClient = Annotated[bool, typer.Option("--all", help="Every client that is found here.")]
+EveryClient = Annotated[bool, typer.Option("--all", help="Every client that is found.")]
 
 
 def add_to(root: typer.Typer) -> None:
@@ -61,39 +61,39 @@ def connect_clients(
     *,
     every: EveryClient = False,
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="The client starts Pegboard itself; that is usual.")
+        bool, typer.Option("--stdio", help="Let the client start Pegboard (the default).")
     ] = False,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The client goes to a gateway that runs already."),
+        typer.Option(metavar="URL", help="Let the client use the running gateway at this URL."),
     ] = None,
     header: HeaderOption = None,
     only: Annotated[
         bool,
-        typer.Option("--only", help="Take out the client's servers that Pegboard serves now."),
+        typer.Option("--only", help="Remove the client's own servers that Pegboard serves."),
     ] = False,
     yes: YesOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Put Pegboard into the configuration of a client; `pegboard disconnect` undoes it."""
+    """Add Pegboard to the configuration of a client; `pegboard disconnect` undoes it."""
     if stdio and url:
         raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
     headers = headers_in(header)
     if url is not None:
         _check_address(url, headers)
     if headers and url is None:
-        raise typer.BadParameter("`--header` belongs to `--url`: a program gets no headers.")
+        raise typer.BadParameter("`--header` requires `--url`: a program takes no headers.")
     if url is None:
         _check_program()
     machine = Machine.here()
     source = locate_config(config).path
     servers = _served(source, url, is_needed=only)
     if not servers and url is None:
-        warn("Pegboard serves nothing yet: `pegboard import` takes over the servers of clients.")
+        warn("Pegboard has no servers yet; `pegboard import` imports those of your clients.")
     failed = False
     wanted = chosen(clients, machine, every=every)
     if not wanted:
-        warn(f"No client is found here; name one of {', '.join(CLIENTS)}.")
+        warn(f"No client was found; name one of {', '.join(CLIENTS)}.")
         raise typer.Exit(NOT_FOUND)
     _check_file(source, url, [it.file(machine) for it in wanted])
     for client in wanted:
@@ -109,13 +109,13 @@ def connect_clients(
 
 
 def chosen(names: list[str] | None, machine: Machine, *, every: bool) -> list[ClientApp]:
-    """Return the clients that are meant.
+    """Return the clients that the command line names.
 
     Raises:
-        typer.BadParameter: when none is, or one that we do not know.
+        typer.BadParameter: when it names none, or an unknown one.
     """
     if every == bool(names):
-        raise typer.BadParameter(f"Name a client ({', '.join(CLIENTS)}), or say `--all`.")
+        raise typer.BadParameter(f"Name a client ({', '.join(CLIENTS)}), or use `--all`.")
     if every:
         return [it for it in CLIENTS.values() if it.is_here(machine)]
     try:
@@ -134,7 +134,7 @@ def _one(
     asks: bool,
 ) -> None:
     if not client.is_here(machine):
-        warn(f"{client.title} does not seem to be here; {client.file(machine)} is made for it.")
+        warn(f"{client.title} does not seem to be installed; {client.file(machine)} is created.")
     if asks and has_other_entry(client, machine):
         _agree_to_replace(client, machine)
     with waiting(f"Reading the file of {client.title}"):
@@ -142,36 +142,36 @@ def _one(
     there = [it for it in superfluous if it not in set(out)]
     if there and not only and asks:
         names = ", ".join(there)
-        only = ask(f"{client.title} has what Pegboard serves now: {names}. Take that out there?")
+        only = ask(
+            f"{client.title} has servers that Pegboard serves now: {names}. Remove them there?"
+        )
     kept = () if only else there
     unwanted = [it for it in superfluous if it not in set(kept)]
     with waiting(f"Writing the file of {client.title}"):
         done = connect(client, machine, entry, take_out=unwanted)
-    say(f"{client.title}: Pegboard is in {done.path} now.")
+    say(f"{client.title}: Pegboard was added to {done.path}.")
     if done.taken_out:
-        say(f"{client.title}: taken out: {', '.join(done.taken_out)}.")
+        say(f"{client.title}: removed: {', '.join(done.taken_out)}.")
     elif only:
-        warn(f"{client.title}: nothing was taken out; Pegboard serves none of its servers.")
+        warn(f"{client.title}: nothing was removed; Pegboard serves none of its servers.")
     back = [it for it in out if it not in done.taken_out]
     if back:
         names = ", ".join(back)
-        say(f"{client.title}: put back, not known to be served by Pegboard: {names}.")
+        say(f"{client.title}: restored, because Pegboard may not serve them: {names}.")
     if kept:
         count = counted(len(kept), "server")
-        warn(
-            f"{client.title} still has {count} that Pegboard serves, too; `--only` takes them out."
-        )
+        warn(f"{client.title} still has {count} that Pegboard also serves; `--only` removes them.")
     if done.backup is not None:
-        warn(f"The file as it was: {done.backup}")
-    warn(f"Start {client.title} again; `pegboard disconnect {client.name}` undoes this.")
+        warn(f"Backup of the file: {done.backup}")
+    warn(f"Restart {client.title}; `pegboard disconnect {client.name}` undoes this.")
 
 
 def _agree_to_replace(client: ClientApp, machine: Machine) -> None:
     """Raise an error unless a person agrees that another server gives way to Pegboard."""
     found = f"{client.file(machine)} has a server {OUR_NAME!r} that is not Pegboard"
     if not sys.stdin.isatty():
-        raise ConfigError(f"{found}. With `--yes` Pegboard takes its place until you disconnect.")
-    if not ask(f"{found}. Put Pegboard in its place until you disconnect?"):
+        raise ConfigError(f"{found}. With `--yes`, Pegboard replaces it until you disconnect.")
+    if not ask(f"{found}. Replace it with Pegboard until you disconnect?"):
         raise ConfigError(f"{client.title}: nothing was changed.")
 
 
@@ -180,8 +180,8 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
     if url is not None and not _is_served_from(source, url):
         if is_needed:
             raise typer.BadParameter(
-                "`--only` takes out what Pegboard serves, but what is served at that address is "
-                "not known here."
+                "`--only` removes the servers that Pegboard serves, but Pegboard does not know "
+                "what the gateway at that URL serves."
             )
         return ()
     if source is None:
@@ -203,8 +203,8 @@ def _check_file(source: Path | None, url: str | None, files: list[Path]) -> None
     if url is None or _is_served_from(source, url):
         raise typer.BadParameter(
             f"{source} is the client's own file: with Pegboard in it, Pegboard would serve itself. "
-            "`pegboard import` takes its servers over into a file of Pegboard's own; connect "
-            "without that `--config` then."
+            "Run `pegboard import` to copy its servers into Pegboard's own file, and connect "
+            "without that `--config`."
         )
 
 
@@ -215,8 +215,8 @@ def _check_program() -> None:
         raise typer.Exit(FAILED)
     if "archive-v0" in _own_command()[0]:
         warn(
-            "This Pegboard is in a cache of uv, which may be emptied: run "
-            f"`{install_tool()}`, and connect with that one."
+            "This Pegboard runs from the cache of uv, which may be cleared: run "
+            f"`{install_tool()}`, and connect with the installed one."
         )
 
 
@@ -242,7 +242,7 @@ def _is_same_address(one: str, other: str) -> bool:
     """Tell whether two addresses lead to one place, however this machine is called in them."""
     first, second = urlsplit(one), urlsplit(other)
     hosts = {first.hostname, second.hostname}
-    # Each of these is what somebody means by the other.
+    # People write each of these and mean the other.
     is_here = len(hosts) == 1 or hosts in ({"localhost", "127.0.0.1"}, {"localhost", "::1"})
     places = [
         (it.scheme, it.port or _PORTS.get(it.scheme), it.path.rstrip("/"), it.query)

@@ -1,25 +1,33 @@
-"""`pegboard cost`: the tokens that a model carries for each server and tool."""
+"""`pegboard cost`: the tokens that a model reads for each server and tool."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
 
 from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.catalogue import Catalogue, Places, open_catalogue, tell_failures
-from pegboard.cli.catalogue.token_cost import Cost, counting, estimated
 from pegboard.cli.terminal.output import room_beside, say, show_table, warn, write_json
 from pegboard.cli.terminal.spinner import waiting
+from pegboard.errors import ConfigError
+from pegboard.errors.extras import install_extra
 from pegboard.model.tool_names import name_matcher
+from pegboard.search.budget import tokens_of
 
-__all__ = ["add_to"]
+__all__ = ["Cost", "add_to", "counting", "estimated"]
 
 _WIDEST = 30
 _SHORTEST = 4
-"""Bars that are no longer say nothing."""
+"""Shorter bars say nothing."""
 _NUMBERS = ("TOOLS", "TOKENS", "SHARE")
 _REGISTERED = "(registered)"
+_ENCODING = "o200k_base"
+
+Cost: TypeAlias = Callable[[object], int]
+"""Returns the tokens of a definition as a client hands it to a model: JSON on one line."""
 
 
 class _Tool(msgspec.Struct, frozen=True):
@@ -43,11 +51,13 @@ def add_to(root: typer.Typer) -> None:
 def cost(
     *,
     most: Annotated[
-        int, typer.Option("--tools", metavar="N", min=0, help="How many tools to list.")
+        int, typer.Option("--tools", metavar="N", min=0, help="Number of tools to list.")
     ] = 10,
     count: Annotated[
         bool,
-        typer.Option("--count", help="Count with a tokenizer (pegboard[tokens]); takes seconds."),
+        typer.Option(
+            "--count", help="Count with a tokenizer (needs pegboard[tokens]), which takes seconds."
+        ),
     ] = False,
     config: option.Config = None,
     store: option.StoreUrl = None,
@@ -55,7 +65,7 @@ def cost(
     refresh: option.Refresh = False,
     json: option.Json = False,
 ) -> None:
-    """Count the tokens that a model carries for each server and tool, and at each address."""
+    """Count the tokens that a model reads for each server and tool, and at each address."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
         tell_failures(catalogue)
@@ -68,21 +78,21 @@ def cost(
         return
     _show(tools, surfaces, most)
     if count:
-        warn("Counted with the tokenizer o200k; those of other models differ a little.")
+        warn("Counted with the tokenizer o200k; the tokenizers of other models differ a little.")
     else:
-        warn("Estimated, at four letters a token; `--count` counts.")
+        warn("Estimated at four characters a token; `--count` counts with a tokenizer.")
     if 0 < surfaces[0].tokens < surfaces[1].tokens:
-        warn("For so few tools, `pegboard serve --surface full` costs less than search does.")
+        warn("With so few tools, `pegboard serve --surface full` costs less than search.")
 
 
 def cost_as_json(
     tools: Sequence[_Tool], surfaces: Sequence[_Surface], *, counted: bool
 ) -> dict[str, Any]:
-    """Return all costs as ``--json`` has them.
+    """Return all costs as ``--json`` prints them: one object.
 
-    ``counted`` (false where tokens are estimated); ``servers`` (``server``, ``tools``,
+    ``counted`` (false if tokens are estimated); ``servers`` (``server``, ``tools``,
     ``tokens``), ``tools`` (``name``, ``server``, ``tokens``; the largest first) and ``surfaces``
-    (``address``, ``what``, ``tools``, ``tokens``: what a client loads that is connected there).
+    (``address``, ``what``, ``tools``, ``tokens``: what a client loads there).
     """
     return {
         "counted": counted,
@@ -95,13 +105,40 @@ def cost_as_json(
     }
 
 
+def estimated(definition: object) -> int:
+    """Return about how many tokens a definition has, at four letters a token."""
+    return tokens_of(_written(definition))
+
+
+def counting() -> Cost:
+    """Return what counts tokens with a tokenizer of OpenAI's; it takes seconds to load.
+
+    Raises:
+        ConfigError: when it is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            # It reads its tables in a way that Python frowns at.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            encoding: Any = import_module("bpe_openai").get_encoding(_ENCODING)
+    except ImportError as error:
+        raise ConfigError(
+            f"Counting needs a tokenizer: `{install_extra('tokens')}`. Without `--count`, "
+            "tokens are estimated."
+        ) from error
+    return lambda definition: len(encoding.encode_ordinary(_written(definition)))
+
+
 def _tools(catalogue: Catalogue, cost_of: Cost) -> Iterator[_Tool]:
     for tool in catalogue.tools.values():
         yield _Tool(tool.name, tool.server, cost_of(catalogue.definition(tool)))
 
 
 def _surfaces(config: str | None, tools: Sequence[_Tool], cost_of: Cost) -> Iterator[_Surface]:
-    from pegboard.cli.catalogue.token_cost import gateway_options, own_definitions  # noqa: PLC0415 - slow
+    from pegboard.cli.catalogue.gateway_tools import (  # noqa: PLC0415 - slow to import
+        gateway_options,
+        own_definitions,
+    )
 
     options = gateway_options(config)
     own = own_definitions(options)
@@ -174,3 +211,7 @@ def _bar(tokens: int, most: int, longest: int) -> str:
 
 def _share(tokens: int, whole: int) -> str:
     return f"{tokens / whole:.0%}" if whole else ""
+
+
+def _written(definition: object) -> str:
+    return msgspec.json.encode(definition).decode()

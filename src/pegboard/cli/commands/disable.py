@@ -1,4 +1,4 @@
-"""`pegboard disable`: keep a server, but do not use it."""
+"""`pegboard disable`: keep a server in the configuration, but do not use it."""
 
 import typer
 

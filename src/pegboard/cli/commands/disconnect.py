@@ -1,4 +1,4 @@
-"""`pegboard disconnect`: take Pegboard out of the configuration of a client."""
+"""`pegboard disconnect`: remove Pegboard from the configuration of an MCP client."""
 
 import typer
 
@@ -18,12 +18,12 @@ def add_to(root: typer.Typer) -> None:
 
 
 def disconnect_clients(clients: ClientNames = None, *, every: EveryClient = False) -> None:
-    """Take Pegboard out of the configuration of a client again: the file is as it was."""
+    """Remove Pegboard from the configuration of a client, and restore the file."""
     machine = Machine.here()
     failed = done = False
     for client in chosen(clients, machine, every=every):
         try:
-            with waiting(f"Bringing back the file of {client.title}"):
+            with waiting(f"Restoring the file of {client.title}"):
                 undone = disconnect(client, machine)
         except ConfigError as error:
             complain(str(error))
@@ -38,26 +38,26 @@ def disconnect_clients(clients: ClientNames = None, *, every: EveryClient = Fals
         raise typer.Exit(FAILED)
     if not done:
         if every:
-            warn("Pegboard is in the file of no client.")
+            warn("No client's file contains Pegboard.")
         raise typer.Exit(NOT_FOUND)
 
 
 def _tell(title: str, undone: Disconnected) -> None:
     _tell_result(title, undone)
     for path in undone.left:
-        warn(f"{path} could not be removed; nothing needs it any more: remove it by hand.")
+        warn(f"{path} is no longer needed, but could not be removed: delete it by hand.")
 
 
 def _tell_result(title: str, undone: Disconnected) -> None:
     if undone.is_identical:
-        state = "as it was" if undone.path.exists() else "gone again: there was none before"
-        say(f"{title}: {undone.path} is {state}.")
+        state = "is as it was" if undone.path.exists() else "was removed; it did not exist before"
+        say(f"{title}: {undone.path} {state}.")
         return
     if undone.path.exists():
-        say(f"{title}: Pegboard is out of {undone.path}; whatever else was changed there stays.")
+        say(f"{title}: Pegboard was removed from {undone.path}; other changes there stay.")
     else:
-        say(f"{title}: {undone.path} is gone: somebody removed it.")
+        say(f"{title}: {undone.path} no longer exists.")
     if undone.put_back:
-        say(f"{title}: there again: {', '.join(undone.put_back)}.")
+        say(f"{title}: restored: {', '.join(undone.put_back)}.")
     if undone.backup is not None:
-        warn(f"The file as it was before Pegboard: {undone.backup}")
+        warn(f"Backup of the file before Pegboard: {undone.backup}")

@@ -1,4 +1,4 @@
-"""`pegboard doctor`: start every server once, and say what is wrong and the remedy."""
+"""`pegboard doctor`: start every server once, and report problems with their remedies."""
 
 import sys
 from contextlib import suppress
@@ -33,27 +33,27 @@ def add_to(root: typer.Typer) -> None:
 
 def doctor(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these servers.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Servers to check (default: all).")
     ] = None,
     *,
     timeout: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.1, help="For each server, instead of its own `timeouts`."
+            metavar="SECONDS", min=0.1, help="Limit for each server, instead of its own `timeouts`."
         ),
     ] = None,
     login: Annotated[
-        bool, typer.Option("--login", help="Open the login page of a server that wants one.")
+        bool, typer.Option("--login", help="Open the login page of a server that requires one.")
     ] = False,
     config: option.Config = None,
     store: option.StoreUrl = None,
     json: option.Json = False,
 ) -> None:
-    """Start every server once, and say what is wrong and the remedy.
+    """Start every server once, and report problems with their remedies.
 
-    What those offer that are well is remembered, so that no other command has to start them for it.
-    Ends with 1 if something is wrong, and with 3 if nothing is configured; advice alone is no
-    reason.
+    The tools of servers that start are cached, so that other commands need not start these servers.
+    The exit code is 1 after an error or a warning, and 3 if nothing is configured. Advice does not
+    change it.
     """
     from pegboard.cli.diagnosis import diagnosed  # noqa: PLC0415 - a second to import
 
@@ -62,8 +62,8 @@ def doctor(
         names or [], config=config, store=store, timeout=timeout, login=login, gateway=gateway
     )
     if gateway is not None and any(it.stage in ("ok", "failed") for it in report.servers):
-        warn(f"The gateway at {gateway} runs: its servers were started a second time.")
-    # Whoever asks for one server does not ask for those.
+        warn(f"A gateway runs at {gateway}; the doctor started its servers a second time.")
+    # The user who asks about one server does not ask about the files.
     exposed = [] if names else list(dict.fromkeys(exposed_files(files_of_clients(Machine.here()))))
     if json:
         write_json(report_as_json(report))
@@ -77,14 +77,14 @@ def doctor(
 
 
 def report_as_json(report: "Report") -> dict[str, Any]:
-    """Return a report as ``--json`` has it: one object.
+    """Return a report as ``--json`` prints it: one object.
 
     ``ok`` (nothing but advice was found), ``config`` (the file that was read, or null),
     ``servers`` (``server``, ``stage`` ok, failed, disabled or unusable, ``transport``, ``target``,
     ``era``, ``protocol_version``, ``server_version``, ``tools``, ``tokens`` (estimated) and
-    ``startup_seconds``, null where it was not reached) and ``findings`` (``code``, ``severity``
-    error, warning or advice, ``what``, ``remedy``, ``server``, ``tool`` and ``place``, null where
-    it is about none).
+    ``startup_seconds``, null if the server did not get that far) and ``findings`` (``code``,
+    ``severity`` error, warning or advice, ``what``, ``remedy``, ``server``, ``tool`` and ``place``,
+    null if the finding is about none).
     """
     return {
         "ok": report.is_ok,
@@ -95,7 +95,7 @@ def report_as_json(report: "Report") -> dict[str, Any]:
 
 
 def _address_of_gateway(config: str | None) -> str | None:
-    # What is wrong with the file is told by the report.
+    # The report says what is wrong with the file.
     with suppress(ConfigError):
         gateway = find_gateway(config, None)
         return None if gateway is None else gateway.address
@@ -149,10 +149,10 @@ def _summary(report: "Report", exposed: "Sequence[Path]") -> str:
     kinds = [it.severity for it in report.findings]
     errors, warnings = kinds.count("error"), kinds.count("warning")
     number = sum(it.stage != "disabled" for it in report.servers)
-    looked = f"{counted(number, 'server')} looked at" if number else "No server was looked at"
-    besides = f" Besides, others may read {counted(len(exposed), 'file')} of your clients."
+    looked = f"{counted(number, 'server')} checked" if number else "No server was checked"
+    besides = f" Other users can read {counted(len(exposed), 'file')} of your clients."
     if report.is_ok:
-        told = f"All ok: {looked}." if number else f"{looked}; nothing else is wrong."
+        told = f"All ok: {looked}." if number else f"{looked}; no problem was found."
     else:
         told = f"{looked}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
     return told + besides * bool(exposed)

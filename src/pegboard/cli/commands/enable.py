@@ -1,4 +1,4 @@
-"""`pegboard enable`: use a server again."""
+"""`pegboard enable`: enable a disabled server."""
 
 import typer
 
@@ -13,5 +13,5 @@ def add_to(root: typer.Typer) -> None:
 
 
 def enable(name: ServerName, *, config: ConfigOption = None) -> None:
-    """Use a server again."""
+    """Enable a server that is disabled."""
     switch(name, config, on=True)

@@ -1,4 +1,4 @@
-"""`pegboard eval search`: how good each method of search is on data of your own."""
+"""`pegboard eval search`: measure the quality of each search method on your own data."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ __all__ = ["add_to"]
 METHODS = ("regex", "bm25", "embedding", "hybrid")
 _MOST_NAMED = 10
 
-_eval = typer.Typer(help="Measure the search on data of your own.", no_args_is_help=True)
+_eval = typer.Typer(help="Measure the search quality on your own data.", no_args_is_help=True)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -25,33 +25,33 @@ def add_to(root: typer.Typer) -> None:
 
 
 def _only_a_group() -> None:
-    """Measure the search on data of your own."""
+    """Measure the search quality on your own data."""
 
 
 @_eval.command()
 def search(
     *,
     folders: Annotated[
-        list[str] | None, typer.Argument(metavar="DIR", help="What to ask; at least one.")
+        list[str] | None, typer.Argument(metavar="DIR", help="Folder with tools and queries.")
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="DIR", help="The same; may be given several times.")
+        list[str] | None, typer.Option(metavar="DIR", help="The same as DIR. Can be repeated.")
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(METHODS)}, or a plug-in; may be given several times (all four).",
+            help=f"{', '.join(METHODS)}, or a plug-in. Can be repeated (default: all four).",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: an array.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how well and how fast tools are found.
+    """Measure how well and how fast each method finds tools.
 
     A folder holds `tools.jsonl` (id, name, description, server, input_schema, tags) and
     `queries.jsonl` (id, query, relevant: ids of tools, lang), one JSON object a line. A query
-    with an empty `relevant` asks for what is not there: `refused` is the share of those that got
-    an empty answer.
+    with an empty `relevant` asks for a tool that does not exist; `refused` is the share of such
+    queries that found nothing.
     """
     asked_for = [*(data or ()), *(folders or ())]
     if not asked_for:
@@ -62,10 +62,10 @@ def search(
     methods = method or METHODS
     found: list[Evaluation] = []
     with progress() as bar:
-        task = bar.add_task("RequestRouting", total=len(sets) * len(methods))
+        task = bar.add_task("Measuring", total=len(sets) * len(methods))
         for asked in sets:
             for name in methods:
-                bar.update(task, description=f"Asking {asked.name} by {name}")
+                bar.update(task, description=f"Measuring {name} on {asked.name}")
                 found.append(evaluate(asked, build_by(name), method=name))
                 bar.advance(task)
     if json:
@@ -77,30 +77,30 @@ def search(
 
 
 def evaluation_as_json(it: Evaluation) -> dict[str, Any]:
-    """Return an evaluation as ``--json`` has it: an array, of one for each folder and method.
+    """Return an evaluation as ``--json`` prints it: an array, one object a folder and method.
 
     ``data`` (the name of the folder), ``method``, ``tools`` and ``questions`` (how many);
     ``quality``: ``recall_1``, ``recall_3``, ``recall_5``, ``recall_10``, ``mrr_10``, ``ndcg_10``,
-    ``empty`` (the share of questions without any answer) and ``refused`` (of those that have no
-    right answer, the share that got none; null where there is no such question); ``p50_ms`` and
+    ``empty`` (the share of questions that found nothing) and ``refused`` (the same share among
+    questions without a relevant tool; null if there is no such question); ``p50_ms`` and
     ``p95_ms`` of one question, ``build_seconds`` and ``index_bytes``.
     """
     return msgspec.to_builtins(it)
 
 
 def _name_those_without_tools(asked: EvaluationSet) -> None:
-    """Say which queries count in `refused` alone; if there are no others, there is no figure."""
+    """Name the queries that count only in `refused`; refuse a set that has no others."""
     without = [it.id for it in asked.questions if not it.relevant]
     if len(without) == len(asked.questions):
         raise typer.BadParameter(
             f"{asked.name}: no query of `queries.jsonl` has a tool in `relevant`, so nothing can "
-            "be measured. Write down which tools would be right."
+            "be measured. Name the tools that would be right."
         )
     if without:
         more = len(without) - _MOST_NAMED
         besides = f" and {more:,} more" if more > 0 else ""
         warn(
-            f"{asked.name}: without a right tool, and counted in REFUSED alone: "
+            f"{asked.name}: these queries have no relevant tool, and count only in REFUSED: "
             f"{', '.join(without[:_MOST_NAMED])}{besides}."
         )
 

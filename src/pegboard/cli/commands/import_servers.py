@@ -1,4 +1,4 @@
-"""`pegboard import`: take over the servers of MCP clients."""
+"""`pegboard import`: import the servers of MCP clients."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -63,22 +63,24 @@ def import_servers(
         list[str] | None,
         typer.Argument(
             metavar="CLIENT | FILE",
-            help=f"{', '.join(CLIENTS)}, or a file; several, or none for all that are found.",
+            help=f"{', '.join(CLIENTS)}, or a file. Default: every client that is found.",
             autocompletion=lambda: list(CLIENTS),
         ),
     ] = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, and write nothing.")
+    ] = False,
     on_conflict: Annotated[
         OnConflict,
-        typer.Option(help="What to do with a server whose name another one has."),
+        typer.Option(help="What to do with a server whose name is taken."),
     ] = "skip",
     keep_secrets: KeepSecretsOption = False,
     yes: YesOption = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take over the servers of your MCP clients, with their secrets moved out of the file."""
+    """Import the servers of your MCP clients, and keep their secrets out of the file."""
     files = _files(sources or [])
     found = [server for it in files for server in _servers_in(it, is_named=bool(sources))]
     file = open_file(config)
@@ -113,7 +115,7 @@ def _write(
     asks: bool,
     is_quiet: bool,
 ) -> None:
-    """Ask what is to be asked, write the file, and say what was done."""
+    """Ask for missing values, write the file, and report what was done."""
     answers = _answers([*written, *open_]) if asks else {}
     before = kept_references(file)
     secrets = sum(len(it.secrets) + len(it.inputs) for it in written)
@@ -131,7 +133,7 @@ def _name_questions(servers: list[PlannedServer]) -> None:
         for asked in server.inputs:
             warn(
                 f"{server.same_as!r} needs the environment variable {input_variable(asked.id)} "
-                f"(`${{input:{asked.id}}}`); or run `pegboard import` at a terminal, which asks."
+                f"(`${{input:{asked.id}}}`); or run `pegboard import` in a terminal to enter it."
             )
 
 
@@ -152,7 +154,7 @@ def _files(sources: list[str]) -> list[ClientFile]:
     if not sources:
         files = files_of_clients(machine)
         if not files:
-            complain("No file of a client was found here; name a file, or `pegboard add` a server.")
+            complain("No client's file was found; name a file, or `pegboard add` a server.")
         return files
     found: list[ClientFile] = []
     for source in sources:
@@ -160,7 +162,9 @@ def _files(sources: list[str]) -> list[ClientFile]:
             client = _client(source)
             there = files_of_clients(machine, (client.name,))
             if not there:
-                complain(f"{client.title} has no file here; looked for {client.file(machine)}.")
+                complain(
+                    f"{client.title} has no file here; Pegboard looked for {client.file(machine)}."
+                )
             found += there
         else:
             found.append(ClientFile(path=Path(source).expanduser().absolute()))
@@ -228,7 +232,7 @@ def _what(server: PlannedServer) -> str:
         return f"new{off}"
     if server.status == "same":
         same = server.same_as if server.same_as != server.name else ""
-        return f"there already{f' as {same}' if same else ''}"
+        return f"already present{f' as {same}' if same else ''}"
     if server.status == "pegboard":
         return "Pegboard itself"
     if server.status == "unusable":
@@ -236,13 +240,13 @@ def _what(server: PlannedServer) -> str:
     if server.writes_as is None:
         return "name is taken: skipped (see --on-conflict)"
     other = server.writes_as != server.name
-    return f"name is taken: {f'as {server.writes_as}' if other else 'replaced'}{off}"
+    return f"name is taken: {f'added as {server.writes_as}' if other else 'replaced'}{off}"
 
 
 def plan_as_json(server: PlannedServer) -> dict[str, Any]:
-    """Return one element of the JSON of `import`, which is an array in the order of the plan.
+    """Return a server as ``--json`` prints it: an array of objects, in the order of the plan.
 
-    Fields: ``name``; ``client`` (or ``file``); ``file`` (where it stands); ``status`` (``new``,
+    ``name``; ``client`` (or ``file``); ``file`` (the path that was read); ``status`` (``new``,
     ``same``, ``conflict``, ``pegboard``, ``unusable``); ``writes_as`` (its name in your file, null
     if it is not written); ``same_as`` (the server that is the same, or null); ``enabled``;
     ``type`` and ``target`` (null if unusable); ``secrets`` (fields with a secret in plain text);
@@ -265,7 +269,7 @@ def plan_as_json(server: PlannedServer) -> dict[str, Any]:
 
 
 def _answers(plan: list[PlannedServer]) -> dict[tuple[Path, str], str]:
-    """Ask what VS Code would have asked; an empty answer leaves it to the environment."""
+    """Ask for the inputs that VS Code would ask for; an empty one is left to the environment."""
     answers: dict[tuple[Path, str], str] = {}
     for server in plan:
         for asked in server.inputs:
@@ -305,8 +309,12 @@ def _report(
             )
     say_what_is_left(before, file)
     if any(not field.startswith("input:") for server in done for field in server.kept):
-        warn("The clients' files have these secrets still; `pegboard connect CLIENT --only` helps.")
+        warn(
+            "The clients' files still contain these secrets; `pegboard connect CLIENT --only` "
+            "removes the servers from them."
+        )
     say_that_it_counts(file)
     warn(
-        "Next: `pegboard doctor` tries each server, `pegboard connect CLIENT` puts Pegboard there."
+        "Next: `pegboard doctor` checks each server, and `pegboard connect CLIENT` adds Pegboard "
+        "to a client."
     )

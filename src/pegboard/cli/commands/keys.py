@@ -1,4 +1,4 @@
-"""`pegboard keys`: make, list, revoke and rotate the API keys of the gateway."""
+"""`pegboard keys`: create, list, revoke and rotate the API keys of the gateway."""
 
 import getpass
 import glob
@@ -33,13 +33,15 @@ from pegboard.storage.urls import path_of
 __all__ = ["add_to"]
 
 _keys = typer.Typer(
-    help="Make, list, revoke and rotate API keys of the gateway.", no_args_is_help=True
+    help="Create, list, revoke and rotate the API keys of the gateway.", no_args_is_help=True
 )
 
 _Store = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="URL", help="Where keys are kept (PEGBOARD_STORE, or your own)."
+        "--store",
+        metavar="URL",
+        help="Store with the keys (default: PEGBOARD_STORE, or your own store).",
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -53,55 +55,58 @@ def add_to(root: typer.Typer) -> None:
 @_keys.command()
 def create(
     *,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="Whom or what it is for.")] = "",
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose it is.")] = DEFAULT_TENANT,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Who or what the key is for.")] = "",
+    tenant: Annotated[
+        str, typer.Option(metavar="NAME", help="Tenant of the key.")
+    ] = DEFAULT_TENANT,
     scope: Annotated[
         list[str] | None,
         typer.Option(
             metavar="|".join(get_args(Scope)),
             autocompletion=lambda: list(get_args(Scope)),
-            help="read: find and describe; call (the default): that, and call; register; "
-            "admin: all. May be given several times.",
+            help="read: find and describe tools; call (the default): also call them; register: "
+            "register tools; admin: everything. Can be repeated.",
         ),
     ] = None,
     server: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="For which servers, such as git* (default: all); may be given several times.",
+            help="Servers that the key may use, such as git* (default: all). Can be repeated.",
         ),
     ] = None,
     tool: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="For which tools, such as *_read_* (default: all); may be given several times.",
+            help="Tools that the key may use, such as *_read_* (default: all). Can be repeated.",
         ),
     ] = None,
     expires: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN", help="After 90d, or on a day such as 2027-01-31 (default: never)."
+            metavar="WHEN",
+            help="A lifetime such as 90d, or a date such as 2027-01-31 (default: never).",
         ),
     ] = None,
     surface: Annotated[
         Surface | None,
-        typer.Option(help="What it sees at /mcp (default: as the server was started)."),
+        typer.Option(help="What /mcp lists for the key (default: as the gateway was started)."),
     ] = None,
     calls_per_minute: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many calls in a minute (default: any number)."),
+        typer.Option(metavar="N", help="Maximum number of calls a minute (default: unlimited)."),
     ] = None,
     concurrent_calls: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many calls at once (default: any number)."),
+        typer.Option(metavar="N", help="Maximum number of calls at once (default: unlimited)."),
     ] = None,
     store: _Store = None,
     json: _Json = False,
 ) -> None:
-    """Make a key; its secret is shown once.
+    """Create a key; its secret is shown only once.
 
-    A gateway asks for keys if PEGBOARD_AUTH=keys or its file says so.
+    A gateway requires keys if PEGBOARD_AUTH=keys is set or its configuration file says so.
     """
     until = None if expires is None else moment(expires, option="--expires")
     with values_checked():
@@ -130,12 +135,12 @@ def create(
 def list_keys(
     *,
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those of this tenant.")
+        str | None, typer.Option(metavar="NAME", help="List only the keys of this tenant.")
     ] = None,
     store: _Store = None,
     json: _Json = False,
 ) -> None:
-    """Show all keys, never their secrets."""
+    """List all keys, without their secrets."""
     missing = _missing_store(store)
     found: list[ApiKey] = []
     damaged: tuple[str, ...] = ()
@@ -151,12 +156,12 @@ def list_keys(
         whole = ("STATE", "EXPIRES", "LAST USED")
         show_table(columns, rows, right=["USES"], whole=whole)
     elif missing is not None:
-        warn(f"There is no store at {missing} yet: `pegboard keys create` makes one, with a key.")
+        warn(f"There is no store at {missing} yet: `pegboard keys create` creates it with a key.")
     elif not damaged:
-        warn("There are no keys yet: `pegboard keys create` makes one.")
+        warn("There are no keys yet: `pegboard keys create` creates one.")
     if damaged:
-        are = "key is damaged and lets" if len(damaged) == 1 else "keys are damaged and let"
-        complain(f"{len(damaged)} {are} nobody in: {', '.join(damaged)}.")
+        are = "key is damaged" if len(damaged) == 1 else "keys are damaged"
+        complain(f"{len(damaged)} {are} and cannot be used: {', '.join(damaged)}.")
         raise typer.Exit(FAILED)
 
 
@@ -164,12 +169,12 @@ def list_keys(
 def revoke(
     *,
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")
+        list[str], typer.Argument(metavar="ID", help="Its id, as `pegboard keys list` shows it.")
     ],
     store: _Store = None,
     json: _Json = False,
 ) -> None:
-    """Accept keys no more."""
+    """Revoke keys, so that the gateway no longer accepts them."""
     _check_store(store, ids[0])
     revoked: list[ApiKey] = []
     unknown: list[ApiKeyNotFoundError] = []
@@ -183,7 +188,7 @@ def revoke(
                 else:
                     kept.audit.note("keys.revoke", "done", target=key, source=_person())
     finally:
-        # Also of a command that came only half way.
+        # A command that failed half way shows what it did, too.
         _show_revoked(revoked, json=json)
     for error in unknown:
         complain(str(error))
@@ -194,18 +199,20 @@ def revoke(
 @_keys.command()
 def rotate(
     *,
-    key: Annotated[str, typer.Argument(metavar="ID", help="As `pegboard keys list` shows it.")],
+    key: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, as `pegboard keys list` shows it.")
+    ],
     overlap: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="How long the old secret is accepted beside the new one: 24h, 7d.",
+            help="How long the old secret stays valid beside the new one, such as 24h or 7d.",
         ),
     ] = "0s",
     store: _Store = None,
     json: _Json = False,
 ) -> None:
-    """Give a key a new secret, which is shown once."""
+    """Give a key a new secret, which is shown only once."""
     seconds = duration(overlap, option="--overlap")
     _check_store(store, key)
     with values_checked(), interruptible() as interruption, _opened(store) as kept:
@@ -221,20 +228,20 @@ def rotate(
 
 
 def key_as_json(key: ApiKey) -> dict[str, Any]:
-    """Return a key as ``--json`` has it: the listing is an array of these.
+    """Return a key as ``--json`` prints it: an array of objects.
 
     ``id``, ``name``, ``tenant``, ``scopes``, ``servers`` and ``tools`` (patterns), ``created``,
-    ``expires`` (null: never), ``surface`` (null: as the server was started),
-    ``calls_per_minute``, ``concurrent_calls`` (null: any), ``revoked`` (when, or null),
-    ``last_used`` (null: never), ``uses``. Moments are seconds since the epoch.
+    ``expires`` (null: never), ``surface`` (null: as the gateway was started),
+    ``calls_per_minute``, ``concurrent_calls`` (null: unlimited), ``revoked`` (when, or null),
+    ``last_used`` (null: never), ``uses``. Times are in seconds since the epoch.
     """
     return msgspec.to_builtins(key)
 
 
 def issued_as_json(issued: IssuedKey) -> dict[str, Any]:
-    """Return a key and its secret as ``--json`` has them: one object.
+    """Return a key and its secret as ``--json`` prints them: one object.
 
-    The fields of `keys list --json`, and ``secret``, which is shown this once.
+    The fields of `keys list --json`, and ``secret``, which is shown only once.
     """
     return {**key_as_json(issued.key), "secret": issued.secret}
 
@@ -244,12 +251,12 @@ def _scopes_of(words: Sequence[str]) -> tuple[Scope, ...]:
         return msgspec.convert(tuple(dict.fromkeys(words)), tuple[Scope, ...])
     except msgspec.ValidationError:
         known = ", ".join(get_args(Scope))
-        problem = f"{', '.join(words)}: choose among {known}."
+        problem = f"{', '.join(words)}: choose from {known}."
         raise typer.BadParameter(problem, param_hint="--scope") from None
 
 
 def _missing_store(url: str | None) -> Path | None:
-    """Return the file that is to be the store, if nobody made it yet."""
+    """Return the file of the store, if it does not exist yet."""
     url = url or default_url()
     with values_checked():
         if scheme_of(url) not in ("json", "sqlite"):
@@ -278,7 +285,7 @@ class _Kept(NamedTuple):
 
 @contextmanager
 def _opened(url: str | None) -> Generator[_Kept]:
-    # Damaged keys are told in words, not as a line of a log.
+    # The command reports damaged keys itself, not as a line of a log.
     logging.getLogger("pegboard.auth").addHandler(logging.NullHandler())
     with ExitStack() as stack:
         with waiting("Opening the store"):
@@ -304,9 +311,7 @@ def _undone_if_unseen(undo: Callable[[], object], interruption: Interruption) ->
     except OSError as error:
         undo()
         lost_output(sys.stdout)
-        complain(
-            f"The secret cannot be written: {error.strerror}. All keys are as they were before."
-        )
+        complain(f"The secret cannot be written: {error.strerror}. No key was changed.")
         raise typer.Exit(FAILED) from None
 
 
@@ -316,8 +321,8 @@ def _rotated(keys: ApiKeys, key: str, *, overlap: float) -> IssuedKey:
     except PegboardError:
         raise
     except ValueError as error:
-        # It is there, and the command is right, but it cannot be done.
-        complain(f"{error} `pegboard keys create` makes one.")
+        # The key exists, and the command is right, but the key cannot be rotated.
+        complain(f"{error} `pegboard keys create` creates a new one.")
         raise typer.Exit(FAILED) from None
 
 
@@ -327,9 +332,9 @@ def _put_secrets_back(
     now = values.get(key)
     if before is None or now is None or written is None:
         return
-    # Whoever rotated it in the meantime has a secret that counts.
+    # If another process rotated the key meanwhile, that secret stays valid.
     if now.value["secrets"] == written.value["secrets"]:
-        # Whatever else somebody changed, such as a revocation, stays.
+        # Other changes, such as a revocation, stay.
         whole = {**now.value, "secrets": before.value["secrets"]}
         values.put(key, whole, expected=now.revision)
 
@@ -346,17 +351,17 @@ def _show_secret(issued: IssuedKey, *, json: bool) -> None:
     if json:
         write_json(issued_as_json(issued))
         return
-    warn(f"Key {issued.key.id}. Its secret is shown this once, and kept nowhere:")
+    warn(f"Key {issued.key.id}. Its secret is shown only once, and is not stored:")
     say(issued.secret)
 
 
 def _say_how_to_ask_for_keys() -> None:
-    # The key is made; what is wrong with the settings is told by those who need them.
+    # The key is created; the gateway reports what is wrong with its settings.
     with suppress(ConfigError):
         if not load_auth_settings().keys:
             warn(
-                "A gateway asks for keys only if told to: `PEGBOARD_AUTH=keys pegboard serve`, "
-                'or `"gateway": {"auth": {"keys": true}}` in its file.'
+                "A gateway requires keys only if it is told to: `PEGBOARD_AUTH=keys pegboard "
+                'serve`, or `"gateway": {"auth": {"keys": true}}` in its configuration file.'
             )
 
 

@@ -9,7 +9,7 @@ import typer
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.files.user_file import ConfigOption, JsonOption, open_file
 from pegboard.cli.terminal.output import show_table, warn, write_json
-from pegboard.config.files.interpret import Interpretation
+from pegboard.config.files.entry_validation import Interpretation
 from pegboard.config.problems import Problem
 
 __all__ = ["add_to", "server_as_json"]
@@ -43,7 +43,8 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
     if not rows:
         where = f"There is no file {file.path}" if file.is_new else f"{file.path} has no servers"
         warn(
-            f"{where} yet: `pegboard import` takes over those of your clients, `pegboard add` one."
+            f"{where} yet: `pegboard import` imports those of your clients, and `pegboard add` "
+            "adds one."
         )
         raise typer.Exit(NOT_FOUND)
 
@@ -51,13 +52,13 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
 def server_as_json(
     name: str, reading: Interpretation, unset: Sequence[Problem] = ()
 ) -> dict[str, Any]:
-    """Return one element of the JSON of `list`, which is an array in the order of the file.
+    """Return a server as ``--json`` prints it: an array of objects, in the order of the file.
 
-    Fields: ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has a fault);
+    ``name``; ``state`` (``enabled``, ``disabled``, or ``unusable``: its entry has an error);
     ``type`` (``stdio``, ``streamable_http``, ``sse``, ``websocket``; null if unusable); ``target``
     (command line or address without secrets, variables as they are written; null if unusable);
-    ``problem`` (the first fault of its entry, which variables in it are not set, or the first doubt
-    about it; or null).
+    ``problem`` (the first error of its entry, its variables that are not set, or its first warning;
+    null if there is none).
     """
     config = reading.config
     worst = [it.message for it in sorted(reading.problems, key=lambda it: it.severity)]

@@ -1,4 +1,4 @@
-"""`pegboard remove`: take a server out of the configuration."""
+"""`pegboard remove`: remove a server from the configuration."""
 
 import typer
 
@@ -22,7 +22,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def remove(name: ServerName, *, config: ConfigOption = None) -> None:
-    """Take a server out of your configuration."""
+    """Remove a server from your configuration."""
     file = open_file(config, must_exist=True)
     if name not in file.entries:
         raise ServerNotFoundError(name, known=list(file.entries))

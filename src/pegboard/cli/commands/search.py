@@ -34,21 +34,21 @@ def search(
     ],
     *,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="hybrid, bm25, embedding, regex, …")
+        str, typer.Option(metavar="NAME", help="hybrid, bm25, embedding, regex, or a plug-in.")
     ] = "hybrid",
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 5,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of tools.")] = 5,
     server: option.Servers = None,
     category: option.Categories = None,
     tag: option.Tags = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say how each part of the ranking contributed.")
+        bool, typer.Option("--explain", help="Show how each part of the ranking contributed.")
     ] = False,
     catalog: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Search this file instead of your servers: name, description, input_schema, …, "
-            "one JSON object a line; may be given several times.",
+            help="Search the tools of this file instead of your servers': one JSON object a line, "
+            "with name, description, input_schema, … Can be repeated.",
         ),
     ] = None,
     config: option.Config = None,
@@ -66,7 +66,7 @@ def search(
         "tags": tag or [],
         "explain": explain,
     }
-    # Said before a server is started for it.
+    # A wrong query is reported before a server is started for it.
     query_of(text, options)
     if catalog:
         _finish(_search_files(catalog, text, options), json=json)
@@ -78,7 +78,7 @@ def search(
 
 
 def hit_as_json(hit: Hit) -> dict[str, Any]:
-    """Return a hit as ``--json`` has it: the listing is an array of these.
+    """Return a hit as ``--json`` prints it: an array of objects.
 
     ``name``, ``signature``, ``description`` (its first sentence), ``server``, ``category`` and
     ``tags`` of the tool; ``confidence`` (0 to 1: how likely it does what was asked), ``score``
@@ -109,12 +109,12 @@ def _finish(answer: SearchResponse, *, json: bool) -> None:
     sys.stdout.flush()
     if not answer.hits:
         nearby = f" Nearby: {', '.join(answer.hints)}." if answer.hints else ""
-        warn(f"Nothing fits.{nearby}")
+        warn(f"No tool matches.{nearby}")
         raise typer.Exit(NOT_FOUND)
 
 
 def _falling(hits: Sequence[Hit]) -> Iterator[float]:
-    """Give how sure each hit is, no surer than the one before: people read it as the order."""
+    """Give the confidence of each hit, never above the one before, as people expect of an order."""
     return accumulate((hit.confidence for hit in hits), min)
 
 

@@ -1,13 +1,12 @@
 """`pegboard serve`: one MCP endpoint in front of all servers of a configuration."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pegboard.cli.catalogue.tool_options import calculate_on_one_core
 from pegboard.cli.exit_codes import FAILED
-from pegboard.cli.serving import ServeChoices, Shown
 from pegboard.cli.terminal.output import complain
 from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS
 
@@ -22,52 +21,56 @@ def add_to(root: typer.Typer) -> None:
 def serve(
     *,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The servers (mcp.json, looked for).")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Configuration file (default: see `pegboard config path`)."
+        ),
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve four small servers, to try it.")
-    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve four small demo servers.")] = False,
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="Talk to the program that started this one.")
+        bool, typer.Option("--stdio", help="Serve over standard input and output.")
     ] = False,
-    host: Annotated[str, typer.Option(metavar="NAME", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="NAME", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65_535, help="0 takes any that is free.")
+        int, typer.Option(metavar="N", min=0, max=65_535, help="Port; 0 picks a free one.")
     ] = 8765,
     surface: Annotated[
-        Shown,
-        typer.Option(help="Show a handful of tools that find and call the others, or all."),
+        Literal["search", "full"],
+        typer.Option(
+            help="What /mcp lists: a few tools that find and call the others, or all tools."
+        ),
     ] = "search",
     store: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where keys, registered tools and usage are kept (PEGBOARD_STORE, or your own).",
+            help="Store for keys, registered tools and usage "
+            "(default: PEGBOARD_STORE, or your own store).",
         ),
     ] = None,
     audit: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write down who did what, besides.")
+        str | None, typer.Option(metavar="FILE", help="Also write the audit log to this file.")
     ] = None,
     allow_anonymous: Annotated[
         bool,
         typer.Option(
             "--allow-anonymous",
-            help="Serve other machines although nobody has to say who they are.",
+            help="Serve other machines without authentication.",
         ),
     ] = False,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A name under which this server is reached; may be given several times.",
+            help="Host name by which clients reach this server. Can be repeated.",
         ),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="Pages that may talk to this server, such as https://app.example.com; "
-            "may be given several times.",
+            help="Origin of web pages that may use this server, such as https://app.example.com. "
+            "Can be repeated.",
         ),
     ] = None,
     drain: Annotated[
@@ -75,7 +78,7 @@ def serve(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="How long calls under way have when the process is to end.",
+            help="Time that running calls get to finish at shutdown.",
         ),
     ] = 30.0,
     notice: Annotated[
@@ -83,21 +86,25 @@ def serve(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="How long requests are still taken after /readyz says no.",
+            help="Time at shutdown in which /readyz fails and requests are still accepted.",
         ),
     ] = 0.0,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Log more than warnings, reloads and the end.")
+        bool, typer.Option("--verbose", help="Log more than warnings, reloads and shutdown.")
     ] = False,
 ) -> None:
-    """Serve all tools at one MCP endpoint, until Ctrl-C.
+    """Serve all tools at one MCP endpoint until you press Ctrl-C.
 
-    Clients that speak HTTP are given the address it prints; for those that start programs,
-    `pegboard connect CLIENT` writes `pegboard serve --stdio` into their file.
+    Give HTTP clients the address that it prints. For clients that start programs,
+    `pegboard connect CLIENT` writes `pegboard serve --stdio` into their configuration file.
     """
     if sys.platform == "win32":
         complain(NOT_ON_WINDOWS)
         raise typer.Exit(FAILED)
+    calculate_on_one_core()
+    # A second to import, which neither `--help` nor completion should wait for.
+    from pegboard.cli.serving import ServeChoices, run  # noqa: PLC0415
+
     choices = ServeChoices(
         config=config,
         demo=demo,
@@ -114,8 +121,4 @@ def serve(
         notice=notice,
         verbose=verbose,
     )
-    calculate_on_one_core()
-    # A second to import, which neither `--help` nor completion should wait for.
-    from pegboard.cli.serving import run  # noqa: PLC0415
-
     raise typer.Exit(run(choices))

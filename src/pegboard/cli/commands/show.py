@@ -8,7 +8,7 @@ import typer
 
 from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.catalogue import Catalogue, Places, find_tool, open_catalogue
-from pegboard.cli.catalogue.token_cost import estimated
+from pegboard.cli.commands.cost import estimated
 from pegboard.cli.terminal.output import say, show_table, write_json
 from pegboard.errors import ConfigError
 from pegboard.gateway.tool_lines import signature, type_name
@@ -19,7 +19,7 @@ from pegboard.model.tool import category_of
 __all__ = ["add_to"]
 
 Dialect: TypeAlias = Literal["mcp", "openai", "anthropic", "gemini"]
-"""Whose form of a definition: the protocol's, or that of a provider of models."""
+"""The format of a definition: the protocol's, or that of a model provider."""
 
 
 def add_to(root: typer.Typer) -> None:
@@ -29,12 +29,13 @@ def add_to(root: typer.Typer) -> None:
 
 def show(
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="Its name, as `tools` and `search` print it.")
+        str,
+        typer.Argument(metavar="TOOL", help="Name of the tool, as `tools` and `search` print it."),
     ],
     *,
     dialect: Annotated[
         Dialect | None,
-        typer.Option(help="Print only the definition, as this protocol or provider takes it."),
+        typer.Option(help="Print only the definition, in the format of this protocol or provider."),
     ] = None,
     config: option.Config = None,
     store: option.StoreUrl = None,
@@ -42,7 +43,7 @@ def show(
     refresh: option.Refresh = False,
     json: option.Json = False,
 ) -> None:
-    """Show one tool: what it does and takes, its definition, and what that costs."""
+    """Show one tool: its description, arguments, definition and token cost."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
         found = find_tool(catalogue, tool)
@@ -55,11 +56,11 @@ def show(
 
 
 def tool_as_json(catalogue: Catalogue, tool: Tool) -> dict[str, Any]:
-    """Return a tool as ``--json`` has it.
+    """Return a tool as ``--json`` prints it: one object.
 
     ``name``, ``signature``, ``description`` (all of it), ``server``, ``category``, ``tags``;
-    ``definition`` (as MCP clients are shown it) and ``tokens`` (about how many that definition
-    has; `pegboard cost --count` counts).
+    ``definition`` (as MCP clients see it) and ``tokens`` (of that definition, estimated;
+    `pegboard cost --count` counts them).
     """
     definition = catalogue.definition(tool)
     return {
@@ -91,8 +92,8 @@ def _in_dialect(catalogue: Catalogue, tool: Tool, dialect: Dialect) -> dict[str,
         case "gemini":
             written = view.gemini()
     if not written:
-        reason = next(iter(view.skipped.values()), "it has no form there")
-        raise ConfigError(f"Tool {tool.name!r} cannot be given to {dialect}: {reason}.")
+        reason = next(iter(view.skipped.values()), "it has no equivalent there")
+        raise ConfigError(f"Tool {tool.name!r} cannot be converted for {dialect}: {reason}.")
     return written[0]
 
 
@@ -108,8 +109,8 @@ def _show(catalogue: Catalogue, tool: Tool) -> None:
     rows = list(_parameters(tool.input_schema))
     if rows:
         say()
-        show_table(("ARGUMENT", "TYPE", "", "WHAT IT IS"), rows)
-    for label, field in (("Schema of the arguments:", "inputSchema"), ("Result:", "outputSchema")):
+        show_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
+    for label, field in (("Input schema:", "inputSchema"), ("Output schema:", "outputSchema")):
         if field in definition:
             written = msgspec.json.format(msgspec.json.encode(definition[field]), indent=2)
             say(f"\n{label}\n{written.decode()}")
@@ -118,7 +119,7 @@ def _show(catalogue: Catalogue, tool: Tool) -> None:
 def _facts(tool: Tool, tokens: int) -> Iterator[tuple[str, str]]:
     if tool.annotations.title:
         yield "title", tool.annotations.title
-    yield "server", tool.server or "none: it is a definition that was registered"
+    yield "server", tool.server or "none (a registered definition)"
     yield "category", category_of(tool)
     if tool.tags:
         yield "tags", ", ".join(tool.tags)
@@ -131,7 +132,7 @@ def _facts(tool: Tool, tokens: int) -> Iterator[tuple[str, str]]:
     said = [name if value else f"not {name}" for name, value in hints.items() if value is not None]
     if said:
         yield "hints", ", ".join(said)
-    yield "cost", f"about {tokens:,} tokens where a client loads the whole definition"
+    yield "cost", f"about {tokens:,} tokens if a client loads the whole definition"
 
 
 def _parameters(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:

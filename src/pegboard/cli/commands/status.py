@@ -1,4 +1,4 @@
-"""`pegboard status`: show how each server is."""
+"""`pegboard status`: show the state of each server."""
 
 import sys
 from collections import Counter
@@ -10,14 +10,14 @@ import typer
 
 from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.running_gateway import RunningGateway, find_gateway
-from pegboard.cli.catalogue.token_cost import estimated
+from pegboard.cli.commands.cost import estimated
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config import LoadedConfig, load_servers
-from pegboard.doctor.status import KnownStatus, remembered_standing, unusable_standing
+from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store
@@ -27,7 +27,7 @@ from pegboard.storage.urls import path_of
 if TYPE_CHECKING:
     from pegboard.doctor import Report
 
-__all__ = ["add_to", "standing_as_json"]
+__all__ = ["add_to", "status_as_json"]
 
 
 def add_to(root: typer.Typer) -> None:
@@ -38,27 +38,27 @@ def add_to(root: typer.Typer) -> None:
 def status(
     *,
     start: Annotated[
-        bool, typer.Option("--start", help="Start the servers to see, where no gateway runs.")
+        bool, typer.Option("--start", help="Start the servers to check them, if no gateway runs.")
     ] = False,
     config: option.Config = None,
     store: option.StoreUrl = None,
     alone: option.Alone = False,
     json: option.Json = False,
 ) -> None:
-    """Show how each server is: in the gateway that runs, or as it is remembered."""
+    """Show the state of each server: in the running gateway, or from the cache."""
     gateway = None if alone else find_gateway(config, store)
     if gateway is not None:
         with waiting("Asking the gateway"):
             found = _in_gateway(gateway, config)
-        source = f"the gateway at {gateway.address}"
+        source = f"from the gateway at {gateway.address}"
     elif start:
-        found, source = _started(config, store), "started now, and stopped again"
+        found, source = _started(config, store), "the servers were started and stopped again"
     else:
-        found, source = _remembered(config, store), "as remembered; `--start` starts the servers"
+        found, source = _remembered(config, store), "from the cache; `--start` starts the servers"
     if json:
-        write_json([standing_as_json(it) for it in found])
+        write_json([status_as_json(it) for it in found])
     if not found:
-        warn("No server is configured: `pegboard import` or `pegboard add` changes that.")
+        warn("No server is configured; `pegboard import` or `pegboard add` adds some.")
         raise typer.Exit(NOT_FOUND)
     if json:
         return
@@ -66,15 +66,15 @@ def status(
     warn(f"({source})")
 
 
-def standing_as_json(it: KnownStatus) -> dict[str, Any]:
-    """Return a server as ``--json`` has it: the listing is an array of these.
+def status_as_json(it: KnownStatus) -> dict[str, Any]:
+    """Return a server as ``--json`` prints it: an array of objects.
 
-    ``server``, ``state`` (cold, starting, ready, down, tripped, closed or disabled in a gateway;
-    ``not running`` or ``disabled`` where none runs, and with ``--start`` ``ready``, ``down`` or
-    ``disabled``; ``unusable`` if its entry is, and ``last_error`` says why),
-    ``transport`` and ``target`` (empty where the entry cannot be read), ``era`` (legacy or modern),
-    ``protocol_version``, ``server_version``, ``tools`` and ``tokens`` (estimated; null when nobody
-    has ever asked the server), ``startup_seconds``, ``starts`` and ``last_error``.
+    ``server``; ``state`` (in a gateway: cold, starting, ready, down, tripped, closed or disabled;
+    without one: ``not running`` or ``disabled``; with ``--start``: ``ready``, ``down`` or
+    ``disabled``; always ``unusable`` if the entry is, and ``last_error`` says why); ``transport``
+    and ``target`` (empty if the entry cannot be read); ``era`` (legacy or modern);
+    ``protocol_version``; ``server_version``; ``tools`` and ``tokens`` (estimated; null if the
+    server was never asked for its tools); ``startup_seconds``; ``starts``; ``last_error``.
     """
     return msgspec.to_builtins(it)
 
@@ -82,7 +82,7 @@ def standing_as_json(it: KnownStatus) -> dict[str, Any]:
 def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus]:
     tokens: Counter[str] = Counter()
     for shown in gateway.tools():
-        # What somebody registered in the name of a server is none of its own tools.
+        # A definition that a client registered for a server is not one of its own tools.
         if shown.raw is not None:
             tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
     found = [
@@ -115,7 +115,7 @@ def _left_out(config: str | None) -> list[KnownStatus]:
         warn(str(error))
         return []
     return [
-        *unusable_standing(loaded),
+        *unusable_status(loaded),
         *(
             KnownStatus(
                 server=it.name,
@@ -123,7 +123,7 @@ def _left_out(config: str | None) -> list[KnownStatus]:
                 transport=it.transport,
                 target=it.target,
                 # Here it can be used: there, a variable may be missing.
-                last_error="The gateway has not taken up its entry; what it logged says why.",
+                last_error="The gateway did not accept this entry; its log says why.",
             )
             for it in loaded.servers
         ),
@@ -134,17 +134,17 @@ def _remembered(config: str | None, store: str | None) -> list[KnownStatus]:
     loaded = load_servers(config)
     for problem in loaded.problems:
         warn(placed(problem, loaded.path))
-    return [*_remembered_of(loaded, store), *unusable_standing(loaded)]
+    return [*_remembered_of(loaded, store), *unusable_status(loaded)]
 
 
 def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[KnownStatus]:
     url = store or default_url()
     with values_checked():
         if scheme_of(url) in ("json", "sqlite") and not path_of(url).exists():
-            return remembered_standing(loaded.servers, None)
+            return cached_status(loaded.servers, None)
         opening = open_store(url)
     with opening as opened:
-        return remembered_standing(loaded.servers, opened)
+        return cached_status(loaded.servers, opened)
 
 
 def _started(config: str | None, store: str | None) -> list[KnownStatus]:
@@ -189,7 +189,7 @@ def _show(found: Sequence[KnownStatus]) -> None:
         ]
         for it in found
     ]
-    # In the last column of a terminal hardly a word of a sentence has room.
+    # The last column of a terminal has hardly room for a word of a sentence.
     is_seen = sys.stdout.isatty()
     if is_seen:
         columns, rows = columns[:-1], [row[:-1] for row in rows]

@@ -1,7 +1,7 @@
-"""`pegboard store`: look after what is kept."""
+"""`pegboard store`: inspect, check, recover, migrate, export and import a store."""
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,18 +9,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from pegboard.cli.catalogue.running_gateway import store_meant
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.exit_codes import NOT_FOUND
-from pegboard.cli.files.store_files import check_archive, store_meant
 from pegboard.cli.terminal.output import complain, progress, say, warn, write_json
 from pegboard.cli.terminal.plain_text import columns_of, counted
 from pegboard.cli.terminal.spinner import waiting
-from pegboard.config.atomic_write import read_named_file
+from pegboard.config.atomic_write import read_named_file, replace_file
 from pegboard.errors import StorageError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
-from pegboard.storage import Copied, OnProgress, Store, copy_store, open_store
-from pegboard.storage.export_import import archived, read_archive, restore
-from pegboard.storage.json_file.atomic_write import replace_file
+from pegboard.storage import Copied, OnProgress, Store, copy_store, decode_tool, open_store
+from pegboard.storage.export_import import Archive, archived, read_archive, restore
 from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import without_password
@@ -28,32 +27,35 @@ from pegboard.storage.urls import without_password
 __all__ = ["add_to"]
 
 _store = typer.Typer(
-    help="Look after what is kept: tools, usage, keys, and what servers offered.",
+    help="Inspect and maintain the store of tools, usage, keys and cached server catalogs.",
     no_args_is_help=True,
 )
 
 _Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="Which store (PEGBOARD_STORE, or your own)."),
+    typer.Option(
+        "--store", metavar="URL", help="Store (default: PEGBOARD_STORE, or your own store)."
+    ),
 ]
-_Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose.")]
+_Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Tenant of the data.")]
 _Tenants = Annotated[
     list[str] | None,
     typer.Option(
         "--tenant",
         metavar="NAME",
-        help="Whose; may be given several times (the default one, those that have API keys, "
-        "and the keys themselves).",
+        help="Tenant of the data. Can be repeated (default: the default tenant, those with API "
+        "keys, and the keys themselves).",
     ),
 ]
-_ROOMS = {
-    "calls": "the latest, one by one",
+_NAMESPACES = {
+    "calls": "the latest calls, one by one",
     "failed-starts": "servers that did not start when a command needed them",
-    "leases": "jobs that one process at a time does",
-    "servers": "what each one offered",
-    "servers-used": "on which day each one was",
+    "leases": "jobs that only one process does at a time",
+    "servers": "the catalog of each server",
+    "servers-used": "the day on which each catalog was used",
 }
-"""What is in the rooms whose names do not say it."""
+"""What is in the namespaces whose names do not say it."""
+_MOST_NAMED = 5
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -64,7 +66,7 @@ def add_to(root: typer.Typer) -> None:
 
 @_store.command()
 def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json = False) -> None:
-    """Say what is in a store."""
+    """Show what a store contains."""
     url = store_meant(store)
     with _existing(url, tenant) as opened, waiting("Reading the store"):
         found = store_as_json(opened, url)
@@ -76,15 +78,15 @@ def info(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT, json: _Json 
     for line in columns_of(shown, "<<"):
         say(line)
     if values:
-        say("other values, by room:")
-    rooms = [(name, _shown(count), _ROOMS.get(name, "")) for name, count in values.items()]
-    for line in columns_of(rooms, "<><"):
+        say("other values, by namespace:")
+    listed = [(name, _shown(count), _NAMESPACES.get(name, "")) for name, count in values.items()]
+    for line in columns_of(listed, "<><"):
         say(f"  {line}")
 
 
 @_store.command()
 def check(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT) -> None:
-    """Read everything in a store, and say where it is damaged."""
+    """Read everything in a store, and report where it is damaged."""
     with _existing(store_meant(store), tenant) as opened:
         with waiting("Reading the store"):
             opened.check()
@@ -94,12 +96,12 @@ def check(*, store: _Store = None, tenant: _Tenant = DEFAULT_TENANT) -> None:
 
 @_store.command()
 def recover(*, store: _Store = None) -> None:
-    """Keep what can be read of a damaged file, and set the file itself aside."""
+    """Recover what can be read of a damaged store, and set the damaged file aside."""
     url = store_meant(store)
     with values_checked(), waiting("Reading the store"):
         recovered = recover_store(url)
     if recovered.saved_as is None:
-        say("Nothing is damaged here, and nothing was changed.")
+        say("Nothing is damaged, and nothing was changed.")
         return
     for sentence in recovered.lost:
         say(f"lost: {sentence}")
@@ -110,14 +112,14 @@ def recover(*, store: _Store = None) -> None:
 @_store.command()
 def migrate(
     *,
-    target: Annotated[str, typer.Argument(metavar="URL", help="Where to: any kind of store.")],
+    target: Annotated[str, typer.Argument(metavar="URL", help="Target store, of any kind.")],
     store: _Store = None,
     tenant: _Tenants = None,
 ) -> None:
-    """Copy everything to another store, of any kind; what is there under other names stays.
+    """Copy everything to another store of any kind; entries there with other names stay.
 
-    The store that is copied stays as it is, and may be in use. A file of an older Pegboard needs
-    no command: it is brought forward when it is next written.
+    The source store is not changed, and may be in use. A file of an older Pegboard needs no
+    migration: Pegboard converts it at the next write.
     """
     source = store_meant(store)
     with values_checked():
@@ -134,17 +136,19 @@ def migrate(
 @_store.command("export")
 def export_store(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="File to write; - is standard output.")
+    ],
     store: _Store = None,
     tenant: _Tenants = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write everything into one JSON file, which only you can read."""
+    """Write everything to one JSON file that only you can read."""
     path = Path(file).expanduser()
     if file != "-" and path.exists() and not path.is_file():
-        raise typer.BadParameter(f"{file} is no file, but a folder, pipe or device: name a file.")
+        raise typer.BadParameter(f"{file} is a folder, a pipe or a device: name a file.")
     if file != "-" and path.exists() and not force:
-        problem = f"{file} is there already: name another file, or add `--force`."
+        problem = f"{file} already exists: name another file, or add `--force`."
         raise typer.BadParameter(problem)
     url = store_meant(store)
     with waiting("Reading the store"):
@@ -154,21 +158,21 @@ def export_store(
         sys.stdout.write(text.decode())
         return
     try:
-        replace_file(path, [text], keeps_mode=False)
+        replace_file(path, text, keeps_mode=False)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}.", url=file) from error
     tools = sum(len(it.tools) for it in archive.tenants)
     tenants = ", ".join(it.tenant for it in archive.tenants)
-    say(f"Wrote {counted(tools, 'tool')} and all else of {tenants} to {file}.")
+    say(f"Wrote {counted(tools, 'tool')} and all other data of {tenants} to {file}.")
 
 
 @_store.command("import")
 def import_archive(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File from `export`; - is input.")],
     store: _Store = None,
 ) -> None:
-    """Put what `export` wrote into a store; what is there under other names stays."""
+    """Load a file from `export` into a store; entries there with other names stay."""
     try:
         text = sys.stdin.buffer.read() if file == "-" else read_named_file(Path(file).expanduser())
     except OSError as error:
@@ -176,7 +180,7 @@ def import_archive(
         raise typer.Exit(NOT_FOUND) from None
     with waiting(f"Reading {file}"):
         archive = read_archive(text, name=file)
-        check_archive(archive, name=file)
+        _check_archive(archive, name=file)
     target = store_meant(store)
     for it in archive.tenants:
         with (
@@ -202,7 +206,7 @@ def _existing(url: str, tenant: str) -> Generator[Store]:
 
 
 def _each(url: str, tenants: Sequence[str] | None) -> Generator[Store]:
-    """Give the store for each tenant that has something there."""
+    """Give the store of each tenant that has data there."""
     is_empty = True
     for tenant in tenants or _tenants_in(url):
         with values_checked():
@@ -217,7 +221,7 @@ def _each(url: str, tenants: Sequence[str] | None) -> Generator[Store]:
 
 
 def _tenants_in(url: str) -> list[str]:
-    """Return the tenants that are known: a store tells nobody who else is in it, but keys do."""
+    """Return the tenants that API keys name: a store does not list its tenants."""
     from pegboard.auth import ApiKeys  # noqa: PLC0415 - only to move whole stores
 
     with ExitStack() as stack, values_checked():
@@ -229,12 +233,12 @@ def _tenants_in(url: str) -> list[str]:
 
 
 def store_as_json(store: Store, url: str) -> dict[str, Any]:
-    """Return a store as ``--json`` has it: one object.
+    """Return a store as ``--json`` prints it: one object.
 
-    ``store`` (where, without a password), ``kind`` (``json``, ``sqlite``, ``postgresql``
-    or of a plug-in), ``bytes`` (of its files; null for a database), ``tenant``, ``tools``
-    (definitions that were registered), ``used`` (tools that were ever called), ``calls`` (of all
-    of them), ``values`` (how many other values, by room).
+    ``store`` (its URL, without a password), ``kind`` (``json``, ``sqlite``, ``postgresql``
+    or the scheme of a plug-in), ``bytes`` (of its files; null for a database), ``tenant``,
+    ``tools`` (registered definitions), ``used`` (tools that were ever called), ``calls`` (of all
+    tools), ``values`` (the number of other values, by namespace).
     """
     usage = store.usage()
     files = files_of(url, tenant=store.tenant)
@@ -269,6 +273,64 @@ def _shown_progress() -> Generator[OnProgress]:
 
 def _tell(copied: Copied, tenant: str, where: str) -> None:
     say(
-        f"Copied {counted(copied.tools, 'tool')}, the usage of {copied.used}, and "
-        f"{counted(copied.values, 'other value')} of {tenant!r} {where}."
+        f"Copied {counted(copied.tools, 'tool')}, the usage of {counted(copied.used, 'tool')}, and "
+        f"{counted(copied.values, 'other value')} of tenant {tenant!r} {where}."
     )
+
+
+def _check_archive(archive: Archive, *, name: str) -> None:
+    """Refuse an archive with unusable values; unknown namespaces may hold any JSON.
+
+    Raises:
+        StorageError: when something is damaged, with its place.
+    """
+    damaged = list(_damaged(archive))
+    if damaged:
+        shown = ", ".join(damaged[:_MOST_NAMED])
+        more = f" and {len(damaged) - _MOST_NAMED} more" if len(damaged) > _MOST_NAMED else ""
+        raise StorageError(
+            f"{name} is damaged, so nothing was written: {shown}{more} cannot be read. Export it "
+            "again, or remove these entries from the file.",
+            url=name,
+        )
+
+
+def _damaged(archive: Archive) -> Iterator[str]:
+    readers = _readers()
+    for tenant in archive.tenants:
+        for index, it in enumerate(tenant.tools):
+            if not _is_sound(lambda _, raw: decode_tool(raw), "", bytes(it.tool)):
+                yield f"tool {index + 1} of {tenant.tenant!r}"
+        for namespace, values in tenant.values.items():
+            read = readers.get(namespace)
+            for key, value in values.items():
+                if read is not None and not _is_sound(read, key, value):
+                    yield f"{namespace}/{key} of {tenant.tenant!r}"
+
+
+def _is_sound(read: Callable[[str, Any], object], key: str, value: object) -> bool:
+    try:
+        read(key, value)
+    except (ValueError, TypeError, RecursionError, StorageError):
+        return False
+    return True
+
+
+def _readers() -> Mapping[str, Callable[[str, Any], object]]:
+    """Return a function for each namespace that reads a value, and raises an error if damaged."""
+    from pegboard.auth.api_keys import KEYS, stored_key  # noqa: PLC0415 - only to import archives
+    from pegboard.model import CallRecord  # noqa: PLC0415 - the same
+    from pegboard.observe import AuditRecord  # noqa: PLC0415 - the same
+    from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
+    from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
+    from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.cache import CachedCatalog  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.cached_tools import SERVERS  # noqa: PLC0415 - the same
+
+    return {
+        KEYS: stored_key,
+        AUDIT: lambda _, value: msgspec.convert(value, AuditRecord),
+        CALLS: lambda _, value: msgspec.convert(value, CallRecord),
+        DAILY_USAGE: check_day,
+        SERVERS: lambda _, value: msgspec.convert(value, CachedCatalog),
+    }

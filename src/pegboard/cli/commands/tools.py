@@ -33,7 +33,7 @@ def tools(
     refresh: option.Refresh = False,
     json: option.Json = False,
 ) -> None:
-    """List the tools, under the names that the gateway shows."""
+    """List the tools under the names that the gateway shows."""
     places = Places(config=config, store=store, alone=alone, refresh=refresh)
     with open_catalogue(places) as catalogue:
         tell_failures(catalogue, server)
@@ -44,20 +44,20 @@ def tools(
             write_json([tool_as_json(tool) for tool in found])
         elif found:
             rows = [(it.name, category_of(it), first_sentence(it.description)) for it in found]
-            show_table(("TOOL", "CATEGORY", "WHAT IT DOES"), rows)
+            show_table(("TOOL", "CATEGORY", "DESCRIPTION"), rows)
         near = [] if found else list(_near(catalogue, server or (), category or (), tag or ()))
     if not found:
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         is_chosen = server or category or tag
-        warn(f"There are no such tools.{hint}" if is_chosen else "There are no tools.")
+        warn(f"No tool matches.{hint}" if is_chosen else "There are no tools.")
         raise typer.Exit(NOT_FOUND)
 
 
 def tool_as_json(tool: Tool) -> dict[str, Any]:
-    """Return a tool as ``--json`` has it: the listing is an array of these.
+    """Return a tool as ``--json`` prints it: an array of objects.
 
-    ``name``, ``description`` (its first sentence), ``server`` (null for a definition that was
-    registered), ``category`` (of a tool that has none: the name of its server, or ``other``) and
+    ``name``, ``description`` (its first sentence), ``server`` (null for a registered
+    definition), ``category`` (if a tool has none: the name of its server, or ``other``) and
     ``tags``.
     """
     return {

@@ -1,4 +1,4 @@
-"""`pegboard upgrade-notes`: what changed with each version."""
+"""`pegboard upgrade-notes`: show what changed in each version."""
 
 import sys
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ def add_to(root: typer.Typer) -> None:
 
 
 def upgrade_notes() -> None:
-    """Say what changed with each version, and what to do about it; the newest first."""
+    """Show what changed in each version, and what to do about it; the newest comes first."""
     text = "\n\n".join(_notes())
     if not text:
-        warn("No notes came with this package.")
+        warn("This package contains no notes.")
     elif sys.stdout.isatty():
         from rich.markdown import Markdown  # noqa: PLC0415 - only where a person looks
 
@@ -57,7 +57,7 @@ def _fragment_folders() -> Iterator[Path]:
     yield _PACKAGE / "changelog.d"
     # Installed from a checkout, where the package lies in `src`.
     if _PACKAGE.parent.name == "src":
-        yield _PACKAGE.parents[2] / "changelog.d"
+        yield _PACKAGE.parents[1] / "changelog.d"
 
 
 def _number(path: Path) -> tuple[int, str]:

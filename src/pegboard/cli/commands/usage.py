@@ -1,4 +1,4 @@
-"""`pegboard usage`: which tools are used, slow, failing or never used."""
+"""`pegboard usage`: show which tools are used most, slow, failing or never used."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from pegboard.cli.catalogue.running_gateway import store_meant
 from pegboard.cli.entry.error_messages import values_checked
-from pegboard.cli.files.store_files import store_meant
 from pegboard.cli.terminal.durations import shown
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import counted
@@ -31,25 +31,33 @@ def add_to(root: typer.Typer) -> None:
 def usage(
     *,
     days: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many days to look back on, with today.")
+        int, typer.Option(metavar="N", min=1, help="Number of days to look back, including today.")
     ] = 30,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many tools to show of each kind.")
+        int, typer.Option(metavar="N", min=1, help="Number of tools to show in each section.")
     ] = 10,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose calls.")] = DEFAULT_TENANT,
+    tenant: Annotated[
+        str, typer.Option(metavar="NAME", help="Tenant that made the calls.")
+    ] = DEFAULT_TENANT,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The servers (mcp.json, looked for).")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Configuration file (default: see `pegboard config path`)."
+        ),
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where calls are kept (PEGBOARD_STORE, or your own)."),
+        typer.Option(
+            metavar="URL",
+            help="Store with the calls (default: PEGBOARD_STORE, or your own store).",
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, of all tools.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with all tools.")] = False,
 ) -> None:
     """Show which tools are used most, are slow, fail, or are never used.
 
-    Known are the last 10,000 calls of a gateway, those of `pegboard call`, and those of a program
-    that keeps a `History`. Of others the store has only how many there ever were.
+    The report covers the last 10,000 calls of a gateway, the calls of `pegboard call`, and the
+    calls of programs that keep a `History`. Of other calls, the store has only the total number.
     """
     url = store_meant(store)
     used: list[ToolUsage] = []
@@ -57,7 +65,7 @@ def usage(
     with values_checked():
         opened = open_existing(url, tenant=tenant)
         if opened is None:
-            warn(f"There is no store at {without_password(url)} yet, so no call is known.")
+            warn(f"There is no store at {without_password(url)} yet, so no calls are recorded.")
         else:
             with opened:
                 used = usage_report(opened, days=days, audit=_audit(url))
@@ -70,13 +78,12 @@ def usage(
 
 
 def usage_as_json(days: int, used: Sequence[ToolUsage], unused: Sequence[str]) -> dict[str, Any]:
-    """Return usage as ``--json`` has it: one object.
+    """Return usage as ``--json`` prints it: one object.
 
     ``days``; ``tools``, the most used first, each with ``tool``, ``calls``, ``failed``,
-    ``failures`` (how many, by the code of the error), ``mean_seconds`` and ``slowest_seconds``
-    (null where nobody measured), ``last_used`` (a date, or null) and ``calls_ever`` (since the
-    store was made); ``never_used``, the names of tools that the store knows and nobody ever
-    called.
+    ``failures`` (how many, by error code), ``mean_seconds`` and ``slowest_seconds`` (null if not
+    measured), ``last_used`` (a date, or null) and ``calls_ever`` (since the store was created);
+    ``never_used``, the names of tools that the store knows and that were never called.
     """
     return {"days": days, "tools": msgspec.to_builtins(used), "never_used": unused}
 
@@ -100,14 +107,14 @@ def _never_used(store: Store, config: str | None) -> list[str]:
     try:
         known.update(read_cached_tools(load_servers(config).servers, store).tools)
     except ConfigError as error:
-        warn(f"Tools of servers are left out: {error}")
+        warn(f"The tools of your servers are left out: {error}")
     ever = {name for name, it in store.usage().items() if it.use_frequency}
     return sorted(known - ever)
 
 
 def _show(used: Sequence[ToolUsage], unused: Sequence[str], *, days: int, limit: int) -> None:
     if used:
-        heading = f"Most used, in {counted(days, 'day')}"
+        heading = f"Most used in {counted(days, 'day')}"
         _section(heading, used[:limit], "CALLS", "FAILED", "MEAN", "LAST USED")
         measured = [it for it in used if it.mean_seconds is not None]
         slow = sorted(measured, key=lambda it: -(it.mean_seconds or 0))
@@ -116,7 +123,7 @@ def _show(used: Sequence[ToolUsage], unused: Sequence[str], *, days: int, limit:
         failing.sort(key=lambda it: (-it.failed / it.calls, -it.failed))
         _section("Failing", failing[:limit], "CALLS", "FAILED", "LAST USED", "REASONS")
     else:
-        warn(f"No call is known of the last {counted(days, 'day')}.")
+        warn(f"No calls were recorded in the last {counted(days, 'day')}.")
     if unused:
         more = (
             f", and {len(unused) - limit:,} more (`--json` has all)" if len(unused) > limit else ""

@@ -1,4 +1,4 @@
-"""One at a time: commands that change files of the user wait for each other."""
+"""Lock so that commands which change the user's files run one at a time."""
 
 import os
 import tempfile
@@ -20,17 +20,17 @@ _PAUSE = 0.02
 
 @contextmanager
 def in_turn(given: Sequence[str] = ()) -> Generator[None]:
-    """Let a command that changes files of the user run while no other one does.
+    """Hold the lock while a command changes files of the user.
 
-    It waits for those of the same home, and for those that change a file in the same folder.
+    It waits for commands of the same home, and for those that change a file in the same folder.
 
-    Whoever ends, however that happens, lets go of the lock. Where none can be had, nobody waits.
+    The system releases the lock when the process ends. If no lock is possible, it does not wait.
 
     Args:
         given: the words of the command.
 
     Raises:
-        ConfigError: when another command does not come to an end.
+        ConfigError: when another command does not end.
     """
     handles = [it for it in (_opened(), _opened_folder(given)) if it is not None]
     try:
@@ -45,7 +45,7 @@ def in_turn(given: Sequence[str] = ()) -> Generator[None]:
 def _opened() -> int | None:
     whose = os.getuid() if hasattr(os, "getuid") else ""
     try:
-        # Who has another home has other files.
+        # Users with another home have other files.
         home = zlib.crc32(os.fsencode(Path.home()))
         # Not in the user's folders: a command that changes nothing leaves nothing there.
         path = Path(tempfile.gettempdir()) / f"pegboard-{whose}-{home:08x}.lock"
@@ -59,7 +59,7 @@ def _opened() -> int | None:
 
 
 def _opened_folder(given: Sequence[str]) -> int | None:
-    """Open the folder of the file of servers: who has another home may have the same file."""
+    """Open the folder of the configuration file: users with other homes may share that file."""
     from pegboard.config.files.servers_file import file_to_edit  # noqa: PLC0415 - only to change files
 
     ours = given[: given.index("--")] if "--" in given else given
@@ -73,7 +73,7 @@ def _opened_folder(given: Sequence[str]) -> int | None:
 
 
 def _wait(handle: int) -> None:
-    from pegboard.storage.json_file.file_lock import take  # noqa: PLC0415 - only to change files
+    from pegboard.storage.file_lock import take  # noqa: PLC0415 - only to change files
 
     end = time.monotonic() + _PATIENCE
     is_told = False
@@ -84,14 +84,16 @@ def _wait(handle: int) -> None:
             if time.monotonic() > end:
                 raise ConfigError(
                     "Another `pegboard` command has been changing your files for a minute. Answer "
-                    "what it asks, or end it."
+                    "its question, or end it."
                 ) from None
         except OSError:
-            # There are folders without locks.
+            # Some file systems have no locks.
             return
         else:
             return
         if not is_told:
-            warn("Another `pegboard` command changes your files; waiting for it, a minute at most.")
+            warn(
+                "Another `pegboard` command is changing your files; waiting up to a minute for it."
+            )
             is_told = True
         time.sleep(_PAUSE)

@@ -1,12 +1,12 @@
-"""The commands that there are, and the module of each: imported only when it is called for."""
+"""The table of commands: name, summary, and the module that is imported when it is called."""
 
 __all__ = ["CHANGING", "COMMANDS", "HEADINGS", "Command", "front_page"]
 
 
 class Command:
-    """One command: where it is written, and what the front page says about it."""
+    """One command: the module that has it, and its summary on the front page."""
 
-    # Nothing is imported for it, not even dataclasses: `pegboard --help` is to be there at once.
+    # Nothing is imported for it, not even dataclasses, so that `pegboard --help` prints at once.
     __slots__ = ("module", "summary")
 
     def __init__(self, module: str, summary: str) -> None:
@@ -17,36 +17,36 @@ class Command:
 HEADINGS: dict[str, dict[str, Command]] = {
     "Start": {
         "serve": Command("serve", "serve all tools through one MCP endpoint"),
-        "import": Command("import_servers", "take over the servers of your MCP clients"),
-        "connect": Command("connect", "put Pegboard into the configuration of a client"),
-        "disconnect": Command("disconnect", "take it out again: the file is as it was"),
+        "import": Command("import_servers", "import the servers of your MCP clients"),
+        "connect": Command("connect", "add Pegboard to the configuration of an MCP client"),
+        "disconnect": Command("disconnect", "remove Pegboard from a client and restore its file"),
         "doctor": Command(
-            "doctor", "start every server once, and say what is wrong and the remedy"
+            "doctor", "start every server once, and report problems with their remedies"
         ),
     },
     "Servers": {
         "add": Command("add", "add a server to your configuration"),
-        "remove": Command("remove", "take a server out of your configuration"),
-        "enable": Command("enable", "use a server again"),
-        "disable": Command("disable", "keep a server, but do not use it"),
+        "remove": Command("remove", "remove a server from your configuration"),
+        "enable": Command("enable", "enable a disabled server"),
+        "disable": Command("disable", "keep a server in your configuration, but do not use it"),
         "list": Command("list_servers", "list the servers of your configuration"),
-        "status": Command("status", "show how each server is"),
+        "status": Command("status", "show the state of each server"),
     },
     "Tools": {
         "search": Command("search", "find tools by what they do"),
         "show": Command("show", "show one tool: definition, signature, schema, cost"),
         "call": Command("call", "call a tool"),
         "tools": Command("tools", "list the tools"),
-        "categories": Command("categories", "list the categories of the tools"),
-        "cost": Command("cost", "count the tokens that a model carries for each server"),
-        "usage": Command("usage", "show which tools are used, slow, failing or never used"),
+        "categories": Command("categories", "list the tool categories"),
+        "cost": Command("cost", "count the tokens that a model reads for each server"),
+        "usage": Command("usage", "show which tools are used most, slow, failing or never used"),
     },
-    "Looking after it": {
-        "keys": Command("keys", "make, list, revoke and rotate API keys of the gateway"),
-        "store": Command("store", "what is kept: info, check, recover, migrate, export, import"),
+    "Maintenance": {
+        "keys": Command("keys", "create, list, revoke and rotate the API keys of the gateway"),
+        "store": Command("store", "inspect, check, recover, migrate, export or import the store"),
         "config": Command("config", "find and check the configuration, or print its schema"),
-        "eval": Command("evaluate", "measure the search on data of your own"),
-        "upgrade-notes": Command("upgrade_notes", "say what changed with each version"),
+        "eval": Command("evaluate", "measure the search quality on your own data"),
+        "upgrade-notes": Command("upgrade_notes", "show what changed in each version"),
     },
 }
 """What the front page shows, in its order."""
@@ -57,7 +57,7 @@ COMMANDS: dict[str, Command] = {
 """All commands by name."""
 
 CHANGING = frozenset({"add", "connect", "disable", "disconnect", "enable", "import", "remove"})
-"""Those that change the user's file, or that of a client: one at a time."""
+"""Commands that change the user's file, or a client's: they run one at a time."""
 
 
 def front_page(*, bold: bool = False) -> str:
@@ -76,9 +76,9 @@ def front_page(*, bold: bool = False) -> str:
         f"{begin}Options:{end}",
         "  --version              print the version",
         "  --debug                show the traceback of an error (or set PEGBOARD_DEBUG=1)",
-        "  --install-completion   let your shell complete commands and options (bash, zsh, fish)",
-        "  --show-completion      print the script for that",
-        "  --help                 show this; `pegboard COMMAND --help` says more",
+        "  --install-completion   install completion of commands and options (bash, zsh, fish)",
+        "  --show-completion      print the completion script",
+        "  --help                 show this page; `pegboard COMMAND --help` shows more",
         "",
     ]
     return "\n".join(lines)

@@ -1,59 +1,92 @@
-"""Completion in shells: the script for each, and which command is on the line."""
+"""Shell completion of the names of tools, servers and keys that are stored."""
 
-import os
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from pegboard.cli.entry.command_table import COMMANDS
-from pegboard.cli.exit_codes import DONE, FAILED, MISUSED
-from pegboard.cli.terminal.output import complain, say, warn
+from typer._click.shell_completion import CompletionItem  # pyright: ignore[reportPrivateUsage]
 
-__all__ = ["SHELLS", "command_on_line", "complete_in_shell"]
+from pegboard.cli.files.user_file import open_file
+from pegboard.model.json_values import object_in
+from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
+from pegboard.storage import Store, default_url
+from pegboard.storage.maintenance import open_existing
 
-SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-_NAME = "pegboard"
+__all__ = ["offer_names"]
 
+Names = Callable[[Any], Iterable[str]]
+"""Takes the context of a command, with the options that are on the line already."""
 
-def complete_in_shell(given: Sequence[str]) -> int:
-    """Do `--show-completion` or `--install-completion`, for the shell that is named or yours."""
-    from typer.completion import (  # noqa: PLC0415 - only for this
-        get_completion_script,  # pyright: ignore[reportPrivateImportUsage]
-        install,  # pyright: ignore[reportPrivateImportUsage]
-    )
-
-    asked = given[1] if len(given) > 1 else PurePath(os.environ.get("SHELL", "")).name
-    if asked not in SHELLS:
-        told = f"{asked!r} is none of" if asked else "It is not known which of these you use:"
-        names = ", ".join(SHELLS)
-        complain(f"{told} {names}. Name your shell: `pegboard {given[0]} bash`.")
-        return MISUSED
-    variable = f"_{_NAME.upper()}_COMPLETE"
-    if given[0] == "--show-completion":
-        say(get_completion_script(prog_name=_NAME, complete_var=variable, shell=asked))
-    else:
-        try:
-            _, path = install(shell=asked, prog_name=_NAME, complete_var=variable)
-        except OSError as error:
-            complain(f"Completion cannot be installed: {error.filename}: {error.strerror}.")
-            return FAILED
-        warn(f"Written for {asked}: {path}. A new terminal completes `pegboard` with the Tab key.")
-    sys.stdout.flush()
-    return DONE
+# Some shells read what is offered as a piece of program, and others split it; we would read what
+# begins with a hyphen as an option.
+_PLAIN = re.compile(r"[\w.@+/][\w.@+/-]*")
 
 
-def command_on_line(environ: Mapping[str, str]) -> list[str]:
-    """Return the command whose options or commands a shell wants completed, if there is one."""
-    return [word for word in _words_before(environ) if word in COMMANDS][:1]
+def offer_names(command: Any, path: tuple[str, ...] = ()) -> None:
+    """Complete the parameters of a command and its subcommands with stored names.
+
+    It reads only the user's file and the store. It starts no server, reads no secret, and opens no
+    keyring, which might ask for a password. So it does not know the tools of a server that has a
+    secret in the keyring.
+    """
+    # Nothing may be printed: the user is in the middle of typing a line.
+    logging.getLogger("pegboard").addHandler(logging.NullHandler())
+    for parameter in command.params:
+        is_server = "--server" in parameter.opts
+        names = _servers if is_server else _OFFERED.get((*path, parameter.name))
+        if names is not None:
+            parameter.shell_complete = _completing(names)
+    for name, inner in getattr(command, "commands", {}).items():
+        offer_names(inner, (*path, name))
 
 
-def _words_before(environ: Mapping[str, str]) -> list[str]:
-    """Return the whole words behind `pegboard`: without the one that is being typed."""
-    if "COMP_WORDS" in environ:
-        joined = environ["COMP_WORDS"]
-        words = joined.split("\n" if "\n" in joined else None)
-        behind = environ.get("COMP_CWORD", "")
-        return words[1 : int(behind)] if behind.isdecimal() else []
-    line = environ.get("_TYPER_COMPLETE_ARGS", "")
-    words = line.split()[1:]
-    return words if line.endswith(" ") else words[:-1]
+def _completing(names: Names) -> Callable[[Any, str], list[CompletionItem]]:
+    def complete(context: Any, incomplete: str) -> list[CompletionItem]:
+        known = sorted({it for it in names(context) if it.startswith(incomplete)})
+        return [CompletionItem(it) for it in known if _PLAIN.fullmatch(it)]
+
+    return complete
+
+
+def _servers(context: Any) -> Iterable[str]:
+    return open_file(context.params.get("config")).entries
+
+
+def _tools(context: Any) -> Iterable[str]:
+    from pegboard.config import load_servers  # noqa: PLC0415 - only for tools
+    from pegboard.upstream.catalog.cached_tools import read_cached_tools  # noqa: PLC0415 - the same
+
+    store = _store(context, DEFAULT_TENANT)
+    if store is None:
+        return []
+    with store:
+        loaded = load_servers(context.params.get("config"), reads_secrets=False)
+        found = read_cached_tools(loaded.servers, store)
+        return [*found.tools, *(it.tool.name for it in store.load_all())]
+
+
+def _keys(context: Any) -> Iterable[str]:
+    store = _store(context, OPERATOR)
+    if store is None:
+        return []
+    with store:
+        kept = store.namespace("api_keys").items()
+    return [key for key, it in kept.items() if not object_in(it.value).get("revoked")]
+
+
+def _store(context: Any, tenant: str) -> Store | None:
+    return open_existing(context.params.get("store") or default_url(), tenant=tenant)
+
+
+_OFFERED: dict[tuple[str, ...], Names] = {
+    ("call", "tool"): _tools,
+    ("show", "tool"): _tools,
+    ("doctor", "names"): _servers,
+    ("disable", "name"): _servers,
+    ("enable", "name"): _servers,
+    ("remove", "name"): _servers,
+    ("keys", "revoke", "ids"): _keys,
+    ("keys", "rotate", "key"): _keys,
+}
+"""By command and parameter."""

@@ -1,4 +1,4 @@
-"""How a command ends that did not do what it was to do: in words, with what to type next."""
+"""Error messages of failed commands, their exit codes, and what to type next."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -26,17 +26,17 @@ __all__ = ["explained", "no_such_command", "values_checked"]
 
 
 _NOT_THERE = (ApiKeyNotFoundError, ServerNotFoundError, ToolNotFoundError)
-# How the library that checks values begins; it says nothing to whoever typed one.
+# The validation library begins so; the words say nothing to the user.
 _PREFIX = ": Value error, "
 
 
 def no_such_command(given: Sequence[str]) -> int:
-    """Say that there is no such command, and which one may be meant."""
+    """Say that there is no such command, and suggest a similar one."""
     name = given[0]
     command = next((it for it in given[1:] if it in COMMANDS), None)
     if name.startswith("-") and command is not None:
-        complain(f"Options stand behind the command: `pegboard {command} {name} …`.")
-        warn(f"`pegboard {command} --help` lists those that it has.")
+        complain(f"Options go after the command: `pegboard {command} {name} …`.")
+        warn(f"`pegboard {command} --help` lists its options.")
         return MISUSED
     near = get_close_matches(name, COMMANDS, n=1)
     guess = f" Did you mean `pegboard {near[0]}`?" if near else ""
@@ -56,10 +56,10 @@ def explained(error: Exception) -> int:
     if isinstance(error, TyperException):
         return _misused(error)
     if isinstance(error, Abort):
-        warn("Nothing more is done.")
+        warn("Aborted.")
         return FAILED
     complain(f"{type(error).__name__}: {error}")
-    warn("This looks like a mistake of Pegboard itself; `--debug` shows where it happened.")
+    warn("This looks like a bug in Pegboard; `--debug` shows where it happened.")
     return FAILED
 
 
@@ -84,18 +84,18 @@ def _misused(error: "TyperException") -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         warn(error.format_message())
     elif isinstance(error, BadParameter) and error.param is None and error.param_hint is None:
-        # Raised by a command about values that belong together: its words say it all.
+        # A command raised it about several values: its message is complete.
         complain(error.message)
     else:
         complain(error.format_message().replace(_PREFIX, ": "))
         if context is not None:
-            warn(f"{context.get_usage()}\n`{context.command_path} --help` says more.")
+            warn(f"{context.get_usage()}\n`{context.command_path} --help` shows more.")
     return error.exit_code
 
 
 @contextmanager
 def values_checked() -> Generator[None]:
-    """Turn a ``ValueError`` about what was typed into misuse of the command.
+    """Turn a ``ValueError`` about a typed value into a usage error.
 
     Raises:
         typer.BadParameter: instead of it; the errors of Pegboard stay as they are.

@@ -1,4 +1,4 @@
-"""Values of options that are what they should be already: typer need not ask pydantic about them.
+"""Convert plain option values without pydantic, whose import would slow every command.
 
 Importing pydantic takes longer than what most commands do.
 """

@@ -1,4 +1,4 @@
-"""Interruption: signals that end a process, heard only where nothing is half done."""
+"""Signals of a command: Ctrl-C before startup, and interruption only between steps."""
 
 import os
 import signal
@@ -61,7 +61,7 @@ class Interruption:
         """Take a signal: it raises at once, unless it has to wait."""
         self.came = number
         if not self._waits:
-            # Not again: whoever hears of it puts things in order.
+            # Not again: the code that catches the interruption cleans up.
             self._waits = True
             raise KeyboardInterrupt
 
@@ -88,7 +88,7 @@ def interruptible() -> Generator[Interruption]:
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-        # As `nohup` has it: whoever ignores one goes on ignoring it.
+        # A signal that is ignored, as under `nohup`, stays ignored.
         heard = [it for it in numbers if signal.getsignal(it) not in (signal.SIG_IGN, None)]
         before = {number: signal.signal(number, interruption) for number in heard}
     try:

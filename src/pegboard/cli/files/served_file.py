@@ -1,4 +1,4 @@
-"""The file that is served: known to every process below, so that Pegboard never serves itself."""
+"""Mark the served file for child processes, so that Pegboard never serves itself."""
 
 import os
 from collections.abc import Generator, Mapping
@@ -9,16 +9,16 @@ import typer
 
 from pegboard.config import locate_config
 from pegboard.errors import ConfigError
-from pegboard.upstream.stdio.launch import SERVING
+from pegboard.upstream.stdio.environment import SERVING
 
 __all__ = ["claim_file", "file_claimed"]
 
 
 def claim_file(config: str | Mapping[str, Any] | None) -> None:
-    """Let what this process starts know which file it serves.
+    """Tell the processes that this one starts which file it serves.
 
     Raises:
-        ConfigError: when the file that is named is none.
+        ConfigError: when the named file cannot be used.
         typer.BadParameter: when a Pegboard that serves the same file has started this one.
     """
     path = None if isinstance(config, Mapping) else locate_config(config).path
@@ -29,7 +29,7 @@ def claim_file(config: str | Mapping[str, Any] | None) -> None:
     if own in above:
         raise typer.BadParameter(
             f"A Pegboard that serves {path} has started this one, which would serve the same file "
-            "and start the next. Take the entry out of it that starts Pegboard: "
+            "and start another. Remove the entry that starts Pegboard: "
             f"`pegboard remove NAME --config {path}`."
         )
     os.environ[SERVING] = "\n".join(it for it in (*above, own) if it)
@@ -37,9 +37,9 @@ def claim_file(config: str | Mapping[str, Any] | None) -> None:
 
 @contextmanager
 def file_claimed(config: str | None) -> Generator[None]:
-    """Let what is started meanwhile find the file served already."""
+    """Let processes that are started meanwhile find the file served already."""
     before = os.environ.get(SERVING)
-    # What is wrong with the file is told by whoever reads it.
+    # The code that reads the file reports what is wrong with it.
     with suppress(ConfigError, typer.BadParameter):
         claim_file(config)
     try:

@@ -1,4 +1,4 @@
-"""What the commands share that change the user's own file of servers."""
+"""The user's configuration file: options and messages of the commands that change it."""
 
 import re
 import sys
@@ -35,17 +35,21 @@ __all__ = [
 _KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
 
 ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The file (mcp.json, looked for).")
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="Configuration file (default: see `pegboard config path`)."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 KeepSecretsOption = Annotated[
     bool,
     typer.Option(
-        "--keep-secrets", help="Leave secrets in the file instead of moving them out of it."
+        "--keep-secrets",
+        help="Leave secrets in the file, instead of moving them to the keyring or a private file.",
     ),
 ]
-ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 
 
 def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
@@ -62,15 +66,15 @@ def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
 
 
 def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
-    """Go on only if a person agrees, or said so beforehand.
+    """Continue only if the user agrees, or agreed on the command line.
 
     Raises:
-        typer.Exit: when they do not, or when nobody is there to ask.
+        typer.Exit: when the user does not agree, or there is no terminal to ask on.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        complain(f"{question} Nobody is here to answer; `{otherwise}` says yes.")
+        complain(f"{question} There is no terminal to ask on; `{otherwise}` answers yes.")
     elif ask(question):
         return
     else:
@@ -79,25 +83,25 @@ def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
 
 
 def kept_references(file: ServersFile) -> dict[str, None]:
-    """Return what the servers of a file say of secrets that are kept elsewhere, in their order."""
+    """Return the references of a file's servers to secrets that are kept elsewhere, in order."""
     return dict.fromkeys(it for entry in file.entries.values() for it in _references(entry.value))
 
 
 def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
-    """Name the secrets that are kept although no server of the file has them any more."""
+    """Name the secrets that are still kept although no server of the file uses them."""
     now = kept_references(file)
     for reference in before:
         if reference not in now:
-            warn(f"A secret that no server has any more is still kept: {reference}")
+            warn(f"A secret that no server uses any more is still stored: {reference}")
 
 
 def say_that_it_counts(file: ServersFile) -> None:
-    """Say that a gateway which serves the file need not be told, if one runs."""
+    """Say that a running gateway reloads the file, if one serves it."""
     from pegboard.server.process.instance_discovery import running_instances  # noqa: PLC0415 - once all is done
 
     path = str(file.path.resolve())
     if any(it.config == path for it in running_instances()):
-        warn("The gateway that serves this file reads it again by itself.")
+        warn("The running gateway reloads this file by itself.")
 
 
 def _references(value: object) -> Iterator[str]:
@@ -112,7 +116,7 @@ def _references(value: object) -> Iterator[str]:
 
 
 def switch(name: str, config: str | None, *, on: bool) -> None:
-    """Switch a server, and say so.
+    """Enable or disable a server, and say so.
 
     Raises:
         ConfigError: when there is no such file.
@@ -122,10 +126,10 @@ def switch(name: str, config: str | None, *, on: bool) -> None:
     changed = file.switch(name, on=on)
     state = "enabled" if on else "disabled"
     if not changed:
-        warn(f"Server {name!r} is {state} already.")
+        warn(f"Server {name!r} is already {state}.")
         return
     file.save()
-    say(f"Server {name!r} is {state} now.")
+    say(f"Server {name!r} is now {state}.")
     say_that_it_counts(file)
 
 
@@ -133,24 +137,22 @@ def warn_of_exposed(paths: Iterable[Path]) -> None:
     """Say that other users can read secrets in these files, and how to change that."""
     for path in dict.fromkeys(paths):
         warn(
-            f"warning: {path} has secrets in plain text, and other users of this machine may read "
+            f"warning: {path} has secrets in plain text, and other users of this machine can read "
             f"it: `chmod 600 {quote(str(path))}`."
         )
 
 
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--header", metavar="NAME=VALUE", help="An HTTP header; may be given several times."
-    ),
+    typer.Option("--header", metavar="NAME=VALUE", help="HTTP header. Can be repeated."),
 ]
 
 
 def headers_in(given: Iterable[str] | None) -> dict[str, str]:
-    """Return headers by name; ``NAME: VALUE``, as curl has it, will do as well.
+    """Return headers by name; ``NAME: VALUE``, as curl takes it, is accepted too.
 
     Raises:
-        typer.BadParameter: when one is neither.
+        typer.BadParameter: when a header has another form.
     """
     as_pairs = (
         text.replace(":", "=", 1) if ":" in text.partition("=")[0] else text for text in given or ()

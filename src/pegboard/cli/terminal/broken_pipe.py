@@ -1,4 +1,4 @@
-"""Streams of a command that somebody closed, or that take no more."""
+"""Standard streams that are closed, broken pipes, or full: keep the process from failing."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Moments and stretches of time, as people write them on a command line."""
+"""Parse and print durations and times, such as 90d or 2027-01-31."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ def duration(text: str, *, option: str) -> float:
     """
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        problem = f"{text!r} is no stretch of time; write 90d, 12h or 15m."
+        problem = f"{text!r} is not a duration; write 90d, 12h or 15m."
         raise typer.BadParameter(problem, param_hint=option)
     return float(int(found[1]) * _SECONDS[found[2]])
 
@@ -41,13 +41,13 @@ def moment(text: str, *, option: str) -> float:
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        problem = f"{text!r} is no moment; write 90d, 2027-01-31 or 2027-01-31T12:00:00+01:00."
+        problem = f"{text!r} is not a time; write 90d, 2027-01-31 or 2027-01-31T12:00:00+01:00."
         raise typer.BadParameter(problem, param_hint=option) from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def shown(moment: float | None, *, nothing: str) -> str:
-    """Return a moment as people read it, in UTC; on a terminal only what tells it apart."""
+    """Return a time in UTC, as people read it; on a terminal in its shortest form."""
     if moment is None:
         return nothing
     try:

@@ -1,4 +1,4 @@
-"""Questions of a server in mid-call, answered by the person at the terminal."""
+"""Elicitation at the terminal: the user answers what a server asks during a call."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,26 +12,26 @@ from pegboard.upstream import QuestionRefusedError
 __all__ = ["AtTheTerminal"]
 
 _REFUSED = -1
-"""The code that the protocol has for a person who says no to a request to the model."""
+"""The error code of the protocol for a user who rejects a sampling request."""
 _NO_MODEL = "There is no model here: the tool was called from a command line."
 
 
 class AtTheTerminal:
-    """Answers what servers ask.
+    """Lets the user at the terminal answer what servers ask.
 
     Args:
-        before: called before anything is asked, so that no progress is in the way.
+        before: called before each question, to clear the progress line.
     """
 
     def __init__(self, before: Callable[[], object]) -> None:
         self._before = before
 
     async def elicitation(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer a question to the person; without a terminal it is declined."""
+        """Let the user answer an elicitation; decline it if there is no terminal."""
         self._before()
         warn(f"Server {server!r} asks: {params.get('message', '')}")
         if not sys.stdin.isatty():
-            warn("Nobody is here to answer; it is told so.")
+            warn("There is no terminal to ask on; the question is declined.")
             return {"action": "decline"}
         try:
             if params.get("mode") == "url" or "url" in params:
@@ -41,14 +41,14 @@ class AtTheTerminal:
             return {"action": "cancel"}
 
     async def sampling(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse a request to the model: there is none."""
+        """Refuse a sampling request: there is no model."""
         self._before()
-        warn(f"Server {server!r} asks for an answer of a model. {_NO_MODEL}")
+        warn(f"Server {server!r} asks for an answer from a model. {_NO_MODEL}")
         raise QuestionRefusedError(_REFUSED, _NO_MODEL)
 
 
 async def _visit(url: str) -> Mapping[str, Any]:
-    warn(f"It wants you to open this page:\n  {url}")
+    warn(f"It asks you to open this page:\n  {url}")
     done = await read_line("Press Enter when you have done so; n declines: ")
     return {"action": "decline" if _is_no(done) else "accept"}
 

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Print results to standard output, and messages, errors and progress to standard error."""
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -35,23 +35,23 @@ __all__ = [
 ]
 
 _MANY = 500
-"""So many rows nobody reads in colours, and rich takes seconds for ten thousand."""
+"""More rows are printed without colours: rich takes seconds for ten thousand."""
 
 
 def say(line: str = "") -> None:
-    """Print a line of the result; what would steer a terminal is made harmless on one."""
+    """Print a line of the result; control characters are made harmless on a terminal."""
     _write(sys.stdout, line)
 
 
 def warn(line: str) -> None:
-    """Print a line that is not the result: advice, a question, what is going on."""
-    # What cannot be said is no reason not to do it.
+    """Print a line that is not the result: advice, a question or progress."""
+    # A message that cannot be printed must not stop the command.
     with suppress(OSError):
         _write(sys.stderr, line)
 
 
 def complain(message: str) -> None:
-    """Print what went wrong: in red and between the edges where a person looks."""
+    """Print an error: in red, and wrapped to the width of a terminal."""
     if not sys.stderr.isatty():
         warn(f"error: {message}")
         return
@@ -69,8 +69,8 @@ def write_json(value: object) -> None:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        # Half a character, from a file that somebody wrote so, or one that is not known where it
-        # goes: it is spelled.
+        # Half a surrogate pair from a file, or a character that the encoding of the output lacks:
+        # it is escaped.
         import json  # noqa: PLC0415 - hardly ever
 
         text = json.dumps(msgspec.to_builtins(value), indent=2)
@@ -85,7 +85,7 @@ def show_table(
     whole: Collection[str] = (),
     commands: Collection[str] = (),
 ) -> None:
-    """Print a table: as wide as the terminal, or as wide as its cells where nobody looks.
+    """Print a table: as wide as the terminal, or as wide as its cells without one.
 
     The first column is never cut: it names what people type next; nor are numbers. On a narrow
     terminal the last ones are left out, and named.
@@ -103,7 +103,7 @@ def show_table(
         left_out = _show_rich_table(columns, cells, right, whole=whole, commands=commands)
         named = [it for it in left_out if it]
         if named:
-            warn(f"Left out for want of room: {', '.join(named)}; `--json` has all.")
+            warn(f"The terminal is too narrow for: {', '.join(named)}; `--json` shows all.")
         return
     plain = [[it if isinstance(it, str) else it.plain for it in row] for row in cells]
     aligned = [">" if column in right else "<" for column in columns]
@@ -111,28 +111,28 @@ def show_table(
 
 
 def room_beside(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> int | None:
-    """Return how much room a terminal has beside these columns; ``None`` where nobody looks."""
+    """Return how much room a terminal has beside these columns; ``None`` without one."""
     if not sys.stdout.isatty():
         return None
     return result_console().width - width_of([columns, *rows])
 
 
 def result_console() -> "Console":
-    """Return where the result goes, with colours if a person looks."""
+    """Return the console for results, with colours on a terminal."""
     from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
 
     return Console(file=sys.stdout, highlight=False)
 
 
 def error_console() -> "Console":
-    """Return where everything but the result goes, with colours if a person looks."""
+    """Return the console for everything but results, with colours on a terminal."""
     from rich.console import Console  # noqa: PLC0415 - a tenth of a second to import
 
     return Console(file=sys.stderr, highlight=False)
 
 
 def progress() -> AbstractContextManager["Progress"]:
-    """Return a progress bar for what takes longer than a second; unseen where nobody looks."""
+    """Return a progress bar for long work; it is hidden without a terminal."""
     from rich.progress import Progress  # noqa: PLC0415 - a tenth of a second to import
 
     console = error_console()
@@ -142,7 +142,7 @@ def progress() -> AbstractContextManager["Progress"]:
 
 
 def ask(question: str, *, default: bool = False) -> bool:
-    """Ask a person yes or no; where nobody is, the answer is the default."""
+    """Ask the user yes or no; without a terminal, return the default."""
     if not sys.stdin.isatty():
         return default
     choices = "[Y/n]" if default else "[y/N]"
@@ -160,7 +160,7 @@ def _show_rich_table(
     whole: Collection[str],
     commands: Collection[str],
 ) -> Sequence[str]:
-    """Print a table between the edges, and return the columns that have no room."""
+    """Print a table that fits the terminal, and return the columns that do not fit."""
     from rich.table import Table  # noqa: PLC0415 - only where a person looks
     from rich.text import Text  # noqa: PLC0415 - only where a person looks
 

@@ -1,4 +1,4 @@
-"""Text without colours: harmless on a terminal, and in columns."""
+"""Plain text: escape control characters, align columns, and cut text to a width."""
 
 import os
 import re
@@ -35,7 +35,7 @@ _UNSEEN = re.compile(
 )
 _GAP = "  "
 _LEAST = 8
-"""A column that is narrower says nothing."""
+"""The narrowest column that is still readable."""
 
 
 def printable(text: str) -> str:

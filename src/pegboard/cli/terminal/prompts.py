@@ -1,4 +1,4 @@
-"""Forms: a person at the terminal is asked for values, each typed by its schema."""
+"""Prompt the user at the terminal for values, and convert each as its schema says."""
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -8,9 +8,9 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from pegboard.cli.terminal.arguments import NotOfTypeError, choices_of, kinds_of, part_of, typed
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import one_line, printable
-from pegboard.cli.terminal.typed_values import NotOfTypeError, choices_of, kinds_of, part_of, typed
 from pegboard.gateway.tool_lines import type_name
 from pegboard.model.json_values import object_in
 
@@ -20,7 +20,7 @@ ReadLine = Callable[[str], Awaitable[str]]
 """Shows words and returns what is typed behind them.
 
 Raises:
-    EOFError: when nobody types any more.
+    EOFError: when standard input ends.
 """
 
 _SKIPPED = object()
@@ -33,7 +33,7 @@ async def read_line(words: str) -> str:
     if sys.platform == "win32":
         line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     else:
-        # Not in a thread: it would wait for a line that nobody is going to type.
+        # Not in a thread, which would go on waiting for a line after Ctrl-C.
         await anyio.wait_readable(sys.stdin)
         line = sys.stdin.readline()
     if not line:
@@ -53,11 +53,11 @@ async def fill_in(
     Args:
         names: of the properties, in the order in which they are asked for.
         schema: of the object.
-        required: those that cannot be left out; all of them if not said.
+        required: the properties that cannot be left out; all of them by default.
         read: reads a line.
 
     Raises:
-        EOFError: when nobody types any more.
+        EOFError: when standard input ends.
     """
     needed = set(names if required is None else required)
     given: dict[str, Any] = {}
@@ -85,7 +85,7 @@ async def _ask(name: str, root: Mapping[str, Any], *, is_needed: bool, read: Rea
         try:
             return _read(text, part, root)
         except NotOfTypeError as error:
-            warn(f"That does not fit; wanted: {error}.")
+            warn(f"That does not fit; expected: {error}.")
 
 
 def _wanted(part: object, root: Mapping[str, Any], *, is_needed: bool) -> str:

@@ -1,4 +1,4 @@
-"""A line on standard error while a command is busy: gone when it is done."""
+"""Spinner and progress line on standard error while a command is busy."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from pegboard.cli.terminal.plain_text import one_line
 __all__ = ["ProgressLine", "Spinner", "is_live", "waiting"]
 
 _PATIENCE = 0.5
-"""Seconds: what is done sooner needs no words."""
+"""Seconds after which the spinner appears."""
 _PAUSE = 0.1
 _WIDEST = 78
 _BAR = 20
@@ -22,15 +22,15 @@ Tell = Callable[[int, int], None]
 
 
 def is_live() -> bool:
-    """Tell whether somebody looks at a terminal on which a line can be overwritten."""
+    """Tell whether standard error is a terminal on which a line can be overwritten."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 @contextmanager
 def waiting(words: str) -> Generator[Tell]:
-    """Show that something goes on, from half a second on, where a person looks.
+    """Show a spinner on a terminal after half a second.
 
-    Nothing else may be printed meanwhile. With what is given, a bar says how far it is.
+    Nothing else may be printed meanwhile. The function that it gives shows a progress bar.
     """
     line = Spinner(words)
     try:
@@ -75,7 +75,7 @@ class Spinner:
 
 
 class ProgressLine:
-    """Overwrites itself where a person looks; elsewhere each message is a line of its own."""
+    """Overwrites itself on a terminal; elsewhere each message is a line of its own."""
 
     def __init__(self, words: str) -> None:
         self._is_seen = is_live()

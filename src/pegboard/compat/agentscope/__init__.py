@@ -1,4 +1,4 @@
-"""AgentScope's MCP clients and its Toolkit: remote tools as local functions for an agent."""
+"""AgentScope's API: MCP clients and a Toolkit that make remote tools local functions."""
 
 from pegboard.compat.agentscope.blocks import (
     AudioBlock,
@@ -37,6 +37,6 @@ __all__ = [
 ]
 
 StdIOStatefulClient = StdioStatefulClient
-"""As AgentScope's code spells what the document calls `StdioStatefulClient`."""
+"""AgentScope's own spelling of the document's `StdioStatefulClient`."""
 
 _extract_json_schema_from_mcp_tool = extract_json_schema

@@ -1,4 +1,4 @@
-"""Functions of any kind as tools of a registry that answer with ToolResponses."""
+"""Bind local and remote functions as registry tools that return AgentScope's ToolResponse."""
 
 import copy
 import functools
@@ -29,24 +29,24 @@ __all__ = ["Binding", "Postprocess", "bind_local", "bind_remote"]
 Postprocess: TypeAlias = Callable[
     [ToolUseBlock, ToolResponse], ToolResponse | Awaitable[ToolResponse | None] | None
 ]
-"""Sees each response before the agent does; what it returns, unless ``None``, takes its place."""
+"""Sees each response before the agent; what it returns, unless ``None``, replaces the response."""
 
 
 _Stream: TypeAlias = AsyncIterator[object] | Iterator[object]
 
 
 class Binding(TypedDict, total=False):
-    """What can be said about one tool, whether local or remote."""
+    """Options of one tool, local or remote."""
 
     func_name: str | None
     func_description: str | None
     json_schema: Mapping[str, Any] | None
     """The whole definition, in the form of `Toolkit.get_json_schemas`."""
     preset_kwargs: Mapping[str, Any] | None
-    """Arguments that the model neither sees nor can change."""
+    """Arguments that the model can neither see nor change."""
     postprocess_func: Postprocess | None
     execution_timeout: float | None
-    """After so many seconds a call ends with `ToolTimeoutError`."""
+    """After this many seconds, a call ends with `ToolTimeoutError`."""
 
 
 def bind_local(function: Callable[..., Any], options: Binding) -> BoundTool:
@@ -91,12 +91,12 @@ def _bound(run: Step, schema: Mapping[str, Any], options: Binding) -> BoundTool:
 
 
 def _with_preset(function: Callable[..., Any], preset: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function with these arguments set, and gone from its signature."""
+    """Return the function with these arguments set and removed from its signature."""
     if not preset:
         return function
     signature = inspect.signature(function, eval_str=True)
     signature.bind_partial(**preset)
-    # By name, because whatever is set may stand before what is not.
+    # By name, because a preset parameter may come before one that is not set.
     left = [
         it.replace(kind=it.KEYWORD_ONLY) if it.kind is it.POSITIONAL_OR_KEYWORD else it
         for it in signature.parameters.values()
@@ -109,7 +109,7 @@ def _with_preset(function: Callable[..., Any], preset: Mapping[str, Any]) -> Cal
 
 
 def _without(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a copy of an object's schema that no longer has these properties."""
+    """Return a copy of an object's schema without these properties."""
     left: dict[str, Any] = copy.deepcopy(dict(schema))
     gone = set(names)
     for name in gone:
@@ -155,7 +155,7 @@ async def _response(
 async def _stream(
     answer: _Stream, asked: ToolUseBlock, postprocess: Postprocess | None
 ) -> AsyncGenerator[ToolResponse]:
-    # An agent that stops listening ends the tool, too, and not some time later.
+    # When the agent stops reading, the tool ends at once.
     async with aclosing(_chunks(answer)) as chunks:
         async for chunk in chunks:
             yield await _response(chunk, asked, postprocess)
@@ -164,7 +164,7 @@ async def _stream(
 async def _in_time(
     stream: AsyncGenerator[ToolResponse], tool: str, limit: float
 ) -> AsyncGenerator[ToolResponse]:
-    """Give what comes while the tool has not taken longer than it may; readers take their time."""
+    """Yield responses until the tool exceeds its time limit; the reader's time does not count."""
     left = limit
     async with aclosing(stream):
         while True:

@@ -1,4 +1,4 @@
-"""Message blocks, and results of tools made of them."""
+"""AgentScope's message blocks, and conversion of MCP results to its ToolResponse."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -59,14 +59,14 @@ class ImageBlock(TypedDict):
 
 
 class AudioBlock(TypedDict):
-    """A sound for the model."""
+    """Audio for the model."""
 
     type: Literal["audio"]
     source: Base64Source
 
 
 class ToolUseBlock(TypedDict):
-    """What a model says when it wants a tool to be called."""
+    """A model's request to call a tool."""
 
     type: Literal["tool_use"]
     id: str
@@ -75,12 +75,12 @@ class ToolUseBlock(TypedDict):
 
 
 Block: TypeAlias = TextBlock | ImageBlock | AudioBlock
-"""Any block a tool can answer with."""
+"""Any block of a tool's response."""
 
 
 @dataclass
 class ToolResponse:
-    """What an agent gets from a tool, local or remote; of a stream, one chunk."""
+    """The response of a tool, local or remote; in a stream, one chunk of it."""
 
     content: list[Block]
     metadata: dict[str, Any] | None = None
@@ -91,11 +91,11 @@ class ToolResponse:
     is_error: bool = False
     """True when the tool reported its own failure."""
     structured_content: Any = None
-    """The tool's structured output, if it gave one."""
+    """The tool's structured output, if there is any."""
 
 
 def blocks_of(content: Iterable[object]) -> list[Block]:
-    """Return content of the protocol as message blocks; what we do not know is left out."""
+    """Return MCP content as message blocks; unsupported content is logged and left out."""
     blocks: list[Block] = []
     for found in map(_content, content):
         block = _message_block(found)
@@ -113,14 +113,14 @@ def response_of(answer: ToolResult | Mapping[str, Any]) -> ToolResponse:
     """Return a result, ours or as a server sent it, as a ToolResponse.
 
     Raises:
-        TypeError, ValueError: when it is no result.
+        TypeError, ValueError: when it is not a result.
     """
     if isinstance(answer, ToolResult):
         result, blocks = answer, blocks_of(answer.content)
     else:
         content: object = answer.get("content") or []
         if not isinstance(content, list):
-            raise TypeError(f"The content is a list, not {type(content).__name__!r}.")
+            raise TypeError(f"The content must be a list, not {type(content).__name__!r}.")
         result = result_of({**answer, "content": ()})
         blocks = blocks_of(cast("list[object]", content))
     if result.structured_content is not None and all(block["type"] != "text" for block in blocks):
@@ -138,11 +138,11 @@ def wire_of(answer: object) -> dict[str, Any]:
     """Return a result, the SDK's or the JSON of one, as a server sends it.
 
     Raises:
-        TypeError: when it is no result at all.
+        TypeError: when it is not a result.
     """
     if isinstance(answer, Mapping) or hasattr(answer, "model_dump"):
         return _wire(cast("object", answer))
-    raise TypeError(f"A tool answers with a `CallToolResult`, not {type(answer).__name__!r}.")
+    raise TypeError(f"A tool must return a `CallToolResult`, not {type(answer).__name__!r}.")
 
 
 def _message_block(block: Content) -> Block | None:
@@ -184,7 +184,7 @@ def _content(block: object) -> Content:
 
 
 def _wire(value: object) -> dict[str, Any]:
-    """Return an object of the SDK, of whichever version, as the JSON object it stands for."""
+    """Return an object of any version of the SDK as its JSON object."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     dump = getattr(value, "model_dump", None)

@@ -1,4 +1,4 @@
-"""MCPClientBase: what every client of a server has."""
+"""AgentScope's `MCPClientBase`, and what its stateful and stateless clients share."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -24,11 +24,11 @@ __all__ = [
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 HttpTransport = Literal["streamable_http", "sse"]
-"""How a server behind HTTP is spoken to."""
+"""The HTTP transport of a server."""
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client for HTTP can be told besides its address, headers and time limits."""
+    """Options of an HTTP client besides its address, headers and time limits."""
 
     bearer_token: str | None
     oauth: OAuthConfig | None
@@ -36,7 +36,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class MCPClientBase(ABC):
-    """A client of one server, by name."""
+    """A named client of one server."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
@@ -55,13 +55,13 @@ class MCPClientBase(ABC):
         """Return a tool of the server as a function.
 
         Args:
-            func_name: the name the server has for it.
-            wrap_tool_result: give a `ToolResponse` rather than the SDK's ``CallToolResult``.
+            func_name: the server's own name of the tool.
+            wrap_tool_result: return a `ToolResponse` instead of the SDK's ``CallToolResult``.
             options: see `FunctionOptions`.
 
         Raises:
             ValueError: when the server has no such tool.
-            UpstreamError: when the server cannot be asked.
+            UpstreamError: when the server cannot list its tools.
         """
 
     @staticmethod
@@ -78,14 +78,15 @@ def http_config(
     seconds: tuple[float, float],
     options: ClientOptions,
 ) -> ServerConfig:
-    """Return a server behind HTTP as the core of Pegboard knows it.
+    """Return the core's configuration of a server behind HTTP.
 
     Raises:
-        ConfigError: when the transport is not one of HTTP, or an option is not known.
+        ConfigError: when the transport is not an HTTP transport, or an option is unknown.
     """
     if transport not in get_args(HttpTransport):
         raise ConfigError(
-            f"The transport of client {name!r} is 'streamable_http' or 'sse', not {transport!r}."
+            f"The transport of client {name!r} must be 'streamable_http' or 'sse', not "
+            f"{transport!r}."
         )
     check_options(options, ClientOptions)
     timeout, read_timeout = seconds
@@ -100,8 +101,8 @@ def http_config(
 
 
 def sdk_tools(found: Iterable[dict[str, Any]]) -> list[Any]:
-    """Return definitions as the SDK's objects; one that is none is reported and left out."""
-    # Only who has asked a server needs the SDK.
+    """Return definitions as the SDK's objects; an invalid one is logged and left out."""
+    # The SDK is imported only after a server has answered.
     from pegboard.upstream.session.sdk_sessions import sdk_tool  # noqa: PLC0415
 
     tools: list[Any] = []
@@ -117,7 +118,7 @@ def tool_named(name: str, tools: Iterable[Any]) -> Any:
     """Return the tool of that name.
 
     Raises:
-        ToolNotFoundError: when there is none; a ValueError.
+        ToolNotFoundError: when there is no such tool; it is a `ValueError`.
     """
     by_name = {tool.name: tool for tool in tools}
     if name not in by_name:

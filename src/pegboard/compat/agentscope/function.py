@@ -1,4 +1,4 @@
-"""MCPToolFunction: a tool of a server as a local function."""
+"""AgentScope's `MCPToolFunction`: a tool of a server as a local function."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
 import anyio
 
 from pegboard.compat.agentscope.blocks import response_of, wire_of
-from pegboard.compat.unusual_servers import reading_answer
+from pegboard.compat.server_calls import reading_result
 from pegboard.errors import ToolTimeoutError, UpstreamError
 from pegboard.upstream import OnProgress
 
@@ -23,36 +23,36 @@ __all__ = [
 
 
 class ToolSession(Protocol):
-    """Whatever can call a tool: one of our clients, or a session of the SDK."""
+    """An object that can call a tool: one of our clients, or a session of the SDK."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool and return its result: the SDK's object, or the JSON it stands for."""
+        """Call a tool and return its result: the SDK's object, or its JSON."""
         ...
 
 
 ClientGenerator: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
-"""Opens something for one call and closes it afterwards: a client, or the streams of a transport.
+"""Opens a client, or the streams of a transport, for one call, and closes it afterwards.
 
-On the streams that ``stdio_client`` and its kin give, a session is opened for the call.
+On streams such as those of ``stdio_client``, a session is opened for the call.
 """
 
 
 class FunctionOptions(TypedDict, total=False):
-    """What a function can be told besides whether to wrap its results."""
+    """Options of a function besides whether to wrap its results."""
 
     execution_timeout: float | None
-    """After so many seconds a call ends with `ToolTimeoutError`."""
+    """After this many seconds, a call ends with `ToolTimeoutError`."""
     on_progress: OnProgress | None
-    """Told how far the tool is, as far as the server says; not for a session of the SDK's."""
+    """Receives the progress that the server reports; not supported by a session of the SDK."""
 
 
 class MCPToolFunction:
-    """A tool of a server, to be awaited like any local function.
+    """A tool of a server that is awaited like any local function.
 
     Args:
-        mcp_name: the name of the client it comes from.
-        tool: its definition, an SDK ``Tool``.
-        wrap_tool_result: give a `ToolResponse` rather than the SDK's ``CallToolResult``.
+        mcp_name: the name of the client that the tool comes from.
+        tool: the definition, an SDK ``Tool``.
+        wrap_tool_result: return a `ToolResponse` instead of the SDK's ``CallToolResult``.
         client_gen: opens a new session, or the streams for one, for each call.
         session: a session to use for all calls.
         options: see `FunctionOptions`.
@@ -72,7 +72,7 @@ class MCPToolFunction:
         **options: Unpack[FunctionOptions],
     ) -> None:
         if (client_gen is None) == (session is None):
-            raise ValueError("Give either `client_gen` or `session`, and not both.")
+            raise ValueError("Give either `client_gen` or `session`, but not both.")
         self.mcp_name: str = mcp_name
         self.name: str = tool.name
         self.description: str = tool.description or ""
@@ -94,8 +94,8 @@ class MCPToolFunction:
 
         Raises:
             ToolTimeoutError: when the tool did not answer in time.
-            AuthenticationError: when the server wants other credentials.
-            UpstreamError: whatever else went wrong on the way.
+            ServerAuthenticationError: when the server requires other credentials.
+            UpstreamError: when the call fails for another reason.
         """
         limit = self._execution_timeout
         with anyio.move_on_after(limit):
@@ -117,7 +117,7 @@ class MCPToolFunction:
         return answer
 
     async def _call_on_streams(self, streams: tuple[Any, ...], arguments: dict[str, Any]) -> object:
-        # Only who brings streams of the SDK needs the SDK here.
+        # The SDK is imported only for a caller that passes streams of the SDK.
         from pegboard.upstream.session.sdk_sessions import call_on_streams  # noqa: PLC0415
 
         return await call_on_streams(
@@ -132,17 +132,17 @@ class MCPToolFunction:
         if not self.wrap_tool_result and not isinstance(answer, Mapping):
             return answer
         wire = wire_of(cast("object", answer))
-        with reading_answer(server=self.mcp_name, tool=self.name):
+        with reading_result(server=self.mcp_name, tool=self.name):
             if self.wrap_tool_result:
                 return response_of(wire)
-            # Only who wants the SDK's objects needs the SDK here.
+            # The SDK is imported only for a caller that wants the SDK's objects.
             from pegboard.upstream.session.sdk_sessions import sdk_result  # noqa: PLC0415
 
             return sdk_result({**wire, "content": wire.get("content") or []})
 
 
 def extract_json_schema(tool: Any) -> dict[str, Any]:
-    """Return the definition of an SDK ``Tool`` as a model takes it, the whole schema included."""
+    """Return the definition of an SDK ``Tool`` for a model, with the whole schema."""
     # SDK 2.x has the one, SDK 1.x the other.
     schema = tool.input_schema if hasattr(tool, "input_schema") else tool.inputSchema
     given: dict[str, Any] = copy.deepcopy(schema) or {}
@@ -160,9 +160,11 @@ def check_options(given: Mapping[str, Any], known: type) -> None:
     """Refuse options that a TypedDict does not have.
 
     Raises:
-        TypeError: naming those that it has.
+        TypeError: when an option is unknown; the message lists the known ones.
     """
     unknown = set(given) - known.__annotations__.keys()
     if unknown:
         listed = ", ".join(known.__annotations__)
-        raise TypeError(f"Unknown options: {', '.join(sorted(unknown))}; known are {listed}.")
+        raise TypeError(
+            f"Unknown options: {', '.join(sorted(unknown))}; the known ones are {listed}."
+        )

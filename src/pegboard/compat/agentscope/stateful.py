@@ -1,4 +1,4 @@
-"""Stateful clients: one session for all calls, over HTTP or to a process."""
+"""AgentScope's stateful clients: one session for all calls, over HTTP or stdio."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,9 @@ logger: logging.Logger = logging.getLogger("pegboard.compat")
 class StatefulClientBase(MCPClientBase):
     """A client that keeps one session.
 
-    The first use connects by itself; `connect` does it earlier. After `close`, and after the server
-    was lost, a session begins only when somebody says so: what the old one knew is gone.
+    The first use connects; `connect` does so earlier. After `close`, or after the server was lost,
+    only `connect` or `reset_session` begins a new session, because the state of the old one is
+    gone.
     """
 
     def __init__(self, name: str, config: ServerConfig) -> None:
@@ -44,7 +45,7 @@ class StatefulClientBase(MCPClientBase):
         """Begin a session, unless there is one.
 
         Args:
-            strict: refuse when there is one.
+            strict: raise an error when there is a session already.
 
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
@@ -52,16 +53,16 @@ class StatefulClientBase(MCPClientBase):
         """
         if strict and self.is_connected:
             raise RuntimeError(
-                f"Client {self.name!r} is connected already. Close it first, or `reset_session`."
+                f"Client {self.name!r} is already connected. Call `close` or `reset_session` first."
             )
         await self._client.connect()
         self._used = True
 
     async def close(self, *, ignore_errors: bool = True) -> None:
-        """End the session; also when there is none.
+        """End the session, if there is one.
 
         Args:
-            ignore_errors: log what goes wrong on the way out, instead of raising it.
+            ignore_errors: log errors of closing instead of raising them.
         """
         self._used = True
         self._tools = None
@@ -73,7 +74,7 @@ class StatefulClientBase(MCPClientBase):
             logger.exception("close_failed: client=%r", self.name)
 
     async def reset_session(self) -> None:
-        """End the session and begin a new one, which knows nothing of the old.
+        """End the session and begin a new one without its state.
 
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
@@ -93,8 +94,8 @@ class StatefulClientBase(MCPClientBase):
         """Ask the server for its tools, as the SDK's ``Tool`` objects.
 
         Raises:
-            NotConnectedError: when the session was ended.
-            UpstreamError: when the server cannot be asked.
+            NotConnectedError: when the session has ended.
+            UpstreamError: when the server cannot list its tools.
         """
         await self._connect_once()
         self._tools = sdk_tools(await self._client.list_tools())
@@ -127,8 +128,8 @@ class StatefulClientBase(MCPClientBase):
         """Call a tool in the session and return its result as JSON.
 
         Raises:
-            NotConnectedError: when the session was ended, or the server was lost before.
-            UpstreamError: whatever else went wrong.
+            NotConnectedError: when the session has ended, or the server was lost before.
+            UpstreamError: when the call fails for another reason.
         """
         await self._connect_once()
         return await self._client.call_tool(name, arguments, on_progress=on_progress)
@@ -142,16 +143,16 @@ class HttpStatefulClient(StatefulClientBase):
     """A client that keeps one session with a server behind HTTP.
 
     Args:
-        name: what the client is called.
+        name: the name of the client.
         transport: ``"streamable_http"`` or ``"sse"``.
-        url: where the server is.
+        url: the address of the server.
         headers: sent with every request.
         timeout: how many seconds connecting and listing may take.
         sse_read_timeout: how many seconds a call may take.
         client_kwargs: see `ClientOptions`.
 
     Raises:
-        ValueError: when there is no such transport, or the address is none.
+        ValueError: when the transport or the address is invalid.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class HttpStatefulClient(StatefulClientBase):
 
 
 class StdioStatefulClient(StatefulClientBase):
-    """A client that keeps one process and speaks to it over its standard input and output."""
+    """A client that keeps one process and talks to it over its standard input and output."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""HttpStatelessClient: a new session for every call."""
+"""AgentScope's stateless HTTP client: a new session for every call."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -24,19 +24,19 @@ __all__ = ["HttpStatelessClient"]
 
 
 class HttpStatelessClient(MCPClientBase):
-    """A client that shares nothing between two calls, and so needs neither connect nor close.
+    """A client that shares nothing between calls, so it needs neither `connect` nor `close`.
 
     Args:
-        name: what the client is called.
+        name: the name of the client.
         transport: ``"streamable_http"`` or ``"sse"``.
-        url: where the server is.
+        url: the address of the server.
         headers: sent with every request.
         timeout: how many seconds connecting and listing may take.
         sse_read_timeout: how many seconds a call may take.
         client_kwargs: see `ClientOptions`.
 
     Raises:
-        ValueError: when there is no such transport, or the address is none.
+        ValueError: when the transport or the address is invalid.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class HttpStatelessClient(MCPClientBase):
     async def get_client(self) -> AsyncGenerator[StandaloneClient]:
         """Connect for as long as the context lasts.
 
-        Which protocol the server speaks is asked once, and once more after something went wrong.
+        The protocol of the server is negotiated once, and again after an error.
 
         Raises:
             ServerUnavailableError: when the server cannot be reached.
@@ -76,16 +76,16 @@ class HttpStatelessClient(MCPClientBase):
             self._spoken = _spoken(client.negotiated, self._spoken)
             yield client
         except BaseException:
-            # The server may be another one by now.
+            # Another version of the server may run by now.
             self._spoken = self._config.protocol
             raise
         finally:
-            # Also for a cancelled caller; the goodbye has its own limit.
+            # Also for a cancelled caller; closing has its own time limit.
             with anyio.CancelScope(shield=True):
                 await client.close()
 
     async def list_tools(self, *, refresh: bool = False) -> list[Any]:
-        """Return the tools as the SDK's ``Tool`` objects; asked for once, unless to `refresh`.
+        """Return the tools as the SDK's ``Tool`` objects; they are cached unless `refresh` is true.
 
         Raises:
             UpstreamError: when the server cannot be asked.

@@ -1,4 +1,4 @@
-"""Toolkit: the tools of an agent, local and remote, called in the same way."""
+"""AgentScope's Toolkit: the tools of an agent, local and remote, called in the same way."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -27,30 +27,30 @@ BASIC = "basic"
 
 
 class FunctionRegistration(Binding, total=False):
-    """What can be said when a function is registered."""
+    """Options for registering a function."""
 
     namesake_strategy: OnConflict
-    """When the name is taken: ``"raise"``, ``"override"``, ``"skip"`` or ``"rename"``."""
+    """What to do when the name is taken: ``raise``, ``override``, ``skip`` or ``rename``."""
 
 
 class ClientRegistration(TypedDict, total=False):
-    """What can be said when the tools of a client are registered."""
+    """Options for registering the tools of a client."""
 
     enable_funcs: Iterable[str] | None
-    """Only these tools."""
+    """Register only these tools."""
     disable_funcs: Iterable[str] | None
-    """All tools but these."""
+    """Register all tools except these."""
     preset_kwargs_mapping: Mapping[str, Mapping[str, Any]] | None
-    """By tool, arguments that the model neither sees nor can change."""
+    """By tool, arguments that the model can neither see nor change."""
     postprocess_func: Postprocess | None
     namesake_strategy: OnConflict
     execution_timeout: float | None
 
 
 class Toolkit:
-    """Tools by name. A taken name is refused, and arguments go to the tool unchecked.
+    """Tools by name. A name that is taken is refused, and arguments are not validated.
 
-    Pass policies to have more: ``Toolkit(validation=Validation(), deadline=Deadline(30))``.
+    Policies change that: ``Toolkit(validation=Validation(), deadline=Deadline(30))``.
     """
 
     def __init__(self, **policies: Unpack[PolicyOptions]) -> None:
@@ -65,11 +65,11 @@ class Toolkit:
         group_name: str = BASIC,
         **options: Unpack[FunctionRegistration],
     ) -> None:
-        """Register a function of this process, or a function that a client gave.
+        """Register a function of this process, or a function of a client.
 
         Raises:
             ValueError: when the name is taken, or there is no such group.
-            TypeError: when it is no function that can be described.
+            TypeError: when its signature cannot be described.
         """
         check_options(options, FunctionRegistration)
         self._check_group(group_name)
@@ -91,7 +91,7 @@ class Toolkit:
         Raises:
             ValueError: when a name is taken, there is no such group, or a tool is both enabled and
                 disabled.
-            UpstreamError: when the server cannot be asked for its tools.
+            UpstreamError: when the server cannot list its tools.
         """
         check_options(options, ClientRegistration)
         self._check_group(group_name)
@@ -107,7 +107,7 @@ class Toolkit:
         self._put(bound, group_name, options)
 
     def remove_tool_function(self, tool_name: str) -> None:
-        """Remove a tool; one that is not there is reported in the log."""
+        """Remove a tool; an unknown name is logged."""
         if tool_name in self.registry:
             self.registry.unregister(tool_name)
         else:
@@ -116,7 +116,7 @@ class Toolkit:
     async def remove_mcp_servers(
         self, client_names: Iterable[str | MCPClientBase] | str | MCPClientBase
     ) -> None:
-        """Remove all tools of these clients; a client without tools is reported in the log."""
+        """Remove all tools of these clients; a client without tools is logged."""
         given = [client_names] if isinstance(client_names, str | MCPClientBase) else client_names
         for client in given:
             name = client if isinstance(client, str) else client.name
@@ -135,13 +135,13 @@ class Toolkit:
     def create_tool_group(
         self, group_name: str, description: str = "", *, active: bool = False
     ) -> None:
-        """Make a group of tools that are shown and called only while it is active.
+        """Create a group of tools that can be seen and called only while it is active.
 
         Raises:
             ValueError: when there is a group of that name.
         """
         if group_name in self._groups:
-            raise ValueError(f"A tool group named {group_name!r} exists already.")
+            raise ValueError(f"A tool group named {group_name!r} already exists.")
         self._groups[group_name] = description
         self.update_tool_groups([group_name], active=active)
 
@@ -159,7 +159,7 @@ class Toolkit:
                 self.registry.disable_group(name)
 
     def get_json_schemas(self) -> list[dict[str, Any]]:
-        """Return the definitions of all active tools, as a model takes them."""
+        """Return the definitions of all active tools, in the form for a model."""
         return [extract_json_schema(tool) for tool in self.registry.tools()]
 
     async def call_tool_function(
@@ -170,7 +170,7 @@ class Toolkit:
         Raises:
             ValueError: when there is no such tool.
             CallRefusedError: when its group is not active, or a policy refuses the call.
-            UpstreamError: when the tool is remote and its server cannot do its part.
+            UpstreamError: when the tool is remote and its server fails.
         """
         asked = cast("Mapping[str, Any]", tool_call)
         meta = {"tool_use_id": asked.get("id", "")}
@@ -185,7 +185,7 @@ class Toolkit:
     def _check_group(self, name: str) -> None:
         if name not in self._groups:
             known = ", ".join(repr(group) for group in self._groups)
-            raise ValueError(f"No tool group is named {name!r}; known are {known}.")
+            raise ValueError(f"No tool group is named {name!r}; the known ones are {known}.")
 
     def _put(
         self,
@@ -220,13 +220,13 @@ def _chosen(tools: list[Any], options: ClientRegistration) -> list[Any]:
     enabled, disabled = options.get("enable_funcs"), options.get("disable_funcs")
     if isinstance(enabled, str) or isinstance(disabled, str):
         # A bare string would be read as a list of one-letter names.
-        raise TypeError("`enable_funcs` and `disable_funcs` take lists of names.")
+        raise TypeError("`enable_funcs` and `disable_funcs` must be lists of names.")
     there = {tool.name: tool for tool in tools}
     only = set(there if enabled is None else enabled)
     never = set(disabled or ())
     if enabled is not None and only & never:
         both = ", ".join(repr(name) for name in sorted(only & never))
-        raise ValueError(f"Both enabled and disabled: {both}. Name each tool once.")
+        raise ValueError(f"These tools are both enabled and disabled: {both}. Name each tool once.")
     asked_for = only | never | set(options.get("preset_kwargs_mapping") or {})
     for name in sorted(asked_for - set(there)):
         logger.warning("tool_missing: the server has no tool named %r", name)

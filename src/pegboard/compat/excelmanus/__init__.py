@@ -1,4 +1,4 @@
-"""ExcelManus's MCP client: servers out of `mcp.json`, their tools in the host's registry."""
+"""ExcelManus's API: servers from its `mcp.json`, and their tools in the host's registry."""
 
 from pegboard.compat.excelmanus.manager import (
     HostRegistry,

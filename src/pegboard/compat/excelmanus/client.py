@@ -1,4 +1,4 @@
-"""One server as ExcelManus sees it: a client, and the blocking functions that call its tools."""
+"""ExcelManus's client of one server, and the blocking functions that call its tools."""
 
 import logging
 import reprlib
@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 
 from pegboard.compat.excelmanus.config import MCPServerConfig
-from pegboard.compat.loops import in_background
-from pegboard.compat.unusual_servers import reading_answer
+from pegboard.compat.server_calls import in_background, reading_result
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
 from pegboard.registry.background_loop import run_in_background
@@ -18,43 +17,43 @@ from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 _CLIENT = "_mcp_client"
-"""The attribute that tells whose function it is."""
+"""The attribute of a function that names its client."""
 
 
 class MCPClientWrapper:
-    """One server: connect, list, call, close, from any task, thread or event loop.
+    """A client of one server: connect, list, call and close from any task, thread or event loop.
 
-    Besides the configuration of the document it takes a `ServerConfig`, for all the rest that
-    Pegboard can reach.
+    It accepts the configuration of the document, or a `ServerConfig` for everything else that
+    Pegboard supports.
     """
 
     def __init__(self, config: MCPServerConfig | ServerConfig) -> None:
         self.config: ServerConfig = _server_config(config)
-        """The configuration as the core has it."""
+        """The configuration in the form of the core."""
         self._client = StandaloneClient(self.config)
         self._tools: list[dict[str, Any]] = []
         self._turn = anyio.Lock()
 
     @property
     def is_connected(self) -> bool:
-        """True while the server is there; false as soon as it has died."""
+        """True while the server is connected; false as soon as it has died."""
         return self._client.is_connected
 
     @property
     def last_error(self) -> str | None:
-        """Why the server was last not reached, or lost."""
+        """Why the last connection failed or was lost."""
         return self._client.last_error
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """What `discover_tools` found when it was last asked."""
+        """The result of the last `discover_tools`."""
         return self._tools
 
     async def connect(self) -> None:
-        """Start the server, or reach it at its address; nothing happens if it is connected.
+        """Start the server or connect to its address, unless it is connected.
 
         Raises:
             ServerUnavailableError: when that fails, or takes too long.
@@ -62,19 +61,19 @@ class MCPClientWrapper:
         await in_background(self._connect)
 
     async def discover_tools(self) -> list[dict[str, Any]]:
-        """Ask for the definitions of all tools, all pages, in the form of the protocol.
+        """Ask for the definitions of all tools, on all pages, in the form of the protocol.
 
         Raises:
-            UpstreamError: when the server is not connected, or does not answer well.
+            UpstreamError: when the server is not connected, or cannot list its tools.
         """
         self._tools = await self._client.list_tools()
         return self._tools
 
     async def call_tool(self, tool_name: str, arguments: dict[str, Any]) -> str:
-        """Call a tool by the name the server has for it; the whole result as text.
+        """Call a tool by the server's own name, and return the whole result as text.
 
         Raises:
-            ToolTimeoutError: when it took too long.
+            ToolTimeoutError: when the call took too long.
             ToolExecutionError: when the tool reports a failure.
             UpstreamError: when the server is lost, or answers with a protocol error.
         """
@@ -83,18 +82,18 @@ class MCPClientWrapper:
             summary = reprlib.repr(arguments)
             logger.debug("mcp_call: server=%r tool=%r arguments=%s", server, tool_name, summary)
         raw = await self._client.call_tool(tool_name, arguments)
-        with reading_answer(server=server, tool=tool_name):
+        with reading_result(server=server, tool=tool_name):
             result = result_of(raw)
         return result.raise_for_error().text()
 
     async def close(self) -> None:
-        """End the connection, and the process if there is one; any number of times."""
+        """Close the connection, and the process if there is one; it may be called repeatedly."""
         await self._client.close()
 
     async def reconfigure(self, config: MCPServerConfig | ServerConfig) -> None:
-        """Close the connection and stand for another server from now on, unless it is the same.
+        """Close the connection and use another configuration, unless it is the same.
 
-        Functions that call tools through this client call the tools of the other server then.
+        Functions that call tools through this client then call the tools of the other server.
 
         Raises:
             ConfigError: when the configuration cannot be used.
@@ -109,8 +108,8 @@ class MCPClientWrapper:
     async def _connect(self) -> None:
         async with self._turn:
             try:
-                # On the background loop, which nobody blocks: a host that waits in the very loop
-                # from which it connected would otherwise wait for ever.
+                # On the background loop, which no caller blocks: a host that blocks the loop from
+                # which it connected would otherwise wait for ever.
                 await self._client.connect()
             except BaseException:
                 with anyio.CancelScope(shield=True):
@@ -123,13 +122,13 @@ def make_tool_func(
 ) -> Callable[..., str]:
     """Return a blocking function around an asynchronous call.
 
-    It works in any thread, whether or not an event loop runs in it. A call that takes too long, or
-    loses its server, gives a text that says so; a failure that the server reports is raised.
+    It works in any thread, with or without an event loop. If a call takes too long or loses its
+    server, the function returns a text that says so; a failure that the server reports is raised.
 
     Args:
-        client: who calls the tool.
-        original_name: the name the server has for it.
-        timeout: how many seconds a call may take; ``None`` asks the client at each call.
+        client: the client that calls the tool.
+        original_name: the server's own name of the tool.
+        timeout: how many seconds a call may take; ``None`` uses the client's limit at each call.
     """
 
     async def call(arguments: dict[str, Any], limit: float) -> str:
@@ -161,7 +160,7 @@ def make_tool_func(
 
 
 def client_of(tool: object) -> MCPClientWrapper | None:
-    """Return the client that a tool of a host calls; ``None`` if it is no tool of a server."""
+    """Return the client that a tool of a host calls; ``None`` if it is not a remote tool."""
     return getattr(getattr(tool, "func", None), _CLIENT, None)
 
 

@@ -1,4 +1,4 @@
-"""The `mcp.json` of the ExcelManus document: its search order, its rules and its schema."""
+"""ExcelManus's `mcp.json`: its search order, its validation and its JSON Schema."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast
 
-from pegboard.compat.unusual_servers import shown_target
+from pegboard.compat.server_calls import shown_target
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.errors import ConfigError, InvalidArgumentsError
@@ -19,11 +19,11 @@ from pegboard.model import ArgumentSchema
 
 __all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema", "read_servers"]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 VARIABLE = "EXCELMANUS_MCP_CONFIG"
 _PATIENCE = 30.0
-"""The least time to connect and to list; a longer `timeout` stands for these too."""
+"""The shortest time limit to connect and to list; a longer `timeout` applies to them, too."""
 _STRING = {"type": "string"}
 _SERVER: dict[str, Any] = {
     "type": "object",
@@ -49,7 +49,7 @@ _FIELDS = ArgumentSchema(_SERVER, tool="mcpServers")
 
 @dataclass(repr=False)
 class MCPServerConfig:
-    """How to reach one server; its repr shows no secrets."""
+    """The configuration of one server; its repr shows no secrets."""
 
     name: str
     transport: Literal["stdio", "sse"]
@@ -58,17 +58,17 @@ class MCPServerConfig:
     env: dict[str, str] | None = None
     url: str | None = None
     timeout: int = 30
-    """How long one call of a tool may take, in seconds."""
+    """How many seconds one tool call may take."""
 
     def __repr__(self) -> str:
         target = shown_target(self.server_config)
         return f"MCPServerConfig({self.name!r}, {self.transport!r}, {target!r})"
 
     def server_config(self) -> ServerConfig:
-        """Return the server as the core of Pegboard knows it.
+        """Return the configuration in the form of the core.
 
         Raises:
-            ConfigError: when it cannot be used.
+            ConfigError: when it is invalid.
         """
         patience = max(_PATIENCE, self.timeout)
         return ServerConfig(
@@ -83,7 +83,7 @@ class MCPServerConfig:
 
 
 def mcp_config_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft-07) of the file, for editors; yours to change."""
+    """Return a copy of the JSON Schema (draft-07) of the file, for editors."""
     return copy.deepcopy(_FILE)
 
 
@@ -96,14 +96,14 @@ class MCPConfigLoader:
     ) -> list[MCPServerConfig]:
         """Return the servers of the first file that exists; no file means no servers.
 
-        Looked for are: the path in ``EXCELMANUS_MCP_CONFIG``, ``config_path``,
-        ``{workspace_root}/mcp.json``, ``~/.excelmanus/mcp.json``. A file that cannot be used is
-        logged as an error, an entry that cannot be used as a warning and left out.
+        The search order is the path in ``EXCELMANUS_MCP_CONFIG``, ``config_path``,
+        ``{workspace_root}/mcp.json`` and ``~/.excelmanus/mcp.json``. An unusable file is logged as
+        an error. An unusable entry is logged as a warning and left out.
 
         Args:
-            config_path: a file.
-            workspace_root: a folder.
-            strict: raise instead of logging.
+            config_path: the path of a file.
+            workspace_root: the folder of the workspace.
+            strict: raise errors instead of logging them.
 
         Raises:
             ConfigError: when ``strict``, with path, line and column where there are any.
@@ -112,12 +112,12 @@ class MCPConfigLoader:
 
     @staticmethod
     def _parse_config(data: dict[str, Any]) -> list[MCPServerConfig]:
-        """Return the servers of a parsed file; those that are malformed cost a warning each."""
+        """Return the servers of a parsed file; each malformed entry is logged as a warning."""
         return _servers(data, _Origin(), _log) or []
 
     @staticmethod
     def _validate_server_config(entry: dict[str, Any]) -> MCPServerConfig | None:
-        """Return one entry, with its ``name`` among its fields, as a value if it is valid."""
+        """Return the configuration of an entry with a field ``name``; ``None`` if it is invalid."""
         name = str(entry.get("name", "")) if isinstance(entry, dict) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
         return None if _flaw(name, entry) else _server(name, entry)
 
@@ -155,20 +155,20 @@ def _raise(_: int, error: ConfigError) -> Never:
 
 
 class _Flaw(NamedTuple):
-    """What is wrong with an entry, and with which field of it."""
+    """The problem of an entry, and the field that causes it."""
 
     problem: str
     field: str = ""
 
 
 class _Origin(NamedTuple):
-    """Where data comes from, to say where something is wrong with it."""
+    """The source of data, for the line and column in an error."""
 
     path: Path | None = None
     document: Document | None = None
 
     def error(self, problem: str, *steps: str) -> ConfigError:
-        """Return an error with the place of what the steps lead to, as far as it is there."""
+        """Return an error with the position of the value at these steps, as far as it exists."""
         if self.document is None:
             return ConfigError(problem)
         root = self.document.root
@@ -190,15 +190,15 @@ def _first_file(config_path: str | None, workspace_root: str) -> Path | None:
         else:
             continue
         if name:
-            # What it holds is not quoted: where a path should be, people put the file itself.
+            # The value is not quoted: it may be the content of the file instead of its path.
             raise ConfigError(
-                f"What {name} names cannot be looked at: {reason}. Give it a path that can."
+                f"The path in {name} cannot be accessed: {reason}. Give another path."
             )
     return None
 
 
 def _candidates(config_path: str | None, workspace_root: str) -> Iterator[tuple[str, Path]]:
-    """Yield where a file may be, and what says so; of the last place nobody has said anything."""
+    """Yield the paths where the file may be, each with the setting that names it, if any."""
     for name, path in ((f"`{VARIABLE}`", os.environ.get(VARIABLE)), ("`config_path`", config_path)):
         if path:
             yield name, _expanded(path)
@@ -209,21 +209,21 @@ def _candidates(config_path: str | None, workspace_root: str) -> Iterator[tuple[
 def _expanded(path: str) -> Path:
     try:
         return Path(path).expanduser()
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # the home folder is unknown
         return Path(path)
 
 
 def _document(path: Path) -> Document:
     document = read_jsonc(path)
     try:
-        # This one takes neither comments nor trailing commas: the format is plain JSON.
+        # This parser accepts neither comments nor trailing commas: the format is plain JSON.
         json.loads(document.text)
     except json.JSONDecodeError as error:
         words, line, column = error.msg, error.lineno, error.colno
     else:
         return document
-    # Not raised from the error above: that one holds the whole text, secrets and all.
-    raise ConfigError(f"This is not JSON: {words}.", path=str(path), line=line, column=column)
+    # Not raised from the error above: that one contains the whole text, with its secrets.
+    raise ConfigError(f"The file is not JSON: {words}.", path=str(path), line=line, column=column)
 
 
 def _servers(data: object, origin: _Origin, report: _Report) -> list[MCPServerConfig] | None:
@@ -248,7 +248,7 @@ def _flaw(name: str, entry: object) -> _Flaw | None:
     if not isinstance(entry, dict):
         return _Flaw(f"Server {name!r} must be an object.")
     fields = cast("dict[str, Any]", entry)
-    # Only where something is wrong is told, and not what stands there: it may be a secret.
+    # Only the field is named, and not its value: it may be a secret.
     try:
         _FIELDS.check(fields, tool=name)
     except InvalidArgumentsError as error:
@@ -259,7 +259,7 @@ def _flaw(name: str, entry: object) -> _Flaw | None:
     if not wrong:
         return None
     listed = ", ".join(f"`{it}`" for it in wrong)
-    problem = f"Server {name!r} lacks these fields, or has them wrong: {listed}."
+    problem = f"Server {name!r} has missing or invalid fields: {listed}."
     return _Flaw(problem, re.split(r"\W", wrong[0])[0])
 
 

@@ -1,4 +1,4 @@
-"""ExcelManus's MCP client: servers out of `mcp.json`, their tools in the host's registry."""
+"""ExcelManus's `MCPManager`: connect all servers, and register their tools with the host."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ from pegboard.compat.excelmanus.config import (
     read_servers,
 )
 from pegboard.compat.excelmanus.tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
-from pegboard.compat.loops import in_background
+from pegboard.compat.server_calls import in_background
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError
 from pegboard.model import ArgumentSchema, Tool
@@ -40,14 +40,14 @@ __all__ = [
     "mcp_config_schema",
 ]
 
-logger: logging.Logger = logging.getLogger("pegboard.excelmanus")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 ServerStatus = Literal["ready", "connect_failed", "discover_failed", "disconnected"]
-"""Where a server is: in use, never reached, reached but not listed, or lost and closed."""
+"""Connected, not reached, reached without a list of tools, or lost or closed."""
 
 
 class ServerInfo(TypedDict):
-    """What `MCPManager.get_server_info` tells of a server."""
+    """The state of a server, from `MCPManager.get_server_info`."""
 
     name: str
     transport: str
@@ -57,8 +57,8 @@ class ServerInfo(TypedDict):
     init_ms: int | None
 
 
-class _Account:
-    """What became of one server."""
+class _Attempt:
+    """The last attempt to connect one server."""
 
     def __init__(self) -> None:
         self.transport = ""
@@ -71,7 +71,7 @@ class MCPManager:
     """All servers of a host, and their tools in its registry.
 
     Args:
-        workspace_root: where `mcp.json` is looked for.
+        workspace_root: the folder where `mcp.json` is searched for.
         servers: use these instead of a file.
     """
 
@@ -85,7 +85,7 @@ class MCPManager:
         self._servers = None if servers is None else list(servers)
         self._wanted: dict[str, MCPServerConfig | ServerConfig] = {}
         self._clients: dict[str, MCPClientWrapper] = {}
-        self._accounts: dict[str, _Account] = {}
+        self._attempts: dict[str, _Attempt] = {}
         self._origins: dict[str, tuple[str, str]] = {}
         self._turn = anyio.Lock()
         self._connecting: anyio.CancelScope | None = None
@@ -113,12 +113,12 @@ class MCPManager:
                     self._register(registry, name, client)
 
     async def shutdown(self) -> None:
-        """Close all connections, whatever one of them does; `initialize` may follow again."""
+        """Close all connections, even if one of them fails; `initialize` may follow again."""
         await in_background(self._close_all)
 
     def get_server_info(self) -> list[ServerInfo]:
-        """Return how each server is, those that failed included."""
-        return [self._info(name, account) for name, account in list(self._accounts.items())]
+        """Return the state of each server, also of those that failed."""
+        return [self._info(name, attempt) for name, attempt in list(self._attempts.items())]
 
     def origin(self, tool_name: str) -> tuple[str, str]:
         """Return the server and the original name of a tool that was registered.
@@ -135,7 +135,7 @@ class MCPManager:
         async with self._turn, anyio.create_task_group() as group:
             self._connecting = group.cancel_scope
             found = await anyio.to_thread.run_sync(self._load)
-            # By name: two connections for one name would be one nobody closes.
+            # By name: of two connections for one name, one would never be closed.
             self._wanted = {config.name: config for config in found}
             await self._close_unwanted()
             for config in self._wanted.values():
@@ -149,8 +149,8 @@ class MCPManager:
 
     async def _close_unwanted(self) -> None:
         # Before others start: one of them may be the same server under another name.
-        for name in self._accounts.keys() - self._wanted.keys():
-            del self._accounts[name]
+        for name in self._attempts.keys() - self._wanted.keys():
+            del self._attempts[name]
         async with anyio.create_task_group() as group:
             for name in self._clients.keys() - self._wanted.keys():
                 group.start_soon(self._close, name, self._clients[name])
@@ -165,8 +165,8 @@ class MCPManager:
         return client
 
     async def _connect_one(self, config: MCPServerConfig | ServerConfig) -> None:
-        account = self._accounts.setdefault(config.name, _Account())
-        account.transport = config.transport
+        attempt = self._attempts.setdefault(config.name, _Attempt())
+        attempt.transport = config.transport
         began = monotonic()
         stage: ServerStatus = "connect_failed"
         try:
@@ -177,13 +177,13 @@ class MCPManager:
             stage = "discover_failed"
             tools = await client.discover_tools()
         except Exception as error:  # noqa: BLE001 - one server must not cost the others
-            account.failure, account.error = stage, str(error)
+            attempt.failure, attempt.error = stage, str(error)
         else:
-            account.failure = account.error = None
-            account.init_ms = round((monotonic() - began) * 1000)
+            attempt.failure = attempt.error = None
+            attempt.init_ms = round((monotonic() - began) * 1000)
             logger.info("mcp_connected: server=%r tools=%d", config.name, len(tools))
             return
-        logger.error("mcp_%s: server=%r reason=%s", stage, config.name, account.error)
+        logger.error("mcp_%s: server=%r reason=%s", stage, config.name, attempt.error)
         failed = self._clients.get(config.name)
         if failed is not None:
             await self._close(config.name, failed)
@@ -240,7 +240,7 @@ class MCPManager:
         return None
 
     async def _close_all(self) -> None:
-        # Whoever is still connecting would otherwise be connected after all was closed.
+        # A server that is still connecting would otherwise be connected after this.
         if self._connecting is not None:
             self._connecting.cancel()
         async with self._turn, anyio.create_task_group() as group:
@@ -253,24 +253,24 @@ class MCPManager:
         except Exception:
             logger.exception("mcp_close_failed: server=%r", name)
 
-    def _info(self, name: str, account: _Account) -> ServerInfo:
+    def _info(self, name: str, attempt: _Attempt) -> ServerInfo:
         client = self._clients.get(name)
         is_connected = client is not None and client.is_connected
         count = sum(server == name for server, _ in list(self._origins.values()))
         return ServerInfo(
             name=name,
-            transport=account.transport,
-            status=account.failure or ("ready" if is_connected else "disconnected"),
+            transport=attempt.transport,
+            status=attempt.failure or ("ready" if is_connected else "disconnected"),
             tool_count=count,
-            last_error=account.error or (client.last_error if client is not None else None),
-            init_ms=account.init_ms,
+            last_error=attempt.error or (client.last_error if client is not None else None),
+            init_ms=attempt.init_ms,
         )
 
 
 def _outdated(
     registry: HostRegistry, client: MCPClientWrapper, offered: Mapping[str, ToolDef]
 ) -> set[str]:
-    """Tell which tools of a client it offers no more, or otherwise; only ours can be asked."""
+    """Return the tools that a client no longer offers or has changed, in a registry of ours."""
     if not isinstance(registry, ToolRegistry):
         return set()
     known = [tool for tool in registry.get_all_tools() if client_of(tool) is client]

@@ -1,4 +1,4 @@
-"""The host's side of the ExcelManus document: `ToolDef` and `ToolRegistry`."""
+"""ExcelManus's host side: `ToolDef`, `ToolRegistry`, and definitions for OpenAI."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -23,17 +23,17 @@ _APIS: dict[OpenAISchemaMode, OpenAIApi] = {"responses": "responses", "chat_comp
 
 @dataclass
 class ToolDef:
-    """A tool of the host: what a model is told of it, and the function that does the work."""
+    """A tool of the host: its definition for a model, and its function."""
 
     name: str
     description: str
     input_schema: dict[str, Any]
     func: Callable[..., Any]
     max_result_chars: int = 0
-    """Where a text is cut, with a mark; 0 cuts nothing."""
+    """The length at which a text is cut, with a mark; 0 cuts nothing."""
 
     def truncate_result(self, text: str) -> str:
-        """Return the text as `ToolRegistry.call_tool` gives it to a model."""
+        """Return the text as `ToolRegistry.call_tool` returns it to a model."""
         return truncate_text(text, self.max_result_chars) if self.max_result_chars > 0 else text
 
 
@@ -50,7 +50,7 @@ class HostRegistry(Protocol):
 
 
 class ToolRegistry:
-    """Built-in and remote tools by name; nobody can tell the ones from the others."""
+    """Built-in and remote tools by name, which callers use in the same way."""
 
     def __init__(self) -> None:
         self.registry: Registry = Registry(validation=None)
@@ -74,7 +74,7 @@ class ToolRegistry:
 
         Args:
             tools: what to register.
-            replacing: the names of tools to take off in the same step.
+            replacing: the names of tools to remove in the same step.
 
         Raises:
             ToolConflictError: when a name is taken.
@@ -99,16 +99,16 @@ class ToolRegistry:
         return list(self._tools)
 
     def get_openai_schemas(self, mode: OpenAISchemaMode = "responses") -> list[dict[str, Any]]:
-        """Return all tools as OpenAI takes them.
+        """Return all tools in the form for OpenAI.
 
-        A name that OpenAI would refuse is changed; `call_tool` knows it under both names.
+        A name that OpenAI would refuse is changed; `call_tool` accepts both names.
         """
         if mode not in _APIS:
-            raise ValueError(f"`mode` is 'responses' or 'chat_completions', not {mode!r}.")
+            raise ValueError(f"`mode` must be 'responses' or 'chat_completions', not {mode!r}.")
         return self._view.openai(api=_APIS[mode])
 
     def call_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool; what it returns or raises comes back, long texts cut with a mark.
+        """Call a tool, and return its result or raise its error; long texts are cut with a mark.
 
         Raises:
             ToolNotFoundError: when there is no such tool; it is a `KeyError`.

@@ -1,12 +1,15 @@
-"""LiteAI's MCP toolsets: the tools of one MCP server as functions for a model."""
+"""LiteAI's API: the tools of one MCP server as functions for a model."""
 
 from pegboard.compat.liteai.client import (
+    ContentBlock,
     LocalMcpClient,
     LocalServerParams,
     McpClient,
     McpConnectionError,
     RemoteMcpClient,
     RemoteServerParams,
+    Tool,
+    ToolResult,
 )
 from pegboard.compat.liteai.prepare import (
     TOOL_FLAG,
@@ -21,7 +24,6 @@ from pegboard.compat.liteai.prepare import (
     prepare_tools,
 )
 from pegboard.compat.liteai.toolset import LocalMcpToolset, McpToolset, RemoteMcpToolset
-from pegboard.compat.liteai.wire import ContentBlock, Tool, ToolResult
 
 __all__ = [
     "TOOL_FLAG",

@@ -1,5 +1,6 @@
-"""McpClient: one MCP server, local or remote, as LiteAI talks to it."""
+"""LiteAI's `McpClient` for a local or remote server, and the objects it returns."""
 
+import copy
 import json
 import logging
 from abc import ABC, abstractmethod
@@ -8,34 +9,98 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from pegboard.compat.liteai.wire import ContentBlock, Tool, ToolResult
-from pegboard.compat.loops import in_background
-from pegboard.compat.unusual_servers import reading_answer, shown_target
+from pegboard.compat.server_calls import in_background, reading_result, shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [
+    "ContentBlock",
     "LocalMcpClient",
     "LocalServerParams",
     "McpClient",
     "McpConnectionError",
     "RemoteMcpClient",
     "RemoteServerParams",
+    "Tool",
+    "ToolResult",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 McpConnectionError: TypeAlias = ServerUnavailableError
-"""Whatever keeps a client from connecting; its ``code`` says which kind of failure it is."""
+"""The error of a client that cannot connect; its ``code`` names the kind of failure."""
 
-# The document sets no limit for a call; a day is for servers that will never answer.
+# The document sets no limit for a call; a day is the limit for servers that never answer.
 _NO_HURRY = Timeouts(call=24 * 60 * 60)
 
 
+class _WireObject:
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = dict(fields)
+
+    def __getattr__(self, name: str) -> Any:
+        # Before the constructor has run, as in a copy, there are no fields.
+        fields = self.__dict__.get("_fields", {})
+        for key in (name, _camel_case(name)):
+            if key in fields:
+                return fields[key]
+        raise AttributeError(f"This {type(self).__name__} has no field {name!r}.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        # It is compared by value, and may contain lists and dicts.
+        raise TypeError(f"A {type(self).__name__} cannot be a key.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._fields!r})"
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return everything that the server sent, as a copy."""
+        return copy.deepcopy(self._fields)
+
+
+class Tool(_WireObject):
+    """The definition of a tool; `inputSchema` and `input_schema` are the same."""
+
+    @property
+    def name(self) -> str:
+        """The server's own name of the tool."""
+        return self._fields["name"]
+
+    @property
+    def description(self) -> str | None:
+        """What it does; ``None`` when the server does not say."""
+        return self._fields.get("description")
+
+    @property
+    def inputSchema(self) -> dict[str, Any]:  # noqa: N802 - as the document spells it
+        """The JSON Schema of the arguments."""
+        return self._fields.get("inputSchema") or {}
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.inputSchema
+
+
+class ContentBlock(_WireObject):
+    """One block of a result, with exactly the attributes that the server sent."""
+
+
+class ToolResult(list[Any]):
+    """The content blocks of a result; `is_error` is true when the tool reported a failure."""
+
+    def __init__(self, blocks: Iterable[object] = (), *, is_error: bool = False) -> None:
+        super().__init__(blocks)
+        self.is_error = is_error
+
+
 class LocalServerParams(msgspec.Struct, frozen=True, kw_only=True):
-    """How to start a server on this machine."""
+    """The parameters of a server that is started on this machine."""
 
     command: str
     args: Sequence[str] | None = None
@@ -68,7 +133,7 @@ class LocalServerParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteServerParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is, and what to show at its door."""
+    """The address of a remote server, and its credentials."""
 
     url: str
     bearer_token: str | None = None
@@ -102,15 +167,15 @@ class RemoteServerParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpClient(ABC):
-    """What a toolset needs of a client."""
+    """The interface of a client that a toolset uses."""
 
     @abstractmethod
     async def connect(self) -> None:
-        """Connect, unless connected; also again, after the connection was lost."""
+        """Connect unless connected, also again after the connection was lost."""
 
     @abstractmethod
     async def disconnect(self) -> None:
-        """Disconnect; also when not connected."""
+        """Disconnect, if connected."""
 
     @abstractmethod
     async def list_tools(self) -> list[Tool]:
@@ -120,7 +185,7 @@ class McpClient(ABC):
     async def call_tool(
         self, tool_name: str, arguments: dict[str, Any] | None = None
     ) -> ToolResult:
-        """Call a tool by the name the server has for it."""
+        """Call a tool by the server's own name."""
 
     @property
     def is_connected(self) -> bool:
@@ -129,7 +194,7 @@ class McpClient(ABC):
 
     @property
     def instructions(self) -> str:
-        """What the server says of itself to a model."""
+        """The server's instructions for a model."""
         return ""
 
 
@@ -138,8 +203,8 @@ class _ServerClient(McpClient):
         self._client = StandaloneClient(config)
 
     async def connect(self) -> None:
-        # On the background loop, because the caller's may end before the toolset is used: that of
-        # `asyncio.run(toolset.connect())` does.
+        # On the background loop, because the caller's loop may end before the toolset is used, as
+        # in `asyncio.run(toolset.connect())`.
         await in_background(self._client.connect)
 
     async def disconnect(self) -> None:
@@ -152,7 +217,7 @@ class _ServerClient(McpClient):
         self, tool_name: str, arguments: dict[str, Any] | None = None
     ) -> ToolResult:
         raw = await self._client.call_tool(tool_name, arguments)
-        with reading_answer(server=self._client.config.name, tool=tool_name):
+        with reading_result(server=self._client.config.name, tool=tool_name):
             result = result_of(raw)
         blocks = raw.get("content") or _as_text(result.structured_content)
         return ToolResult(map(ContentBlock, blocks), is_error=result.is_error)
@@ -184,7 +249,7 @@ class RemoteMcpClient(_ServerClient):
 def _tools(found: Iterable[object]) -> list[Tool]:
     tools: list[Tool] = []
     for raw in found:
-        # It came over a wire, so it may be anything, and must not cost anybody the other tools.
+        # A server may send anything, and one bad definition must not hide the other tools.
         try:
             msgspec.convert(raw, _Definition)
         except msgspec.ValidationError as error:
@@ -195,7 +260,7 @@ def _tools(found: Iterable[object]) -> list[Tool]:
 
 
 class _Definition(msgspec.Struct, rename="camel"):
-    """What a tool must have for a function to be made of it."""
+    """The fields that a tool needs to become a function."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
     description: str | None = None
@@ -206,3 +271,8 @@ def _as_text(structured: object) -> list[dict[str, Any]]:
     if structured is None:
         return []
     return [{"type": "text", "text": json.dumps(structured, ensure_ascii=False)}]
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)

@@ -1,4 +1,4 @@
-"""Tools of every kind, made ready for the request to a model."""
+"""LiteAI's `prepare_tools`: definitions for a model from functions, dicts and MCP tools."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ ToolFn: TypeAlias = Callable[..., Any]
 
 
 class ToolDef(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool in words: what it is called, what it takes, and what runs it."""
+    """The definition of a tool: its name, its parameters, and the function that runs it."""
 
     name: str
     description: str = ""
@@ -43,14 +43,14 @@ class ToolDef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ToolLike: TypeAlias = ToolFn | ToolDef | Mapping[str, Any]
-"""Whatever can stand in a list of tools."""
+"""Any item of a list of tools."""
 
 
 def prepare_tools(tools: Sequence[ToolLike]) -> list[dict[str, Any]]:
-    """Return the definitions of tools of any kind, as a model takes them.
+    """Return the definitions of tools of any kind, in the form for a model.
 
     Raises:
-        InvalidToolError: when one of them is no tool, or has no signature to read.
+        InvalidToolError: when one of them is not a tool, or its signature cannot be read.
     """
     return [_definition(tool) for tool in tools]
 
@@ -62,7 +62,7 @@ def generate_tool_definition_from_mcp_tool(mcp_tool: Any) -> dict[str, Any]:
 
 
 def generate_tool_definition_from_callable(tool: ToolFn) -> dict[str, Any]:
-    """Return the definition that the signature and docstring of a function give.
+    """Return a definition made from the signature and docstring of a function.
 
     Raises:
         InvalidToolError: when the signature cannot be read.
@@ -74,12 +74,12 @@ def generate_tool_definition_from_callable(tool: ToolFn) -> dict[str, Any]:
 
 
 def generate_tool_definition_from_tool_def(tool: ToolDef) -> dict[str, Any]:
-    """Return the definition that a `ToolDef` describes."""
+    """Return the definition of a `ToolDef`."""
     return _function(tool.name, tool.description, tool.parameters)
 
 
 def generate_tool_definition_from_raw_tool_def(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition that is one already."""
+    """Return a copy of a finished definition."""
     return dict(tool)
 
 
@@ -99,7 +99,7 @@ def call_tool_fn_sync(tool: ToolFn, arguments: Mapping[str, Any] | None = None) 
 def _definition(tool: ToolLike) -> dict[str, Any]:
     if callable(tool) and hasattr(tool, "_mcp_tool"):
         definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)  # pyright: ignore[reportFunctionMemberAccess]
-        # The name that the function has, prefix and all, is the one a model can call it by.
+        # A model calls the tool by the name of the function, with its prefix.
         definition["function"]["name"] = tool.__name__
         return definition
     if callable(tool):
@@ -109,7 +109,7 @@ def _definition(tool: ToolLike) -> dict[str, Any]:
     if isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         return generate_tool_definition_from_raw_tool_def(tool)
     raise InvalidToolError(
-        f"A tool is a function, a `ToolDef` or a dict, not {type(tool).__name__!r}."
+        f"A tool must be a function, a `ToolDef` or a dict, not {type(tool).__name__!r}."
     )
 
 

@@ -1,4 +1,4 @@
-"""McpToolset: the tools of one MCP server as functions, and the life of its connection."""
+"""LiteAI's `McpToolset`: connect to one MCP server, and offer its tools as functions."""
 
 import json
 import logging
@@ -15,10 +15,11 @@ from pegboard.compat.liteai.client import (
     McpClient,
     RemoteMcpClient,
     RemoteServerParams,
+    Tool,
+    ToolResult,
 )
 from pegboard.compat.liteai.prepare import TOOL_FLAG, ToolFn
-from pegboard.compat.liteai.wire import Tool, ToolResult
-from pegboard.compat.loops import Turns
+from pegboard.compat.server_calls import Turns
 from pegboard.errors import NotConnectedError
 
 __all__ = ["LocalMcpToolset", "McpToolset", "RemoteMcpToolset", "ToolsetOptions"]
@@ -27,21 +28,21 @@ logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 
 class ToolsetOptions(TypedDict, total=False):
-    """What a toolset can be told besides its server."""
+    """Options of a toolset besides its server."""
 
     tool_filter: Callable[[Tool], bool] | None
-    """Tells which tools of the server to take."""
+    """Tells which tools of the server to offer."""
     tool_prefix: str
-    """Put before the name of each function; the server never sees it."""
+    """The prefix of the name of each function; the server never sees it."""
     auto_reconnect: bool
-    """When a call fails, connect again and repeat the call once, whatever it may have done."""
+    """When a call fails, connect again and repeat the call once, even if it may have run."""
 
 
 class McpToolset(ABC):
-    """The tools of one MCP server; connect, then `get_tools`.
+    """The tools of one MCP server: `connect`, then `get_tools`.
 
-    Connections to our own clients live on a loop of Pegboard's, so that the functions may be called
-    from any event loop, and by `call_tool_fn_sync` without one.
+    Connections of our own clients run on Pegboard's background loop, so the functions can be called
+    from any event loop, or without one by `call_tool_fn_sync`.
     """
 
     def __init__(
@@ -71,11 +72,11 @@ class McpToolset(ABC):
 
     @property
     def description(self) -> str:
-        """What the server says of itself to a model; empty before `connect`."""
+        """The server's instructions for a model; empty before `connect`."""
         return "" if self._client is None else self._client.instructions
 
     async def connect(self) -> None:
-        """Connect and fetch the list of tools; does nothing when connected.
+        """Connect and fetch the list of tools, unless connected.
 
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
@@ -94,14 +95,14 @@ class McpToolset(ABC):
                 raise
 
     async def disconnect(self) -> None:
-        """Disconnect and forget the tools; also when not connected."""
+        """Disconnect and forget the tools."""
         # Even a cancelled caller leaves nothing behind.
         with anyio.CancelScope(shield=True):
             async with self._turns.next():
                 await self._drop_client()
 
     async def refresh_tools(self) -> None:
-        """Fetch the list of tools anew.
+        """Fetch the list of tools again.
 
         Raises:
             RuntimeError: when not connected.
@@ -162,7 +163,7 @@ class McpToolset(ABC):
         try:
             return await client.call_tool(tool_name, arguments)
         except Exception:
-            # Whoever disconnected on purpose does not want it back.
+            # A caller that disconnected on purpose does not want the connection back.
             if not self._auto_reconnect or self._client is None:
                 raise
             client = await self._reconnected(tool_name)
@@ -181,7 +182,7 @@ class McpToolset(ABC):
 
     def _format_tool_result(self, result: ToolResult) -> str:
         text = "\n".join(_text_of(block) for block in result)
-        # The flag is ours; a client of somebody else may give a plain list.
+        # The flag is ours; another client may return a plain list.
         failed = getattr(result, "is_error", False)
         return f"Error executing tool: {text}" if failed else text
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the RegistryTools document: metadata, storage, search."""
+"""RegistryTools's API: metadata of tools, their storage, and search."""
 
 from pegboard.compat.registrytools.algorithms import (
     BM25Search,

@@ -1,4 +1,4 @@
-"""SearchAlgorithm: the ways to search of the RegistryTools document, and those of one's own."""
+"""RegistryTools's search algorithms: regex, BM25, embedding, hybrid, and custom ones."""
 
 import re
 import threading
@@ -28,7 +28,7 @@ _DEVICE = re.compile(r"auto|cpu|(gpu|cuda)(:\d+)?")
 
 
 class SearchMethod(StrEnum):
-    """How to search; `BM25` unless you say otherwise. `HYBRID` is Pegboard's own."""
+    """The search method; the default is `BM25`. `HYBRID` is Pegboard's own."""
 
     REGEX = "regex"
     BM25 = "bm25"
@@ -37,7 +37,7 @@ class SearchMethod(StrEnum):
 
 
 KEYWORDS = frozenset({SearchMethod.BM25})
-"""For these a word in common is reason enough to answer, as the document has it."""
+"""For these methods, one common word is enough for a hit, as in the document."""
 
 
 class ToolSearchResult(BaseModel):
@@ -46,41 +46,41 @@ class ToolSearchResult(BaseModel):
     tool_name: str
     description: str
     score: float = Field(ge=0.0, le=1.0)
-    """How likely it is what was asked for, 0 to 1."""
+    """How likely the tool fits the query, from 0 to 1."""
     match_reason: str
     """Where it matched, and by which words: ``name: send; tag: mail``."""
 
 
 class SearchAlgorithm(ABC):
-    """A way to search: subclass it, write `index` and `search`, and register it."""
+    """A search algorithm: subclass it, write `index` and `search`, and register it."""
 
     method: ClassVar[SearchMethod | str | None] = None
-    """What it is; ``None`` for one that can be registered under any name."""
+    """Its search method; ``None`` for an algorithm that can be registered for any method."""
 
     @abstractmethod
     def index(self, tools: list[ToolMetadata]) -> None:
-        """Prepare to search these tools, and no others."""
+        """Build an index of exactly these tools."""
 
     @abstractmethod
     def search(self, query: str, tools: list[ToolMetadata], limit: int) -> list[ToolSearchResult]:
-        """Return those of the tools that fit, the best first, at most ``limit``.
+        """Return the tools that fit, the best first, at most ``limit``.
 
-        Called from any thread, also while another one searches or indexes.
+        It is called from any thread, also while another thread searches or indexes.
         """
 
 
 class _Searching(SearchAlgorithm):
-    """One of Pegboard's own searchers, with an index of its own that follows what it is given."""
+    """One of Pegboard's own searchers, with an index of the tools it is given."""
 
     def __init__(self) -> None:
-        # An index is of the tools of one search: nobody else may change it meanwhile.
+        # The index holds the tools of one search: no other thread may change it meanwhile.
         self._lock = threading.RLock()
         self._searcher: Searcher | None = None
         self._known: dict[str, Tool] = {}
         self._revision = 0
 
     def index(self, tools: list[ToolMetadata]) -> None:
-        """Take in what is new or different since the last time, and forget what is gone."""
+        """Update the index: add new and changed tools, and remove missing ones."""
         wanted = {tool.name: tool_of(tool) for tool in tools}
         with self._lock:
             known = self._known
@@ -98,10 +98,10 @@ class _Searching(SearchAlgorithm):
             self._searcher, self._known, self._revision = searcher, wanted, change.revision
 
     def search(self, query: str, tools: list[ToolMetadata], limit: int) -> list[ToolSearchResult]:
-        """Return those of the tools that fit, the best first, at most ``limit``.
+        """Return the tools that fit, the best first, at most ``limit``.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for; it is a `ValueError`.
+            InvalidQueryError: when the query is invalid; it is a `ValueError`.
         """
         abstain = self.method not in KEYWORDS
         with self._lock:
@@ -113,22 +113,22 @@ class _Searching(SearchAlgorithm):
 
 
 class RegexSearch(_Searching):
-    """By a regular expression, in linear time; exact names."""
+    """Search by a regular expression, in linear time, and by exact names."""
 
     method: ClassVar[SearchMethod | str | None] = SearchMethod.REGEX
 
 
 class BM25Search(_Searching):
-    """By keywords, English and Chinese."""
+    """Search by keywords, English and Chinese."""
 
     method: ClassVar[SearchMethod | str | None] = SearchMethod.BM25
 
 
 class EmbeddingSearch(_Searching):
-    """By meaning. The vectors come with Pegboard: nothing is downloaded, and any device will do.
+    """Search by meaning. The vectors are part of Pegboard: nothing is downloaded.
 
     Args:
-        device: ``cpu``, ``gpu:N``, ``cuda:N`` or ``auto``; they are all the same here.
+        device: ``cpu``, ``gpu:N``, ``cuda:N`` or ``auto``; it makes no difference here.
 
     Raises:
         ValueError: when the device is none of these.
@@ -138,28 +138,30 @@ class EmbeddingSearch(_Searching):
 
     def __init__(self, device: str = "auto") -> None:
         if not _DEVICE.fullmatch(device):
-            raise ValueError(f"A device is 'cpu', 'gpu:N', 'cuda:N' or 'auto', not {device!r}.")
+            raise ValueError(
+                f"The device must be 'cpu', 'gpu:N', 'cuda:N' or 'auto', not {device!r}."
+            )
         super().__init__()
         self.device = device
 
     def unload_model(self) -> None:
-        """Let go of the index; the next search makes it again."""
+        """Release the index; the next search builds it again."""
         with self._lock:
             self._searcher, self._known = None, {}
 
 
 class HybridSearch(_Searching):
-    """By keywords and meaning together: Pegboard's own default."""
+    """Search by keywords and meaning together: Pegboard's own default."""
 
     method: ClassVar[SearchMethod | str | None] = SearchMethod.HYBRID
 
 
 def results_of(answer: SearchResponse) -> list[ToolSearchResult]:
-    """Return an answer as the document has it: by descending score."""
+    """Return a search response in the form of the document: by descending score."""
     results: list[ToolSearchResult] = []
     score = 1.0
     for hit in answer.hits:
-        # The order is that of the hits, which one of them alone may be surer of than it is first.
+        # Keeps the order of the hits: a later hit may have a higher confidence than an earlier one.
         score = min(score, max(0.0, hit.confidence))
         fields = (("tag" if it.field == "tags" else it.field, it.words) for it in hit.matches)
         reason = "; ".join(f"{field}: {', '.join(words)}".rstrip(": ") for field, words in fields)

@@ -1,4 +1,4 @@
-"""ToolMetadata: what the RegistryTools document says of a tool."""
+"""RegistryTools's `ToolMetadata`: the definition of a tool, and how often it is used."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -21,7 +21,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 class ToolMetadata(BaseModel):
-    """What is known of a tool. ``last_used`` is in UTC, and so is one that names no time zone."""
+    """The metadata of a tool. ``last_used`` without a time zone is taken as UTC."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(validate_assignment=True)
 
@@ -34,17 +34,17 @@ class ToolMetadata(BaseModel):
     use_frequency: int = Field(default=0, ge=0, lt=2**63)
     last_used: Annotated[datetime, AfterValidator(_in_utc)] | None = None
     input_schema: dict[str, Any] | None = None
-    """What it takes; an empty schema says nothing and is kept as ``None``."""
+    """The JSON Schema of the arguments; an empty schema is stored as ``None``."""
     output_schema: dict[str, Any] | None = None
 
     @property
     def temperature(self) -> Temperature:
-        """How likely it is to be called next, by its use so far."""
+        """How often and how recently the tool was used."""
         return self.usage.temperature()
 
     @property
     def usage(self) -> Usage:
-        """The part of it that changes with every call."""
+        """The part that changes with every call."""
         moment = None if self.last_used is None else _in_utc(self.last_used)
         return Usage(use_frequency=self.use_frequency, last_used=moment)
 
@@ -54,7 +54,7 @@ class ToolMetadata(BaseModel):
 
 
 def tool_of(metadata: ToolMetadata) -> Tool:
-    """Return the definition that metadata holds."""
+    """Return the definition of a tool from its metadata."""
     return Tool(
         name=metadata.name,
         description=metadata.description,
@@ -68,10 +68,10 @@ def tool_of(metadata: ToolMetadata) -> Tool:
 
 
 def metadata_of(found: StoredTool, usage: Mapping[str, Usage]) -> ToolMetadata:
-    """Return what is stored as metadata."""
+    """Return the metadata of a stored tool."""
     tool = found.tool
     used = usage.get(tool.name, Usage())
-    # Not checked again: it was when it was stored, and copies can be edited.
+    # Not validated again: it was validated when it was stored.
     return ToolMetadata.model_construct(
         name=tool.name,
         description=tool.description,

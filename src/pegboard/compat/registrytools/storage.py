@@ -1,4 +1,4 @@
-"""ToolStorage: metadata of tools, kept in files as the RegistryTools document has it."""
+"""RegistryTools's `ToolStorage`: metadata of tools in JSON and SQLite files."""
 
 import glob
 import logging
@@ -16,15 +16,15 @@ from pegboard.storage import Store, open_store
 
 __all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
 
-logger: logging.Logger = logging.getLogger("pegboard.compat.registrytools")
+logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 _SUFFIXES = frozenset({"", ".json", ".db", ".sqlite", ".sqlite3"})
 
 
 class ToolStorage(ABC):
-    """Keeps metadata: subclass it, and write `load_all`, `save` and, if need be, `delete`.
+    """A storage of metadata: subclass it, and write `load_all`, `save` and, if needed, `delete`.
 
-    Everything else works by these three, and can be written anew where that is faster.
+    All other methods use these three, and can be overridden to be faster.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -36,21 +36,21 @@ class ToolStorage(ABC):
 
     @abstractmethod
     def save(self, tool: ToolMetadata) -> None:
-        """Keep a tool, in place of one of the same name."""
+        """Store a tool; it replaces a tool of the same name."""
 
     def delete(self, tool_name: str) -> bool | None:
-        """Forget a tool, and tell whether there was one, if that is known."""
+        """Delete a tool, and tell whether it existed, if that is known."""
         raise NotImplementedError(
             f"{type(self).__name__} cannot delete {tool_name!r}: it has no method `delete`."
         )
 
     @property
     def path(self) -> Path | None:
-        """The file or folder it was made with."""
+        """The path of the storage."""
         return getattr(self, "_path", None)
 
     def save_many(self, tools: Iterable[ToolMetadata]) -> None:
-        """Keep many tools."""
+        """Store many tools."""
         for tool in tools:
             self.save(tool)
 
@@ -59,7 +59,7 @@ class ToolStorage(ABC):
         return next((tool for tool in self.load_all() if tool.name == tool_name), None)
 
     def exists(self, tool_name: str) -> bool:
-        """Tell whether there is a tool of that name."""
+        """Tell whether there is a tool of this name."""
         return self.get(tool_name) is not None
 
     def count(self) -> int:
@@ -67,29 +67,29 @@ class ToolStorage(ABC):
         return len(self.load_all())
 
     def is_empty(self) -> bool:
-        """Tell whether there are none."""
+        """Tell whether there are no tools."""
         return self.count() == 0
 
     def clear(self) -> None:
-        """Forget all tools."""
+        """Delete all tools."""
         for tool in self.load_all():
             self.delete(tool.name)
 
     def load_by_temperature(
         self, temperature: Temperature | str, limit: int | None = None
     ) -> list[ToolMetadata]:
-        """Return the tools that are that warm, the most used first, at most ``limit``."""
+        """Return the tools of this temperature, the most used first, at most ``limit``."""
         if limit is not None and limit < 0:
-            raise ValueError(f"`limit` is 0 or more, or None for all, not {limit}.")
+            raise ValueError(f"`limit` must be 0 or more, or None for all, not {limit}.")
         wanted = Temperature(temperature)
         found = [tool for tool in self.load_all() if tool.temperature is wanted]
         return sorted(found, key=lambda tool: -tool.use_frequency)[:limit]
 
     def initialize(self) -> None:  # noqa: B027 - most have nothing to make
-        """Make what has to be there before the first use; nothing, unless a subclass says so."""
+        """Prepare the storage before the first use; by default this does nothing."""
 
     def validate(self) -> bool:
-        """Tell whether everything in it can be read."""
+        """Tell whether all tools can be read."""
         try:
             self.load_all()
         except Exception:
@@ -99,14 +99,14 @@ class ToolStorage(ABC):
 
 
 class _FileStorage(ToolStorage):
-    """A file of ours, opened at the first use and closed with the last reference to it."""
+    """A file that is opened at the first use and closed with the last reference to it."""
 
     _suffix: ClassVar[str]
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
         self._path = _with_suffix(Path(path).expanduser(), self._suffix)
-        # Whole, so that it stays the same file, and is never taken for a URL.
+        # Absolute, so that it stays the same file, and is never taken for a URL.
         self._file = self._path.absolute()
         self._lock = threading.Lock()
         self._opened: Store | None = None
@@ -133,16 +133,16 @@ class _FileStorage(ToolStorage):
         return [metadata_of(found, usage) for found in self.store.load_all()]
 
     def save(self, tool: ToolMetadata) -> None:
-        """Keep a tool, in place of one of the same name.
+        """Store a tool; it replaces a tool of the same name.
 
         Raises:
-            InvalidToolError: when it cannot be kept as it is.
+            InvalidToolError: when the tool is invalid.
             StorageError: when it cannot be written.
         """
         self.save_many([tool])
 
     def save_many(self, tools: Iterable[ToolMetadata]) -> None:
-        """Keep many tools, all or none, beside those that are there."""
+        """Store many tools, all or none, in addition to the stored ones."""
         given = {tool.name: tool for tool in tools}
         store = self.store
         store.save_many([tool_of(tool) for tool in given.values()])
@@ -156,7 +156,7 @@ class _FileStorage(ToolStorage):
             store.set_usage(news)
 
     def delete(self, tool_name: str) -> bool:
-        """Forget a tool, and tell whether there was one."""
+        """Delete a tool, and tell whether it existed."""
         try:
             return self.store.delete(tool_name)
         except InvalidToolError:
@@ -177,12 +177,12 @@ class _FileStorage(ToolStorage):
         return len(self.store.load_all())
 
     def initialize(self) -> None:
-        """Open the file now, rather than at the first use."""
+        """Open the file now instead of at the first use."""
         _ = self.store
 
     def validate(self) -> bool:
-        """Tell whether there is a file, and everything in it can be read."""
-        # Opening would make one; and what was just saved may still be in a file beside it.
+        """Tell whether the file exists, and all of it can be read."""
+        # Opening would create it, and what was just saved may still be in a file next to it.
         files = f"{glob.escape(self._file.name)}*"
         if self._opened is None and not any(self._file.parent.glob(files)):
             return False
@@ -202,13 +202,13 @@ class _FileStorage(ToolStorage):
 
 
 class JSONStorage(_FileStorage):
-    """A file for people to read and edit; the default. It ends in ``.json``."""
+    """A JSON file that people can read and edit; the default. Its name ends in ``.json``."""
 
     _suffix = ".json"
 
 
 class SQLiteStorage(_FileStorage):
-    """A database in one file, which ends in ``.db``."""
+    """An SQLite database in one file, whose name ends in ``.db``."""
 
     _suffix = ".db"
 
@@ -216,5 +216,5 @@ class SQLiteStorage(_FileStorage):
 def _with_suffix(path: Path, suffix: str) -> Path:
     if path.suffix.lower() in _SUFFIXES:
         return path.with_suffix(suffix)
-    # `catalog.v1` and `catalog.v2` are two.
+    # `catalog.v1` and `catalog.v2` are two different files.
     return path.with_name(f"{path.name}{suffix}")

@@ -1,4 +1,4 @@
-"""ToolRegistry: metadata of tools, found by search and counted by use, as the document has it."""
+"""RegistryTools's `ToolRegistry`: register metadata of tools, search them, count their use."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ __all__ = ["ToolRegistry"]
 
 
 class ToolRegistry:
-    """All tools of the document's kind. Safe to use from any number of threads."""
+    """The tools by name; any number of threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -33,15 +33,17 @@ class ToolRegistry:
         self._indexed: dict[str, int] = {}
 
     def register(self, tool: ToolMetadata) -> None:
-        """Take in a tool, in place of one of the same name; after editing one, register it again.
+        """Register a tool; it replaces a tool of the same name.
+
+        After you edit a tool, register it again.
 
         Raises:
-            InvalidToolError: when it cannot be a tool.
+            InvalidToolError: when the tool is invalid.
         """
         self.register_many([tool])
 
     def register_many(self, tools: Iterable[ToolMetadata]) -> None:
-        """Take in many tools, all or none."""
+        """Register many tools, all or none."""
         given = {tool.name: tool for tool in tools}
         definitions = [tool_of(tool) for tool in given.values()]
         with self._lock:
@@ -50,7 +52,7 @@ class ToolRegistry:
             self._changes += 1
 
     def unregister(self, tool_name: str) -> bool:
-        """Forget a tool, and tell whether there was one."""
+        """Remove a tool, and tell whether it existed."""
         with self._lock:
             if self._tools.pop(tool_name, None) is None:
                 return False
@@ -59,7 +61,7 @@ class ToolRegistry:
             return True
 
     def clear(self) -> None:
-        """Forget all tools."""
+        """Remove all tools."""
         with self._lock:
             self._registry.register_many([], replacing=list(self._tools))
             self._tools.clear()
@@ -70,7 +72,7 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def get_tools(self, names: Iterable[str]) -> dict[str, ToolMetadata]:
-        """Return many tools by name; those that there are not are missing."""
+        """Return many tools by name; unknown names are left out."""
         return {name: tool for name in names if (tool := self._tools.get(name)) is not None}
 
     def list_tools(self, category: str | None = None) -> list[ToolMetadata]:
@@ -79,7 +81,7 @@ class ToolRegistry:
         return [tool for tool in tools if tool.category == category] if category else tools
 
     def list_categories(self) -> list[str]:
-        """Return the categories that tools have."""
+        """Return the categories of the tools."""
         found = {tool.category: None for tool in self.list_tools()}
         return [category for category in found if category is not None]
 
@@ -103,7 +105,7 @@ class ToolRegistry:
         """Return the tools that fit, the best first.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for, or nobody knows the method; it is a
+            InvalidQueryError: when the query is invalid, or the method is unknown; it is a
                 `ValueError`.
         """
         return self._search(query, method, limit, among=None)
@@ -111,13 +113,13 @@ class ToolRegistry:
     def search_many(
         self, queries: Iterable[str], method: SearchMethod | str = SearchMethod.BM25, limit: int = 5
     ) -> list[list[ToolSearchResult]]:
-        """Return the answers of many queries, in their order."""
+        """Return the results of many queries, in their order."""
         return [self.search(query, method, limit) for query in queries]
 
     def search_hot_warm(
         self, query: str, method: SearchMethod | str = SearchMethod.BM25, limit: int = 5
     ) -> list[ToolSearchResult]:
-        """Search only among tools that are used."""
+        """Search only the hot and warm tools."""
         return self._search(query, method, limit, among=self._is_used)
 
     def update_usage(self, tool_name: str) -> bool:
@@ -139,20 +141,22 @@ class ToolRegistry:
         return sorted(self.list_tools(), key=lambda tool: -tool.use_frequency)[:limit]
 
     def load_hot_tools(self, storage: ToolStorage, limit: int | None = None) -> int:
-        """Take in the hot tools of a storage that are not here yet, and return how many it has."""
+        """Register the hot tools of a storage that are missing here, and return how many it has."""
         hot = storage.load_by_temperature(Temperature.HOT, limit)
         self.register_many([tool for tool in hot if tool.name not in self._tools])
         return len(hot)
 
     def register_searcher(self, method: SearchMethod | str, searcher: SearchAlgorithm) -> None:
-        """Search by an algorithm of your own whenever this method is asked for.
+        """Use an algorithm of your own for a search method.
 
         Raises:
-            TypeError: when it is no `SearchAlgorithm`.
-            ValueError: when it says that it is another method.
+            TypeError: when it is not a `SearchAlgorithm`.
+            ValueError: when it is for another method.
         """
         if not isinstance(searcher, SearchAlgorithm):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"A searcher is a SearchAlgorithm, not {type(searcher).__name__!r}.")
+            raise TypeError(
+                f"A searcher must be a SearchAlgorithm, not {type(searcher).__name__!r}."
+            )
         if searcher.method not in (None, method):
             raise ValueError(f"This searcher is for {str(searcher.method)!r}, not {str(method)!r}.")
         with self._lock:
@@ -160,11 +164,11 @@ class ToolRegistry:
             self._indexed.pop(str(method), None)
 
     def get_searcher(self, method: SearchMethod | str) -> SearchAlgorithm | None:
-        """Return the algorithm of your own for a method; ``None`` where Pegboard's own is used."""
+        """Return your own algorithm for a method; ``None`` when Pegboard's own is used."""
         return self._algorithms.get(str(method))
 
     def rebuild_indexes(self) -> None:
-        """Index anew now. There is no need to: an index follows every change by itself."""
+        """Rebuild the indexes now. This is optional: an index follows every change by itself."""
         for method in list(self._algorithms):
             self._index(method, anew=True)
 
@@ -178,7 +182,7 @@ class ToolRegistry:
     ) -> list[ToolSearchResult]:
         name = str(method)
         options: SearchOptions = {"limit": limit, "abstain": name not in KEYWORDS}
-        asked = query_of(query, options, visible=self._seen(among), boost=self._heat)
+        asked = query_of(query, options, visible=self._seen(among), boost=self._usage_boost)
         algorithm = self._algorithms.get(name)
         if algorithm is None:
             return results_of(self._registry.search_engine.search(asked, method=name))
@@ -206,6 +210,6 @@ class ToolRegistry:
     def _is_used(self, tool: ToolMetadata) -> bool:
         return tool.temperature is not Temperature.COLD
 
-    def _heat(self, name: str) -> float:
+    def _usage_boost(self, name: str) -> float:
         tool = self._tools.get(name)
         return 0.0 if tool is None else usage_boost_of(tool.usage, datetime.now(UTC))

@@ -1,20 +1,28 @@
-"""A checked entry put together to a ServerConfig: transport, paths, limits."""
+"""Assemble a ServerConfig from a checked entry, and warn of doubtful fields and timeouts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
+from pegboard.config.problems import FieldPath, shown_key
 from pegboard.config.secrets.env_file import find_env_file, read_env_file
-from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, Transport, check_texts
+from pegboard.config.servers import (
+    OAuthConfig,
+    ServerConfig,
+    Timeouts,
+    Transport,
+    check_texts,
+    is_reserved_header,
+)
 from pegboard.errors import ConfigError
 from pegboard.model.tool_names import nearest_names
 
-__all__ = ["MOST_SECONDS", "FieldError", "assemble"]
+__all__ = ["Doubt", "FieldError", "assemble", "doubts_about"]
 
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
@@ -26,21 +34,32 @@ _TRANSPORTS: dict[str, Transport] = {
 }
 _TYPES = ("stdio", "sse", "http", "streamable_http", "websocket")
 # Cline and Roo write seconds and allow an hour at most; Claude Code and Gemini write milliseconds.
-MOST_SECONDS = 3600
+_MOST_SECONDS = 3600
 _AS_IT_IS = (
     *("bearer_token", "protocol", "prefix", "category", "lazy", "stateless", "sharing"),
     *("max_result_chars", "trust_hints"),
 )
 _LISTS = ("allow", "deny", "tags", "idempotent")
 _VARIABLE = re.compile(r"\$\{[^{}]*\}")
+# Below that, every client means seconds.
+_LEAST_DOUBTFUL = 1000
+_ONLY_PROCESSES = ("args", "env", "env_file", "cwd")
+_ONLY_ADDRESSES = ("headers", "bearer_token", "oauth")
 
 
 class FieldError(ConfigError):
-    """One field of an entry cannot be used; ``field`` is its name in `ServerEntry`, with dots."""
+    """One field of an entry cannot be used; ``field`` is its dotted name in `ServerEntry`."""
 
     def __init__(self, problem: str, *, field: str) -> None:
         super().__init__(problem)
         self.field = field
+
+
+class Doubt(NamedTuple):
+    """A field that the user should check, and why."""
+
+    message: str
+    path: FieldPath
 
 
 def assemble(
@@ -52,13 +71,13 @@ def assemble(
     secrets: frozenset[str],
     is_expanded: bool = True,
 ) -> ServerConfig:
-    """Make the server out of its entry.
+    """Make the configuration of a server from its entry.
 
-    Unless it is expanded, variables may stand in its address, and no `envFile` is read for it.
+    Unless the entry is expanded, its address may contain variables, and its `envFile` is not read.
 
     Raises:
-        ConfigError: when the entry contradicts itself or lacks something; a `FieldError` where one
-            field is to blame.
+        ConfigError: when the entry is contradictory or incomplete; a `FieldError` when one field
+            is the cause.
     """
     if isinstance(entry.command, CommandEntry):
         entry = _flattened(entry, entry.command)
@@ -96,6 +115,24 @@ def assemble(
     return config
 
 
+def doubts_about(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
+    """Yield what is ignored, missing or ambiguous in the entry of a server."""
+    yield from _unused_fields(entry, config)
+    yield from _reserved_headers(config)
+    yield from _whole_command_line(entry, config)
+    yield from _unit_of_timeout(entry, config)
+    oauth = entry.oauth
+    if isinstance(oauth, OAuthEntry) and oauth.flow == "client_credentials":
+        missing = [it for it in ("client_id", "client_secret") if not getattr(oauth, it)]
+        if missing:
+            needs = " and ".join(f"`{it}`" for it in missing)
+            yield Doubt(
+                f"Server {config.name!r} logs in with `client_credentials`, so its `oauth` needs "
+                f"{needs}.",
+                ("oauth",),
+            )
+
+
 def _flattened(entry: ServerEntry, command: CommandEntry) -> ServerEntry:
     return msgspec.structs.replace(
         entry,
@@ -112,15 +149,16 @@ def _transport(name: str, entry: ServerEntry) -> Transport:
             near = nearest_names(entry.type, _TYPES, limit=1)
             hint = f" Did you mean `{near[0]}`?" if near else ""
             raise FieldError(
-                f"Server {name!r} has an unknown `type`; known are {', '.join(_TYPES)}.{hint}",
+                f"Server {name!r} has an unknown `type`; the known ones are "
+                f"{', '.join(_TYPES)}.{hint}",
                 field="type",
             )
         return found
     url = entry.http_url or entry.url
     if entry.command and url:
         raise ConfigError(
-            f"Server {name!r} has both a `command` and a `url`; remove one, or say by `type` "
-            "which is meant."
+            f"Server {name!r} has both a `command` and a `url`. Remove one, or choose one with "
+            "`type`."
         )
     if entry.command:
         return "stdio"
@@ -140,7 +178,7 @@ def _transport_of(url: str) -> Transport:
 
 
 def _stand_in(address: str, transport: Transport) -> str:
-    """Return an address with something that fits in the place of each variable."""
+    """Return an address in which a valid text replaces each variable."""
     whole = "ws://host" if transport == "websocket" else "http://host"
     start = _VARIABLE.match(address)
     return _VARIABLE.sub("1", address if start is None else whole + address[start.end() :])
@@ -177,7 +215,7 @@ def _timeouts(name: str, entry: ServerEntry) -> Timeouts:
     given = {} if entry.timeouts is None else msgspec.structs.asdict(entry.timeouts)
     given = {field: value for field, value in given.items() if value is not None}
     if entry.timeout is not None:
-        seconds = entry.timeout if entry.timeout <= MOST_SECONDS else entry.timeout / 1000
+        seconds = entry.timeout if entry.timeout <= _MOST_SECONDS else entry.timeout / 1000
         given.setdefault("call", seconds)
     for field, value in given.items():
         try:
@@ -200,3 +238,51 @@ def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT0
         return None
     scopes = given.pop("scopes", ())
     return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)
+
+
+def _unused_fields(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
+    is_process = config.transport == "stdio"
+    unused = _ONLY_ADDRESSES if is_process else _ONLY_PROCESSES
+    what = "a program" if is_process else "reached at its address"
+    for field in unused:
+        if getattr(entry, field):
+            yield Doubt(
+                f"Server {config.name!r} is {what}, so its `{field}` is not used.", (field,)
+            )
+
+
+def _reserved_headers(config: ServerConfig) -> Iterator[Doubt]:
+    for name in config.headers if config.transport != "stdio" else ():
+        if is_reserved_header(name):
+            yield Doubt(
+                f"Header `{shown_key(name)}` of server {config.name!r} belongs to the protocol, so "
+                "it is not sent. Remove it.",
+                ("headers", name),
+            )
+
+
+def _whole_command_line(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
+    command = "" if isinstance(entry.command, CommandEntry) else entry.command or ""
+    words = command.split()
+    if config.transport != "stdio" or entry.args or len(words) < 2:
+        return
+    # Folders may have spaces in their names.
+    is_a_path = "/" in words[0] or "\\" in words[0]
+    if not is_a_path or any(word.startswith("-") for word in words[1:]):
+        yield Doubt(
+            f"The `command` of server {config.name!r} looks like a whole command line. Write only "
+            "the program into `command`, and the rest into `args`.",
+            ("command",),
+        )
+
+
+def _unit_of_timeout(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
+    is_clear = entry.timeouts is not None and entry.timeouts.call is not None
+    if is_clear or (entry.timeout or 0) < _LEAST_DOUBTFUL:
+        return
+    unit = "seconds" if (entry.timeout or 0) <= _MOST_SECONDS else "milliseconds"
+    yield Doubt(
+        f"The `timeout` of server {config.name!r} is read as {unit}. Write "
+        '`"timeouts": {"call": …}`, which is always in seconds, to avoid doubt.',
+        ("timeout",),
+    )

@@ -1,10 +1,10 @@
-"""Where in a file its servers stand, in every client's dialect."""
+"""Find the section of servers in a file, in the dialect of any client."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
-from pegboard.config.files.interpret import RawEntry
+from pegboard.config.files.entry_validation import RawEntry
 from pegboard.config.files.jsonc import Document, Node
 from pegboard.config.problems import Problem, Severity, shown_key, value_at
 from pegboard.model.tool_names import nearest_names
@@ -23,16 +23,16 @@ _STARTS = ("command", "url", "serverUrl", "httpUrl")
 
 
 class Found(NamedTuple):
-    """The entries of a file, one for each name, and what is wrong around them."""
+    """The entries of a file, one for each name, and the problems around them."""
 
     entries: tuple[RawEntry, ...]
     problems: tuple[Problem, ...]
     has_section: bool = True
-    """Whether there is a place for servers at all, be it an empty one."""
+    """Whether the file has a section for servers, even an empty one."""
 
 
 def find_entries(content: object, document: Document | None = None) -> Found:
-    """Collect the entries of all sections; a document gives the problems their places."""
+    """Collect the entries of all sections; with a document, problems have a line and column."""
     root = None if document is None else document.root
     if not isinstance(content, Mapping):
         message = "The file must be an object with `mcpServers`."
@@ -48,11 +48,11 @@ def find_entries(content: object, document: Document | None = None) -> Found:
             continue
         for entry in _members(cast("Mapping[object, object]", section), node):
             if entry.name in entries:
-                message = f"Server {entry.name!r} stands in two sections; the last one counts."
+                message = f"Server {entry.name!r} is in two sections; the last one is used."
                 problems.append(_problem(message, document, entry.node, severity="warning"))
             entries[entry.name] = entry
     if content and not sections:
-        message = "No servers here: expected `mcpServers`, `servers` or `context_servers`."
+        message = "The file has no `mcpServers`, `servers` or `context_servers`."
         message += _misspelt_section(cast("Mapping[object, object]", content))
         problems.append(_problem(message, document, root, severity="warning"))
     problems += _duplicates(document, entries)
@@ -60,7 +60,7 @@ def find_entries(content: object, document: Document | None = None) -> Found:
 
 
 def sections_of(content: Mapping[str, object]) -> dict[tuple[str, ...], object]:
-    """Return what stands at the places of servers, by path; an empty path is the whole file."""
+    """Return the sections of servers by their path; the empty path is the whole file."""
     return dict(_sections(content))
 
 
@@ -72,7 +72,7 @@ def _sections(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], 
             is_bare = False
             yield path, value
     if is_bare and any(value_at(it, (start,)) for it in content.values() for start in _STARTS):
-        # Servers with nothing around them, as people paste them.
+        # Servers without a section around them, as users paste them.
         yield (), {key: it for key, it in content.items() if isinstance(it, Mapping)}
 
 
@@ -81,7 +81,7 @@ def _misspelt_section(content: Mapping[object, object]) -> str:
     for key in content:
         near = nearest_names(key, sections, limit=1)
         if near:
-            return f" Did you mean `{near[0]}` by `{shown_key(str(key))}`?"
+            return f" Did you mean `{near[0]}` instead of `{shown_key(str(key))}`?"
     return ""
 
 
@@ -100,9 +100,9 @@ def _duplicates(document: Document | None, entries: Mapping[str, RawEntry]) -> I
         if entry.node is not None
     )
     for member in document.duplicates:
-        message = f"`{shown_key(member.key)}` stands here a second time; the last one counts."
+        message = f"`{shown_key(member.key)}` is here a second time; the last one is used."
         place = document.place(member.start)
-        # Entries do not overlap: only the one that begins last before it can be around it.
+        # Entries do not overlap: only the last one that begins before the member can contain it.
         around = spans[: bisect_left(spans, (member.start,))][-1:]
         yield Problem(
             message=message,

@@ -1,4 +1,4 @@
-"""Change members of an object in JSON with comments, and leave every other byte as it is."""
+"""Edit members of an object in JSON with comments, and keep every other byte unchanged."""
 
 import json
 import re
@@ -16,16 +16,16 @@ _BLANKS = re.compile(r"[ \t]*")
 
 
 class Style(NamedTuple):
-    """The style of one object in a text."""
+    """The formatting of one object in a text."""
 
     text: str
     newline: str
     unit: str
-    """By how much its members are indented; nothing where they all stand on one line."""
+    """The indentation of its members; empty when they are all on one line."""
 
     @classmethod
     def of(cls, document: Document, node: Node) -> "Style":
-        """Return how an object is written, and what belongs into it has to be."""
+        """Return the formatting of an object, which new members have to follow."""
         text = document.text
         found = _NEWLINE.search(text)
         unit = _unit(document) if _is_spread(text, node) else ""
@@ -36,11 +36,11 @@ class Style(NamedTuple):
         return _indent_at(self.text, offset)
 
     def member(self, key: str, value: object, indent: str) -> str:
-        """Return a member as people write it; the first line is not indented."""
+        """Return the text of a member; the first line is not indented."""
         return f"{_dumped(key)}: {self.value(value, indent)}"
 
     def value(self, value: object, indent: str) -> str:
-        """Return a value: objects on lines of their own, short lists on one."""
+        """Return the text of a value: objects on several lines, short lists on one."""
         if not self.unit or not _needs_lines(value):
             return _dumped(value)
         inner = indent + self.unit
@@ -113,13 +113,13 @@ _SAME_LINE = re.compile(r"(?:[ \t]*(?://[^\r\n]*|/\*.*?\*/))*", re.DOTALL)
 
 
 def set_member(text: str, path: Sequence[str], value: object, *, file: str | None = None) -> str:
-    """Return the text with this value at a path of keys; objects that lack on the way are made.
+    """Return the text with this value at a path of keys; missing objects on the path are created.
 
-    A value that is there already is replaced, a new one is put behind the last member; ``file`` is
-    for messages only.
+    An existing value is replaced, and a new one is put after the last member. ``file`` is for
+    messages only.
 
     Raises:
-        ConfigError: when the text is not JSON, or something on the way is no object.
+        ConfigError: when the text is not JSON, or a value on the path is not an object.
     """
     bom, text = _without_bom(text)
     if not text.strip():
@@ -139,18 +139,18 @@ def set_member(text: str, path: Sequence[str], value: object, *, file: str | Non
 def set_members(
     text: str, path: Sequence[str], members: Mapping[str, object], *, file: str | None = None
 ) -> str:
-    """Return the text with these members in the object at a path of keys, read and written once.
+    """Return the text with these members in the object at a path of keys.
 
-    It is what `set_member` would make of it, one after the other.
+    The result is that of `set_member` for one after the other, but the text is parsed only once.
 
     Raises:
-        ConfigError: when the text is not JSON, or something on the way is no object.
+        ConfigError: when the text is not JSON, or a value on the path is not an object.
     """
     document = parse_jsonc(text if text.removeprefix(_BOM).strip() else "{}", path=file)
     there = _by_key(document.root.find(path))
     new = {key: it for key, it in members.items() if key not in there}
     for key in [*new][:1]:
-        # How this one is written is how all that follow it are.
+        # The formatting of the first new member is that of all the others.
         text = set_member(text, (*path, key), new.pop(key), file=file)
     bom, text = _without_bom(text)
     document = parse_jsonc(text, path=file)
@@ -163,9 +163,9 @@ def set_members(
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member a path of keys leads to; comments around it stay.
+    """Return the text without the member at a path of keys; comments around it stay.
 
-    It undoes `set_member`, except that blank space alone in an object is not brought back.
+    It undoes `set_member`, except that it does not restore white space in an empty object.
 
     Raises:
         ConfigError: when the text is not JSON.
@@ -186,7 +186,7 @@ def remove_members(text: str, path: Sequence[str], keys: Collection[str]) -> str
     ends = [*(it.start for it in node.members[1:]), node.end - 1]
     kept = [text[: node.start + 1]]
     gap = text[node.start + 1 : node.members[0].start]
-    # A key that stands there twice goes twice, or it would come to life again.
+    # A repeated key is removed each time; otherwise the other value would become valid.
     unwanted = set(keys)
     for member, end in zip(node.members, ends, strict=True):
         after = text[member.node.end : end]
@@ -222,7 +222,7 @@ def _deepest_object(document: Document, path: Sequence[str], file: str | None) -
     node = document.root
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
-            what = f"`{'.'.join(path[:depth])}` must be" if depth else "The file must hold"
+            what = f"`{'.'.join(path[:depth])}` must be" if depth else "The file must contain"
             place = document.place(node.start)._asdict()
             raise ConfigError(f"{what} an object.", path=file, **place)
         member = _last_member(node, key)

@@ -1,4 +1,4 @@
-"""The model of the file: one entry, in our own spelling and in those of all the clients."""
+"""The model of one entry of `mcp.json`, in Pegboard's spelling and in those of all clients."""
 
 from typing import Annotated, Literal
 
@@ -23,23 +23,23 @@ _Seconds = Annotated[float, Meta(gt=0)]
 
 
 class TimeoutsEntry(msgspec.Struct, kw_only=True):
-    """How many seconds to wait for what."""
+    """Time limits for the server, in seconds."""
 
     connect: Annotated[_Seconds | None, Meta(description="To start or reach the server.")] = None
     list: Annotated[_Seconds | None, Meta(description="For all pages of a list.")] = None
     call: Annotated[_Seconds | None, Meta(description="For one call of a tool.")] = None
     idle: Annotated[
-        _Seconds | None, Meta(description="Stop the server after so long without a call.")
+        _Seconds | None, Meta(description="Stop the server after this time without a call.")
     ] = None
 
 
 class OAuthEntry(msgspec.Struct, kw_only=True):
     """How to obtain tokens from a server protected by OAuth 2.1."""
 
-    enabled: Annotated[bool | None, Meta(description="`false` means no OAuth.")] = None
+    enabled: Annotated[bool | None, Meta(description="`false` switches OAuth off.")] = None
     flow: Literal["authorization_code", "client_credentials"] | None = None
     client_id: Annotated[
-        str | None, Meta(description="Left out, this client registers by itself.")
+        str | None, Meta(description="Without it, Pegboard registers as a client by itself.")
     ] = None
     client_secret: Annotated[
         str | None, Meta(description='Write it as a variable: "${CLIENT_SECRET}".')
@@ -49,13 +49,16 @@ class OAuthEntry(msgspec.Struct, kw_only=True):
     ] = None
     redirect_port: Annotated[
         Annotated[int, Meta(ge=0, le=65535)] | None,
-        Meta(description="The port on 127.0.0.1 for the browser's answer; 0 takes a free one."),
+        Meta(
+            description="The port on 127.0.0.1 that the browser is redirected to; 0 takes a free "
+            "port."
+        ),
     ] = None
     login_timeout: Annotated[
-        _Seconds | None, Meta(description="How many seconds a person may take to log in.")
+        _Seconds | None, Meta(description="How many seconds the user may take to log in.")
     ] = None
     storage: Annotated[
-        Literal["file", "keyring"] | None, Meta(description="Where tokens are kept.")
+        Literal["file", "keyring"] | None, Meta(description="Where tokens are stored.")
     ] = None
 
 
@@ -68,28 +71,31 @@ class CommandEntry(msgspec.Struct, kw_only=True):
 
 
 class ServerEntry(msgspec.Struct, kw_only=True):
-    """One server. Strings may hold `${VAR}`, `${VAR:-default}` and `${env:VAR}`."""
+    """One server. Strings may contain `${VAR}`, `${VAR:-default}` and `${env:VAR}`."""
 
     type: Annotated[
         str | None,
         Meta(
-            description="How the server is reached; left out, `command` and `url` tell.",
+            description="The transport of the server. By default, `command` and `url` decide it.",
             examples=["stdio", "http", "streamable_http", "sse", "websocket"],
         ),
     ] = None
     command: Annotated[
-        str | CommandEntry | None, Meta(description="The program to start; `~` is your home.")
+        str | CommandEntry | None,
+        Meta(description="The program to start; `~` is your home folder."),
     ] = None
     args: Annotated[list[Scalar] | None, Meta(description="The program's arguments.")] = None
     env: Annotated[
         dict[str, Scalar | None] | None, Meta(description="Environment variables of the program.")
     ] = None
     env_file: Annotated[
-        str | None, Meta(description="A file of KEY=VALUE lines; `env` is stronger.")
+        str | None, Meta(description="A file of KEY=VALUE lines; `env` overrides it.")
     ] = None
     cwd: Annotated[
         str | None,
-        Meta(description="Where the program runs, relative to the configuration file."),
+        Meta(
+            description="The working directory of the program, relative to the configuration file."
+        ),
     ] = None
     url: Annotated[str | None, Meta(description="The address of a remote server.")] = None
     http_url: Annotated[
@@ -102,14 +108,15 @@ class ServerEntry(msgspec.Struct, kw_only=True):
         str | None, Meta(description='Write it as a variable: "${GITHUB_TOKEN}".')
     ] = None
     oauth: Annotated[
-        bool | OAuthEntry | None, Meta(description="Log in by OAuth 2.1; `true` is enough.")
+        bool | OAuthEntry | None, Meta(description="Log in with OAuth 2.1; `true` is enough.")
     ] = None
     timeouts: TimeoutsEntry | None = None
     timeout: Annotated[
         _Seconds | None,
         Meta(
-            description="For one call: up to 3600 it is seconds, above that milliseconds, as "
-            "different clients have it. `timeouts.call` leaves no doubt, and wins."
+            description="The time limit of one call. Clients use different units: up to 3600 it is "
+            "read as seconds, above that as milliseconds. `timeouts.call` is always in seconds, "
+            "and overrides it."
         ),
     ] = None
     protocol: Annotated[
@@ -119,15 +126,20 @@ class ServerEntry(msgspec.Struct, kw_only=True):
         list[str] | None, Meta(description="Glob patterns of the tools that may be used.")
     ] = None
     deny: Annotated[
-        list[str] | None, Meta(description="Glob patterns of tools that may not; the stronger.")
+        list[str] | None,
+        Meta(description="Glob patterns of the tools that may not be used; overrides `allow`."),
     ] = None
-    prefix: Annotated[str | None, Meta(description="Put before the names of its tools.")] = None
+    prefix: Annotated[str | None, Meta(description="The prefix of the names of its tools.")] = None
     tags: Annotated[list[str] | None, Meta(description="Tags of all its tools.")] = None
     category: Annotated[str | None, Meta(description="The category of its tools.")] = None
-    enabled: Annotated[bool | None, Meta(description="`false` leaves the server alone.")] = None
-    disabled: Annotated[bool | None, Meta(description="`true` leaves the server alone.")] = None
+    enabled: Annotated[bool | None, Meta(description="`false` switches the server off.")] = None
+    disabled: Annotated[bool | None, Meta(description="`true` switches the server off.")] = None
     lazy: Annotated[
-        bool | None, Meta(description="Start the server only to learn its tools, then by a call.")
+        bool | None,
+        Meta(
+            description="Start the server at the first call of one of its tools, or to learn its "
+            "tools if they are unknown."
+        ),
     ] = None
     stateless: Annotated[
         bool | None, Meta(description="Share no session between calls (streamable HTTP only).")
@@ -137,14 +149,14 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     ] = None
     max_result_chars: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Where the text of a result is cut; 5000 unless told."),
+        Meta(description="The length at which the text of a result is cut; 5000 by default."),
     ] = None
     idempotent: Annotated[
         list[str] | None,
         Meta(description="Glob patterns of tools that may be repeated after a lost connection."),
     ] = None
     trust_hints: Annotated[
-        bool | None, Meta(description="Believe the server which tools are safe to repeat.")
+        bool | None, Meta(description="Trust the server's hints about which calls may be repeated.")
     ] = None
 
 
@@ -188,4 +200,4 @@ IGNORED = frozenset(
     | {"source", "settings", "remote", "gallery", "version", "dev", "sandbox", "sandboxEnabled"}
     | {"title", "displayName", "icon", "iconUrl", "extensionName", "alwaysLoad"}
 )
-"""Fields of other clients that mean nothing to us, and whose absence harms nobody."""
+"""Fields of other clients that Pegboard does not need, and does not warn about."""

@@ -11,7 +11,7 @@ from pegboard.config.files.entry import SPELLINGS, ServerEntry
 __all__ = ["GATEWAY", "SHIPPED", "config_schema", "schema_text"]
 
 GATEWAY = Path(__file__).with_name("gateway.schema.json")
-"""What may stand in the section ``gateway``; whoever reads that section writes this file."""
+"""The schema of the section ``gateway``, generated from the settings of the gateway."""
 
 _DIALECTS: dict[tuple[str, ...], str] = {
     ("mcpServers",): "Servers by name, as Claude, Cursor, Windsurf and Gemini have them.",
@@ -24,7 +24,7 @@ _DIALECTS: dict[tuple[str, ...], str] = {
 def config_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of an ``mcp.json``, for editors and validators.
 
-    Fields that nobody knows are allowed: other clients have their own.
+    Unknown fields are allowed, because other clients have fields of their own.
     """
     (reference,), definitions = msgspec.json.schema_components([ServerEntry])
     for kind, spellings in SPELLINGS.items():

@@ -1,4 +1,4 @@
-"""A parser for JSON with comments and trailing commas that knows where everything stands."""
+"""Parse JSON with comments and trailing commas (JSONC), with the position of every value."""
 
 import json
 import re
@@ -27,25 +27,25 @@ _decode_string = json.JSONDecoder().raw_decode
 
 
 class Position(NamedTuple):
-    """Where something stands in a text; both numbers begin with 1, columns count characters."""
+    """A position in a text; both numbers start at 1, and columns count characters."""
 
     line: int
     column: int
 
 
 class Node(msgspec.Struct, frozen=True, dict=True):
-    """A value and the offsets of its first character and of what follows its last one."""
+    """A value, the offset of its first character, and the offset after its last one."""
 
     value: Any
     start: int
     end: int
     members: tuple["Member", ...] = ()
-    """Of an object, in the order of the text; a key that is repeated is there each time."""
+    """The members of an object, in the order of the text; a repeated key is there each time."""
     items: tuple["Node", ...] = ()
-    """Of an array."""
+    """The items of an array."""
 
     def find(self, path: Sequence[str | int]) -> "Node | None":
-        """Return the node a path of keys and indexes leads to, if there is one."""
+        """Return the node at a path of keys and indexes, or ``None``."""
         node: Node | None = self
         for step in path:
             if node is None:
@@ -76,11 +76,11 @@ class Document(msgspec.Struct, frozen=True):
     text: str
     root: Node
     duplicates: tuple[Member, ...]
-    """Members whose key stood in the same object before; the last one counts."""
+    """Members that repeat a key of their object; the last one is used."""
     newlines: Sequence[int]
 
     def __repr__(self) -> str:
-        # The text may hold secrets.
+        # The text may contain secrets.
         return f"Document({len(self.text)} characters)"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
@@ -108,10 +108,10 @@ def parse_jsonc(content: str | bytes, *, path: str | None = None) -> Document:
     """Parse JSON, with comments and trailing commas allowed; ``path`` is for messages only.
 
     Raises:
-        ConfigError: with line, column and what was expected there.
+        ConfigError: with the line, the column and what was expected there.
     """
     if len(content) > MAX_BYTES:
-        raise ConfigError("The file is larger than 10 MB, which no list of servers is.", path=path)
+        raise ConfigError("The file is larger than 10 MB.", path=path)
     return _Parser(_decode(content, path), path).document()
 
 
@@ -210,7 +210,7 @@ class _Parser:
             place, unclosed = error.pos, error.msg.startswith("Unterminated")
         else:
             return Node(value, start, end)
-        # Not raised from the error above: that one holds the whole text.
+        # Not raised from the error above: that one contains the whole text.
         what = "a closing quote for" if unclosed else "a valid escape or character in"
         return self.refuse(f"{what} this string", place)
 
@@ -230,7 +230,7 @@ class _Parser:
         return Node(value, start, found.end())
 
     def refuse(self, expected: str, index: int) -> NoReturn:
-        # What stands there is not quoted: it may be part of a secret.
+        # The text there is not quoted: it may be part of a secret.
         hint = ""
         if not self.text.strip():
             hint = " The file is empty."

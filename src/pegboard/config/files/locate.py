@@ -1,4 +1,4 @@
-"""Where the configuration file is: the search order, and which file won."""
+"""Locate the configuration file: the search order, and the file that was chosen."""
 
 import os
 import re
@@ -27,12 +27,12 @@ Origin = Literal["explicit", "PEGBOARD_CONFIG", "project", "user", "none"]
 VARIABLE = "PEGBOARD_CONFIG"
 PROJECT_FILES = ("mcp.json", ".pegboard/mcp.json")
 ABSENT = "does not exist"
-NO_FILE = "is a pipe or a device, where a file is needed that can be read again"
+NO_FILE = "is a pipe or a device, but must be a file that can be read again"
 _JSON = re.compile(r"^\s*[{\[]|\n")
 
 
 class Location(msgspec.Struct, frozen=True):
-    """The file that won, and those that exist but were not asked."""
+    """The file that was chosen, and those that exist but are not read."""
 
     path: Path | None
     origin: Origin
@@ -46,11 +46,11 @@ class Location(msgspec.Struct, frozen=True):
 
 
 class ConfigCandidate(NamedTuple):
-    """A place where a file is looked for."""
+    """A path where a file is searched for."""
 
     path: Path
     fault: str | None
-    """Why no file is read there, such as ``does not exist``; ``None`` where there is one."""
+    """Why no file is read there, such as ``does not exist``; ``None`` when there is a file."""
     origin: Origin
 
 
@@ -68,10 +68,10 @@ def locate_config(
     environ: Mapping[str, str] | None = None,
     directory: str | os.PathLike[str] = ".",
 ) -> Location:
-    """Find the file: explicit, then ``PEGBOARD_CONFIG``, the project's, the user's.
+    """Find the file: the explicit one, then ``PEGBOARD_CONFIG``, the project's, the user's.
 
     Raises:
-        ConfigError: when something is named that is no file.
+        ConfigError: when the explicit path or ``PEGBOARD_CONFIG`` does not name a file.
     """
     candidates = _candidates(source, os.environ if environ is None else environ, Path(directory))
     found: dict[Path, Origin] = {}
@@ -93,18 +93,18 @@ def candidates(
     environ: Mapping[str, str] | None = None,
     directory: str | os.PathLike[str] = ".",
 ) -> list[ConfigCandidate]:
-    """Return every place where a file is looked for, in that order, whether or not one is there."""
+    """Return every path where a file is searched for, in that order, whether or not it exists."""
     places = _candidates(source, os.environ if environ is None else environ, Path(directory))
     return [ConfigCandidate(*_look(given), origin) for given, origin in places]
 
 
 def user_config_file() -> Path:
-    """Return where the user's own file is, whether or not it exists."""
+    """Return the path of the user's own file, whether or not it exists."""
     return user_config_path("pegboard", appauthor=False) / "mcp.json"
 
 
 def places_looked_in() -> list[str]:
-    """Return where a file is looked for when none is named, as a person would say it."""
+    """Return in words where a file is searched for when none is named."""
     places = [str(_look(given)[0]) for given, _ in _candidates(None, {}, Path())]
     return [f"the variable {VARIABLE}", *places]
 
@@ -136,17 +136,17 @@ def _look(given: Path) -> tuple[Path, str | None]:
     except OSError as error:
         return path, f"cannot be read: {error.strerror}"
     except RuntimeError:
-        return path, "is in the home of a user who is not known here"
+        return path, "is in the home folder of a user that this machine does not know"
     return path, ABSENT
 
 
 def _refusal(given: Path, origin: Origin, *, path: Path, fault: str) -> ConfigError:
     if _JSON.search(str(given)):
-        # Not quoted: it may hold secrets.
-        what = VARIABLE if origin == VARIABLE else "What names the configuration file"
+        # The value is not quoted: it may contain secrets.
+        what = VARIABLE if origin == VARIABLE else "The path of the configuration file"
         return ConfigError(
-            f"{what} looks like JSON, where a path should be. Write it to a file, or pass it "
-            "parsed, as a dict."
+            f"{what} looks like JSON, but must be a path. Write the JSON to a file, or pass it as "
+            "a dict."
         )
     by = f", which {VARIABLE} names," if origin == VARIABLE else ""
     is_missing = fault == ABSENT

@@ -1,4 +1,4 @@
-"""Read the servers of an `mcp.json`, in whichever client's dialect it is written."""
+"""Load the servers of an `mcp.json`, in the dialect of any client."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pegboard.config.files.dialects import find_entries
-from pegboard.config.files.interpret import EntryContext, interpret
+from pegboard.config.files.entry_validation import EntryContext, interpret
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.config.files.locate import Origin, locate_config
 from pegboard.config.problems import Problem
@@ -21,7 +21,7 @@ __all__ = ["LoadedConfig", "load_servers"]
 
 
 class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The servers of a configuration, and what is wrong with it."""
+    """The servers of a configuration, and its problems."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -30,9 +30,9 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin = "none"
     """Which rule of the search order chose it."""
     others: tuple[Path, ...] = ()
-    """Files that exist and would have been read if this one did not."""
+    """Files that exist and would have been read if this one did not exist."""
     has_section: bool = True
-    """Whether there is a place for servers in it at all, such as ``mcpServers``, be it empty."""
+    """Whether the file has a section for servers, such as ``mcpServers``, even an empty one."""
 
 
 def load_servers(
@@ -44,27 +44,27 @@ def load_servers(
     undefined: Undefined = "error",
     reads_secrets: bool = True,
 ) -> LoadedConfig:
-    """Read servers from a file, from what was parsed already, or from where files usually are.
+    """Read servers from a file, from its parsed content, or from the usual places.
 
     Entries that cannot be used are left out and reported in ``problems``.
 
     Args:
-        source: a path or a mapping; ``None`` looks for ``PEGBOARD_CONFIG``, ``./mcp.json``,
-            ``./.pegboard/mcp.json`` and the user's own file, and takes the first.
-        strict: raise for the first bad entry.
-        environ: where variables are looked up, instead of the environment of this process.
+        source: a path or a mapping; ``None`` searches ``PEGBOARD_CONFIG``, ``./mcp.json``,
+            ``./.pegboard/mcp.json`` and the user's own file, and takes the first that exists.
+        strict: raise an error for the first bad entry.
+        environ: the environment variables, instead of those of this process.
         inputs: answers to VS Code's ``${input:ID}``.
         undefined: what to do with a variable that is not defined.
-        reads_secrets: whether files with secrets are read and the keyring of this machine is asked,
-            which may ask a person; if not, references to them stand as they are written.
+        reads_secrets: whether to read secrets from files and from the keyring of this machine,
+            which may prompt the user. If not, references to them stay as they are written.
 
     Raises:
         ConfigError: when the file does not exist, cannot be read or is not JSON; when ``strict``,
-            also for a bad entry. It has the line and column.
+            also for a bad entry. The error has the line and column.
     """
     environ = os.environ if environ is None else environ
     file = _open(source, environ)
-    surroundings = EntryContext(
+    context = EntryContext(
         Variables(
             environ=environ,
             inputs=inputs or FrozenDict(),
@@ -78,7 +78,7 @@ def load_servers(
         file.folder,
         file.document,
     )
-    loaded = _load(file, surroundings)
+    loaded = _load(file, context)
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if strict and errors:
         raise _first(errors, file.path)
@@ -116,15 +116,15 @@ def _home() -> str:
 
 
 def _workspace(folder: Path) -> Path:
-    # `.vscode/mcp.json` and its like belong to the folder around them.
+    # `.vscode/mcp.json` and similar files belong to the folder that contains `.vscode`.
     return folder.parent if folder.name.startswith(".") else folder
 
 
-def _load(file: _File, surroundings: EntryContext) -> LoadedConfig:
+def _load(file: _File, context: EntryContext) -> LoadedConfig:
     entries, around, has_section = find_entries(file.content, file.document)
-    readings = [interpret(entry, surroundings) for entry in entries]
+    readings = [interpret(entry, context) for entry in entries]
     problems = [*around, *(problem for reading in readings for problem in reading.problems)]
-    # In the order of the file; without one, in the order they were found.
+    # In the order of the file; without a file, in the order they were found.
     problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return LoadedConfig(
         servers=tuple(it.config for it in readings if it.config is not None),
@@ -138,7 +138,7 @@ def _load(file: _File, surroundings: EntryContext) -> LoadedConfig:
 
 def _first(errors: list[Problem], path: Path | None) -> ConfigError:
     first = errors[0]
-    more = f" (Problems in all: {len(errors)}.)" if len(errors) > 1 else ""
+    more = f" (Errors in total: {len(errors)}.)" if len(errors) > 1 else ""
     return ConfigError(
         first.message + more,
         path=None if path is None else str(path),

@@ -1,4 +1,4 @@
-"""The user's file of servers, to be changed by a program without losing what a person wrote."""
+"""Edit the user's file of servers, and keep its comments, order and formatting."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.files.dialects import find_entries, sections_of
 from pegboard.config.files.edit_jsonc import remove_member, set_member, set_members
 from pegboard.config.files.entry import SPELLINGS, ServerEntry
-from pegboard.config.files.interpret import EntryContext, Interpretation, RawEntry, interpret
+from pegboard.config.files.entry_validation import EntryContext, Interpretation, RawEntry, interpret
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
 from pegboard.config.secrets.variables import Variables, input_defaults
@@ -24,16 +24,16 @@ _NEW = '{\n  "mcpServers": {}\n}\n'
 
 
 def file_to_edit(source: str | os.PathLike[str] | None = None) -> Path:
-    """Return the file that servers are read from, or where one would be made.
+    """Return the file that servers are read from, or the path where it would be created.
 
     Raises:
-        ConfigError: when a folder is named where a file should be.
+        ConfigError: when the path is a folder or cannot be read.
     """
     for path, fault, origin in candidates(source):
         if fault is None:
             return path
         if origin in ("explicit", "PEGBOARD_CONFIG"):
-            # A pipe can be read, once; it will not be written.
+            # A pipe can be read once; writing it fails later.
             if fault not in (ABSENT, NO_FILE):
                 raise ConfigError(f"The configuration file {fault}.", path=str(path))
             return path
@@ -41,19 +41,19 @@ def file_to_edit(source: str | os.PathLike[str] | None = None) -> Path:
 
 
 class ServersFile:
-    """The text of the file; nothing is written before `save`."""
+    """The text of the file, with its edits; only `save` writes it."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file, if there is one.
+        """Read the file, if it exists.
 
         Raises:
-            ConfigError: when it cannot be read, is not JSON, or has no place for servers.
+            ConfigError: when it cannot be read, is not JSON, or is not an object.
         """
         self.path = path
         self._before = read_file(path)
         self._text = _NEW
         if self._before is not None and self._before.strip():
-            # Parsed once from the bytes: that says where something is not UTF-8.
+            # Parsed once from the bytes: that finds the place of what is not UTF-8.
             document = parse_jsonc(self._before, path=str(path))
             if not isinstance(document.root.value, Mapping):
                 raise ConfigError("The file must be an object with `mcpServers`.", path=str(path))
@@ -61,21 +61,21 @@ class ServersFile:
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no such file."""
+        """Whether the file did not exist."""
         return self._before is None
 
     @property
     def entries(self) -> dict[str, RawEntry]:
-        """The entries by name, as they are written."""
+        """The entries by name, as the file has them."""
         document = self._document()
         return {it.name: it for it in find_entries(document.root.value, document).entries}
 
     def readings(self, environ: Mapping[str, str] | None = None) -> dict[str, Interpretation]:
-        """Return what each entry says, by name; no secret is read for it.
+        """Interpret each entry, by name, without reading secrets.
 
         Args:
-            environ: where variables are looked up, so that one which is not set is a fault;
-                without it, variables stand as they are written.
+            environ: the environment variables; an undefined one is a problem. Without it,
+                variables stay as they are written.
         """
         document = self._document()
         variables = Variables(
@@ -85,22 +85,22 @@ class ServersFile:
             reads_secrets=False,
             home="~",
         )
-        surroundings = EntryContext(variables, self.path.parent, document)
-        return {name: interpret(it, surroundings) for name, it in self.entries.items()}
+        context = EntryContext(variables, self.path.parent, document)
+        return {name: interpret(it, context) for name, it in self.entries.items()}
 
     def put(self, name: str, entry: Mapping[str, Any]) -> None:
         """Add a server, or replace the one that has this name.
 
         Raises:
-            ConfigError: when there is no place for servers in this file.
+            ConfigError: when the file has no section that can hold servers.
         """
         self.put_all({name: entry})
 
     def put_all(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add or replace servers, by name: the file is read and changed once for all of them.
+        """Add or replace servers by name; the text is parsed and changed once for all of them.
 
         Raises:
-            ConfigError: when there is no place for servers in this file.
+            ConfigError: when the file has no section that can hold servers.
         """
         section_of = self._sections()
         by_section: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
@@ -110,20 +110,20 @@ class ServersFile:
             self._text = set_members(self._text, section, members, file=str(self.path))
 
     def set_field(self, name: str, field: str, value: object) -> None:
-        """Change one field of a server, and leave the rest of its entry as it is.
+        """Change one field of a server, and keep the rest of its entry.
 
         Raises:
-            ServerNotFoundError: when nobody has that name.
+            ServerNotFoundError: when no server has this name.
         """
         self._expect(name)
         path = (*self._section(name), name, field)
         self._text = set_member(self._text, path, value, file=str(self.path))
 
     def remove(self, name: str) -> None:
-        """Take a server out.
+        """Remove a server.
 
         Raises:
-            ServerNotFoundError: when nobody has that name.
+            ServerNotFoundError: when no server has this name.
         """
         self._expect(name)
         while name in self.entries:
@@ -133,15 +133,15 @@ class ServersFile:
         """Switch a server on or off, and tell whether that changed anything.
 
         Raises:
-            ServerNotFoundError: when nobody has that name.
-            ConfigError: when its entry is no object.
+            ServerNotFoundError: when no server has this name.
+            ConfigError: when its entry is not an object.
         """
         entry = self._expect(name).value
         if not isinstance(entry, Mapping):
             raise ConfigError(f"Server {name!r} must be an object.", path=str(self.path))
         members = cast("Mapping[str, object]", entry)
         off = {"enabled": False, "disabled": True}
-        # However they are spelled, and however often.
+        # In every spelling, and all of them.
         known = {key: SPELLINGS[ServerEntry].get(key, key) for key in members}
         switches = [key for key, field in known.items() if field in off]
         path = (*self._section(name), name)
@@ -156,10 +156,10 @@ class ServersFile:
         return True
 
     def save(self) -> None:
-        """Write the file as a whole.
+        """Write the file atomically.
 
         Raises:
-            ConfigError: when that is not possible, or somebody else wrote in the meantime.
+            ConfigError: when it cannot be written, or another program wrote it in the meantime.
         """
         content = self._text.encode()
         if content != self._before:
@@ -176,11 +176,11 @@ class ServersFile:
         return entries[name]
 
     def _section(self, name: str) -> tuple[str, ...]:
-        """Return where this server stands, or where a new one belongs."""
+        """Return the section of this server, or the section for a new one."""
         return self._sections()(name)
 
     def _sections(self) -> Callable[[str], tuple[str, ...]]:
-        """Return what tells where a server stands, or where a new one belongs."""
+        """Return a function that finds the section of a server, or the section for a new one."""
         content = cast("Mapping[str, object]", self._document().root.value)
         sections = sections_of(content)
 
@@ -190,20 +190,20 @@ class ServersFile:
                 for path, value in sections.items()
                 if isinstance(value, Mapping) and name in value
             ]
-            # Of two, the last one counts.
+            # If two sections have the server, the last one is used.
             return [*holding[-1:], *sections, ("mcpServers",)][0]
 
         return section
 
 
 def entry_of(config: ServerConfig) -> dict[str, Any]:
-    """Return the entry that `load_servers` reads as this server, with everything not the default.
+    """Return the entry that `load_servers` reads as this server; default values are left out.
 
-    Values stand in it as they are, secrets among them: put variables in their place before you
-    write it to a file.
+    The entry contains all values, also secrets. Replace secrets by variables before you write the
+    entry to a file.
 
     Raises:
-        ConfigError: for a server object of this process, which no file can hold.
+        ConfigError: for a server object of this process, which cannot be written to a file.
     """
     if config.transport == "memory":
         raise ConfigError(

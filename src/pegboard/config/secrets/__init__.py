@@ -1,1 +1,1 @@
-"""Secrets of a configuration: variables, the keyring, and plain text that should be neither."""
+"""Secrets of a configuration: variables, `.env` files, the keyring, and secrets in plain text."""

@@ -1,4 +1,4 @@
-"""Files of `KEY=VALUE` lines that an entry may name as its `envFile`."""
+"""Read `.env` files: `KEY=VALUE` lines that an entry names as its `envFile`."""
 
 import errno
 import os
@@ -24,10 +24,10 @@ _ESCAPED = {"n": "\n", "r": "\r"}
 
 
 def find_env_file(path: Path) -> None:
-    """Make sure that there is such a file, without a look into it.
+    """Check that the file exists and may be read, without reading it.
 
     Raises:
-        ConfigError: when there is none, or it may not be read.
+        ConfigError: when it does not exist, or may not be read.
     """
     try:
         path.stat()
@@ -38,12 +38,12 @@ def find_env_file(path: Path) -> None:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Read variables: quotes and ``export`` are allowed, ``#`` begins a comment.
+    """Read the variables of a file: quotes and ``export`` are allowed, ``#`` begins a comment.
 
-    In double quotes, a backslash may stand before ``n``, ``r``, a quote and another backslash.
+    In double quotes, a backslash escapes ``n``, ``r``, a quote and another backslash.
 
     Raises:
-        ConfigError: when the file cannot be read; with the line, when a line is no assignment.
+        ConfigError: when the file cannot be read; with the line, when a line is not an assignment.
     """
     try:
         content = read_named_file(path, _MAX_BYTES + 1)
@@ -62,8 +62,8 @@ def read_env_file(path: Path) -> dict[str, str]:
 def _unreadable(error: OSError | ValueError, path: Path) -> ConfigError:
     if isinstance(error, OSError):
         return ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path))
-    # A character in its name that no file has; it is not shown, as no path with it can be.
-    return ConfigError("`envFile` names no file: look for an odd character in it.")
+    # The path contains a character that no path can have, so it is not quoted.
+    return ConfigError("`envFile` is not a valid path: look for an unusual character in it.")
 
 
 def _parsed(text: str, path: str) -> dict[str, str]:

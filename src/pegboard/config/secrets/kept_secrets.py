@@ -1,4 +1,4 @@
-"""Secrets that stand outside of the configuration: in a private file, or in the OS keyring."""
+"""Keep secrets outside of the configuration: in the OS keyring, or in a private file."""
 
 import importlib
 import os
@@ -28,14 +28,14 @@ __all__ = [
 SERVICE = "pegboard"
 _PREFIX = "secret:"
 LARGEST_SECRET = 65_536
-"""Bytes: what is longer is no secret that somebody chose, and stays where it is."""
+"""Bytes: a longer text is not moved out of the configuration."""
 _LONGEST_NAME = 100
-# Backends below that keep nothing, or keep it in plain text.
+# Keyring backends below this priority store nothing, or store it in plain text.
 _LEAST_PRIORITY = 1
 
 
 class KeptSecret(NamedTuple):
-    """Where a secret is now, and what to write in its place."""
+    """Where a secret is kept, and the reference to write in its place."""
 
     where: Literal["keyring", "file"]
     reference: str
@@ -43,29 +43,29 @@ class KeptSecret(NamedTuple):
 
 
 Keep = Callable[[str, str], KeptSecret]
-"""Takes a name and a secret, and keeps it: `keep_secret` does."""
+"""Keeps a secret under a name, as `keep_secret` does."""
 _KeptAndUndo = tuple[KeptSecret, Callable[[], object] | None]
 
 
 def keep_secret(name: str, value: str) -> KeptSecret:
-    """Keep a secret in the keyring if one works, else in a file that only its owner can read.
+    """Keep a secret in the keyring if one works, otherwise in a file that only its owner can read.
 
-    A name that is taken by another secret gets a number.
+    If another secret has the name, a number is added to it.
 
     Raises:
-        ConfigError: when neither is possible, or it is too long.
+        ConfigError: when neither is possible, or the secret is too long.
     """
     return _keep(name, value)[0]
 
 
 class KeptTogether:
-    """Keeps secrets as `keep_secret` does, and takes them back if what refers to them fails.
+    """Keeps secrets as `keep_secret` does, and removes them if the block raises.
 
-    Used as ``with KeptTogether(path) as keep:`` around whatever writes the references down.
+    Use ``with KeptTogether(path) as keep:`` around the code that writes the references.
 
     Args:
-        path: the file in which they are written down. What it refers to is not taken back: an
-            interruption may come a moment after it was written.
+        path: the file that the references are written to. A secret that the file refers to is not
+            removed: the interruption may come just after the file was written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class KeptTogether:
         try:
             written = read_file(self._path) or b""
         except ConfigError:
-            # It may refer to them.
+            # The file may refer to the secrets.
             return
         for reference, undo in self._undo.items():
             # Each backend has errors of its own, and this one must not hide the first.
@@ -94,7 +94,7 @@ class KeptTogether:
         """Keep a secret.
 
         Raises:
-            ConfigError: when that is not possible, or it is too long.
+            ConfigError: when that is not possible, or the secret is too long.
         """
         kept, undo = _keep(name, value)
         if undo is not None:
@@ -105,7 +105,7 @@ class KeptTogether:
 def _keep(name: str, value: str) -> _KeptAndUndo:
     """Keep a secret, and return how to undo that, unless it was there before."""
     if len(value.encode("utf-8", "surrogatepass")) >= LARGEST_SECRET:
-        raise ConfigError("A secret is too long to be kept outside of the file (64 KiB).")
+        raise ConfigError("A secret is too long to be moved out of the file (64 KiB or more).")
     name = _plain_name(name)
     keyring = _working_keyring()
     if keyring is not None:
@@ -116,10 +116,10 @@ def _keep(name: str, value: str) -> _KeptAndUndo:
 
 
 def read_keyring(name: str) -> str | None:
-    """Return what the keyring keeps under a name, or ``None``.
+    """Return the secret that the keyring has under a name, or ``None``.
 
     Raises:
-        ConfigError: when there is no keyring, or it does not open.
+        ConfigError: when there is no keyring, or it cannot be opened.
     """
     try:
         keyring = importlib.import_module("keyring")
@@ -132,14 +132,14 @@ def read_keyring(name: str) -> str | None:
         return keyring.get_password(SERVICE, _PREFIX + name)
     except Exception as error:  # noqa: BLE001 - each backend has errors of its own
         kind = type(error).__name__
-    raise ConfigError(f"The keyring of this machine does not open ({kind}); unlock it.")
+    raise ConfigError(f"The keyring of this machine cannot be opened ({kind}). Unlock it.")
 
 
 def read_secret_file(path: Path) -> str | None:
-    """Return the text of a file without the line break at its end, or ``None`` if there is none.
+    """Return the text of a file without its last line break, or ``None`` if there is no file.
 
     Raises:
-        ConfigError: when it cannot be read, is too long, or is no text.
+        ConfigError: when the file cannot be read, is too long, or is not text.
     """
     content = read_file(path)
     if content is None:
@@ -149,7 +149,7 @@ def read_secret_file(path: Path) -> str | None:
     except UnicodeDecodeError:
         text = None
     if text is None or len(content) > LARGEST_SECRET:
-        raise ConfigError("The file of a secret is short UTF-8 text.", path=str(path))
+        raise ConfigError("The file of a secret must be a short UTF-8 text.", path=str(path))
     return re.sub(r"\r?\n\Z", "", text)
 
 
@@ -183,7 +183,7 @@ def _kept_in_file(name: str, value: str) -> _KeptAndUndo:
     before = read_file(path)
     if before is None:
         content = value.encode("utf-8", "surrogatepass") + b"\n"
-        # One of many: looking through the folder each time would take longer than writing.
+        # For many secrets, tidying the folder each time would take longer than writing.
         write_file(path, content, instead_of=None, tidies=False)
     if os.name == "posix":
         folder.chmod(0o700)

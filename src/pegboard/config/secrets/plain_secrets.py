@@ -1,9 +1,9 @@
-"""Secrets that stand in a configuration file as plain text, where a variable should be."""
+"""Find secrets in plain text in a configuration file, and move them out of it."""
 
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from pegboard.config.problems import FieldPath, shown_key, shown_path, value_at
 from pegboard.config.secret_detection import (
@@ -15,10 +15,9 @@ from pegboard.config.secret_detection import (
     secrets_in,
     words_of_command,
 )
-from pegboard.config.secrets.kept_secrets import LARGEST_SECRET, Keep, KeptSecret
 from pegboard.config.secrets.variables import defaults_in
 
-__all__ = ["Moved", "PlainSecret", "move_secrets", "plain_secrets", "text_of"]
+__all__ = ["PlainSecret", "plain_secrets", "text_of"]
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _NO_SECRET = re.compile(
@@ -27,7 +26,7 @@ _NO_SECRET = re.compile(
     r"|.*(?:your[-_ ]|change-?_?me|replace|placeholder|example|dummy|insert[-_ ]|redacted).*",
     re.IGNORECASE | re.DOTALL,
 )
-# What `--auth oauth` and `--key ./server.pem` are followed by.
+# The values of `--auth oauth` and `--key ./server.pem` are not secrets.
 _WORD_OR_FILE = re.compile(
     r"[a-z]{1,12}|(?:\.{0,2}|~|[A-Za-z]:)[/\\].*|.*\.(?:pem|key|crt|cer|json|txt)", re.DOTALL
 )
@@ -35,13 +34,13 @@ _TOKENS = frozenset({"authorization", "bearer_token", "bearertoken", "path", "ur
 
 
 class PlainSecret(NamedTuple):
-    """Where a secret stands, and the environment variable that should hold it instead."""
+    """The field that contains a secret, and the environment variable that should hold it."""
 
     path: FieldPath
     variable: str
 
     def advice(self, server: str) -> str:
-        """Return what to tell people; the secret itself is not in it."""
+        """Return the advice for the user; it does not contain the secret."""
         return (
             f"Server {server!r} has a secret in plain text in `{shown_path(self.path)}`. Write "
             f'"${{{self.variable}}}" in its place, and put the value into the environment '
@@ -50,7 +49,7 @@ class PlainSecret(NamedTuple):
 
 
 def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSecret]:
-    """Find them in an entry whose variables are not expanded yet; the keys are our own fields."""
+    """Yield the secrets of an entry with our field names, before its variables are expanded."""
     held: dict[str, str] = {}
     for path, wanted, value in _found(server, entry):
         variable, number = wanted, 1
@@ -62,7 +61,7 @@ def plain_secrets(server: str, entry: Mapping[str, object]) -> Iterator[PlainSec
 
 
 def text_of(value: object) -> str:
-    """Return a text, or a number as its program gets it; of anything else nothing."""
+    """Return a text, or a number as text; anything else is an empty text."""
     is_text = isinstance(value, str | int) and not isinstance(value, bool)
     return str(value) if is_text else ""
 
@@ -159,85 +158,3 @@ def _variable(server: str, name: str) -> str:
     word = "TOKEN" if name.lower() in _TOKENS else words
     whole = re.sub(r"[^A-Z0-9]+", "_", f"{server}_{word}".upper()).strip("_")
     return whole if whole and not whole[0].isdigit() else f"MCP_{whole}"
-
-
-_LEADING_SCHEME = re.compile(r"\s*(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
-_SHORTEST_PART = 6
-
-
-class Moved(NamedTuple):
-    """An entry without secrets in plain text."""
-
-    entry: dict[str, Any]
-    kept: dict[str, KeptSecret]
-    """By the path of the field, as people read it."""
-    left: tuple[str, ...]
-    """Fields whose secret stands beside a variable or is too long, so that it stays there."""
-
-
-def move_secrets(server: str, entry: Mapping[str, Any], keep: Keep) -> Moved:
-    """Keep every secret that stands in plain text, and write a reference in its place.
-
-    The entry has our own names of fields.
-
-    Raises:
-        ConfigError: when a secret cannot be kept.
-    """
-    copied = cast("dict[str, Any]", _copied(entry))
-    kept: dict[str, KeptSecret] = {}
-    left: list[str] = []
-    for found in list(plain_secrets(server, copied)):
-        shown = shown_path(found.path)
-        text = _at(copied, found.path)
-        if "${" in text or not _can_be_kept(text):
-            left.append(shown)
-            continue
-        start, secret, end = _split(server, copied, found)
-        place = keep(f"{server}.{found.variable}", secret)
-        _put(copied, found.path, f"{start}{place.reference}{end}")
-        kept[shown] = place
-    return Moved(copied, kept, tuple(left))
-
-
-def _split(server: str, entry: dict[str, Any], found: PlainSecret) -> tuple[str, str, str]:
-    """Return what stands before the secret, the secret, and what stands behind it."""
-    text = _at(entry, found.path)
-    name = str(found.path[-1])
-    whole = _LEADING_SCHEME.sub("", text, count=1)
-    if is_secret(name, text):
-        return text[: len(text) - len(whole)], whole, ""
-    for part in sorted({it.value for it in secrets_in(text)}, key=len):
-        if len(part) < _SHORTEST_PART or text.count(part) != 1:
-            continue
-        start, _, end = text.partition(part)
-        tried = cast("dict[str, Any]", _copied(entry))
-        _put(tried, found.path, f"{start}${{file:x}}{end}")
-        if all(it.path != found.path for it in plain_secrets(server, tried)):
-            return start, part, end
-    return "", text, ""
-
-
-def _can_be_kept(text: str) -> bool:
-    # Half of a surrogate pair can be written to no file.
-    is_text = not any("\ud800" <= it <= "\udfff" for it in text)
-    return is_text and len(text.encode()) < LARGEST_SECRET
-
-
-def _copied(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _copied(it) for key, it in cast("Mapping[str, object]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_copied(it) for it in cast("list[object]", value)]
-    return value
-
-
-def _at(entry: Any, path: FieldPath) -> str:
-    for step in path:
-        entry = entry[step]
-    return text_of(entry)
-
-
-def _put(entry: Any, path: FieldPath, text: str) -> None:
-    for step in path[:-1]:
-        entry = entry[step]
-    entry[path[-1]] = text

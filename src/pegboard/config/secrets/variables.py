@@ -1,4 +1,4 @@
-"""Variables in a configuration file: `${VAR}` and its relatives."""
+"""Expand variables in a configuration: `${VAR}`, `${input:ID}`, `${file:…}`, `${keyring:…}`."""
 
 import os
 import re
@@ -23,12 +23,12 @@ __all__ = [
 ]
 
 Undefined = Literal["error", "keep", "empty"]
-"""What becomes of a variable that nobody defined: refuse, leave it as written, or nothing."""
+"""What to do with an undefined variable: raise an error, keep it as written, or remove it."""
 
 SHORTEST_SECRET = 6
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Hiding what these hold would make every path and message unreadable.
+# Redacting the values of these would make every path and message unreadable.
 _HARMLESS = frozenset(
     {"HOME", "USERPROFILE", "PWD", "PATH", "TMPDIR", "TMP", "TEMP", "USER", "USERNAME", "LOGNAME"}
     | {"SHELL", "LANG", "HOSTNAME", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}
@@ -43,21 +43,21 @@ class Expansion(NamedTuple):
 
 
 class Variables(msgspec.Struct, frozen=True, kw_only=True):
-    """What variables stand for."""
+    """The values of variables."""
 
     environ: Mapping[str, str]
     own: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
-    """Variables of the server itself, stronger than ``environ``."""
+    """Variables of the server itself; they override ``environ``."""
     inputs: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
     """Answers to VS Code's ``${input:ID}``."""
     input_defaults: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
-    """What stands for an input that nobody answers."""
+    """The values of inputs without an answer."""
     workspace: str = "."
     home: str = "~"
     folder: str = "."
-    """Where the path of a ``${file:PATH}`` begins."""
+    """A relative path in ``${file:PATH}`` starts here."""
     reads_secrets: bool = True
-    """Whether files and the keyring are asked; to show a configuration, nobody needs them."""
+    """Whether to read files and the keyring; showing a configuration does not need them."""
     undefined: Undefined = "error"
 
     def __repr__(self) -> str:
@@ -68,10 +68,10 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         return [("workspace", self.workspace), ("undefined", self.undefined)]
 
     def expand(self, text: str) -> Expansion:
-        """Replace every variable in a text; ``$${`` stands for a plain ``${``.
+        """Replace every variable in a text; ``$${`` is a plain ``${``.
 
         Raises:
-            ConfigError: naming the variable that is not defined.
+            ConfigError: when a variable is not defined; the message names it.
         """
         if "${" not in text:
             return Expansion(text)
@@ -91,7 +91,7 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         if body is None:
             return self._missing(
                 reference,
-                "A `${` has no `}`, or another variable inside; write `$${` for a plain `${`.",
+                "A `${` has no `}`, or contains another variable. Write `$${` for a plain `${`.",
             )
         named, has_default, default = body.partition(":-")
         place = self._place(named)
@@ -110,7 +110,7 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
     def _environment(self, reference: str, name: str) -> tuple[str, bool]:
         if not _NAME.fullmatch(name):
             return self._missing(
-                reference, "A `${…}` is not a variable we know; write `$${` for a plain `${`."
+                reference, "A `${…}` is not a known variable. Write `$${` for a plain `${`."
             )
         value = self._value(name)
         if value is None:
@@ -143,8 +143,8 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
         hint = f"Set the environment variable {variable}, or let" if is_shown else "Let"
         return self._missing(
             reference,
-            f"The input {shown!r} has no value. {hint} `pegboard import` ask for it at a terminal; "
-            "a program passes it in `inputs`.",
+            f"The input {shown!r} has no value. {hint} `pegboard import` ask for it at a terminal. "
+            "A program passes it in `inputs`.",
         )
 
     def _kept(self, reference: str, named: str, default: str | None) -> tuple[str, bool]:
@@ -152,17 +152,17 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
             return reference, False
         kind, _, name = named.partition(":")
         if kind == "keyring":
-            value, where = read_keyring(name), "in the keyring of this machine"
+            value, where = read_keyring(name), " in the keyring of this machine"
         else:
             path = self.home + name[1:] if name.startswith(("~/", "~\\")) else name
-            value, where = read_secret_file(Path(self.folder, path)), "there"
+            value, where = read_secret_file(Path(self.folder, path)), ""
         value = default if value is None else value
         if value is not None:
             return value, True
         return self._missing(
             reference,
-            f"The secret `{kind}:{shown_key(name)}` is not {where}. Put it back, or write another "
-            "variable in its place.",
+            f"The secret `{kind}:{shown_key(name)}` was not found{where}. Restore it, or write "
+            "another variable in its place.",
         )
 
     def _missing(self, reference: str, problem: str) -> tuple[str, bool]:
@@ -185,7 +185,7 @@ class Variables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def defaults_in(text: str) -> Iterator[tuple[str, str]]:
-    """Give the name and the default of every ``${VAR:-default}`` in a text."""
+    """Yield the name and the default of every ``${VAR:-default}`` in a text."""
     for reference in _REFERENCE.finditer(text):
         named, has_default, default = (reference[1] or "").partition(":-")
         if has_default:
@@ -193,7 +193,7 @@ def defaults_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def input_defaults(content: object) -> dict[str, str]:
-    """Return by id what VS Code offers where it asks for an input, out of the whole file."""
+    """Return the defaults of VS Code's inputs in a file, by the id of the input."""
     found: dict[str, str] = {}
     for section in (("inputs",), ("mcp", "inputs")):
         inputs = value_at(content, section)

@@ -1,1 +1,1 @@
-"""Checks of what needs no running server: configuration, definitions, store."""
+"""Checks that start no server: configuration, tool definitions, names, duplicates, store."""

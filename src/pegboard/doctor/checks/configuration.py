@@ -1,4 +1,4 @@
-"""The configuration: what is wrong in the file, before anything is started."""
+"""Check the configuration file: bad entries, plain secrets, file mode, duplicate servers."""
 
 import re
 import stat
@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from pegboard.config import LoadedConfig, Problem, ProblemKind, ServerConfig
-from pegboard.doctor.probes.command import doubts_about_command
+from pegboard.doctor.probes.process import shell_syntax_in
 from pegboard.doctor.report import Finding, found
 from pegboard.errors import ConfigError
 
-__all__ = ["look_at_configuration", "look_at_file", "unreadable"]
+__all__ = ["check_configuration", "check_file_mode", "unreadable"]
 
 _CODES: dict[ProblemKind, str] = {
     "entry": "bad_entry",
@@ -25,53 +25,53 @@ _CODES: dict[ProblemKind, str] = {
 }
 _REMEDIES = {
     "bad_entry": "Correct the entry; `pegboard config check` shows the line.",
-    "unset_variable": "Write its name in braces, `${NAME}`, and set it where Pegboard is started.",
-    "unknown_field": "Leave it out, or correct its spelling.",
-    "doubtful_entry": "Correct the entry, or leave the field out.",
+    "unset_variable": "Write its name in braces, `${NAME}`, and set it where you start Pegboard.",
+    "unknown_field": "Remove the field, or correct its spelling.",
+    "doubtful_entry": "Correct the entry, or remove the field.",
 }
-# Where one sentence ends and the next begins: the first says what happened, the rest what to do.
+# Splits a message into its first sentence, which is the problem, and the rest, which is the remedy.
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z])")
 _FOR_OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
 def unreadable(error: ConfigError) -> Finding:
-    """Return that the file as a whole cannot be used."""
+    """Return the finding for a file that cannot be used as a whole."""
     place = ":".join(str(it) for it in (error.path, error.line, error.column) if it is not None)
-    remedy = "Correct the file; `pegboard config check` looks again."
+    remedy = "Correct the file; `pegboard config check` checks it again."
     if error.is_missing:
-        remedy = "Check the path; `pegboard config path` says where files are looked for."
+        remedy = "Check the path; `pegboard config path` shows where Pegboard searches for files."
     what, remedy = _in_two(error.problem, remedy)
     finding = found("no_configuration" if error.is_missing else "config_unreadable", what, remedy)
     return msgspec.structs.replace(finding, place=place or None)
 
 
-def look_at_configuration(
+def check_configuration(
     loaded: LoadedConfig, chosen: Iterable[ServerConfig], names: Collection[str] = ()
 ) -> list[Finding]:
     """Return what is wrong with a file that was read, and with the chosen servers.
 
     Args:
         loaded: the file.
-        chosen: the servers that are to be looked at.
-        names: what they, and entries that cannot be used, were chosen by; nothing chooses all.
+        chosen: the servers to check.
+        names: report only the problems of these entries; by default, those of all.
     """
     servers = list(chosen)
-    found_ = [
+    findings = [
         _of_problem(problem, loaded.path)
         for problem in loaded.problems
         if not names or problem.server is None or problem.server in names
     ]
-    found_ += _twice(servers)
+    findings += _duplicate_entries(servers)
     for config in servers:
         if config.enabled:
-            found_ += doubts_about_command(config)
+            findings += shell_syntax_in(config)
         else:
-            found_.append(_disabled(config))
-    return found_
+            findings.append(_disabled(config))
+    return findings
 
 
-def look_at_file(loaded: LoadedConfig) -> list[Finding]:
-    """Return that others can read secrets in the file, if they can. Blocking."""
+def check_file_mode(loaded: LoadedConfig) -> list[Finding]:
+    """Return a finding if other users can read the secrets in the file. Blocking."""
     path = loaded.path
     secrets = [it for it in loaded.problems if it.kind == "plain_secret"]
     if path is None or not secrets or sys.platform == "win32":
@@ -86,7 +86,7 @@ def look_at_file(loaded: LoadedConfig) -> list[Finding]:
         "readable_by_others",
         f"Other users of this machine can read the secrets in {str(path)!r} "
         f"(mode {stat.S_IMODE(mode):o}).",
-        f"`chmod 600 {path}`, and put the secrets into environment variables.",
+        f"Run `chmod 600 {path}`, and move the secrets into environment variables.",
     )
     return [msgspec.structs.replace(finding, place=str(path))]
 
@@ -96,7 +96,8 @@ def _of_problem(problem: Problem, path: Path | None) -> Finding:
     what, remedy = _in_two(problem.message, _REMEDIES.get(code, ""))
     place = ":".join(str(it) for it in (path, problem.line, problem.column) if it is not None)
     finding = found(code, what, remedy, server=problem.server)
-    # What costs an entry is an error, whatever it is about; of one that is off it costs nothing.
+    # A problem that makes an entry unusable is an error, whatever its kind; in a disabled entry it
+    # is a warning.
     severity = "error" if problem.severity == "error" else "warning"
     return msgspec.structs.replace(finding, severity=severity, place=place or None)
 
@@ -109,13 +110,13 @@ def _in_two(message: str, remedy: str) -> tuple[str, str]:
 def _disabled(config: ServerConfig) -> Finding:
     return found(
         "disabled",
-        f"Server {config.name!r} is switched off in the configuration, and was not started.",
-        f"`pegboard enable {config.name}` switches it on.",
+        f"Server {config.name!r} is switched off in the configuration, so it was not started.",
+        f"Run `pegboard enable {config.name}` to switch it on.",
         server=config.name,
     )
 
 
-def _twice(servers: list[ServerConfig]) -> Iterator[Finding]:
+def _duplicate_entries(servers: list[ServerConfig]) -> Iterator[Finding]:
     alike: defaultdict[object, list[ServerConfig]] = defaultdict(list)
     for config in servers:
         if config.enabled:
@@ -127,6 +128,6 @@ def _twice(servers: list[ServerConfig]) -> Iterator[Finding]:
             yield found(
                 "same_server_twice",
                 f"The entries {first.name!r} and {other.name!r} are the same server.",
-                f"`pegboard remove {other.name}`: its tools only cost tokens a second time.",
+                f"Run `pegboard remove {other.name}`; otherwise the same tools cost tokens twice.",
                 server=other.name,
             )

@@ -1,4 +1,4 @@
-"""Definitions of tools: which cannot be used, which say nothing, which are heavy."""
+"""Check tool definitions: invalid schemas, missing descriptions, size in tokens, patterns."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -18,52 +18,53 @@ from pegboard.search import tokens_of
 from pegboard.upstream.catalog.cached_tools import permission_of
 from pegboard.upstream.catalog.feed import tool_of
 
-__all__ = ["HEAVY", "KnownTool", "look_at_definitions", "wanted_name"]
+__all__ = ["HEAVY", "KnownTool", "check_definitions", "wanted_name"]
 
 HEAVY = 2_000
-"""A definition that takes more tokens than this is worth a word."""
+"""A definition that takes more tokens than this is reported."""
 _LISTED = 5
 _REPORT = (
-    "Report it to whoever writes the server; until then the tool is left out, and the rest works."
+    "Report it to the author of the server. Until it is fixed, Pegboard leaves the tool out; the "
+    "server's other tools work."
 )
 
 
 class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that can be used, and whose it is."""
+    """A usable tool, and the server that it belongs to."""
 
     config: ServerConfig
     original: str
     raw: Mapping[str, Any]
     tool: Tool
-    """Under the name that its server has for it."""
+    """It has the name that its server gives it."""
     tokens: int
 
 
-def look_at_definitions(visit: Probe) -> tuple[list[KnownTool], list[Finding]]:
-    """Return the tools of a server that can be used, and what is wrong with its definitions."""
+def check_definitions(probe: Probe) -> tuple[list[KnownTool], list[Finding]]:
+    """Return the usable tools of a server, and what is wrong with its definitions."""
     known: list[KnownTool] = []
     wrong: list[Finding] = []
-    permits = permission_of(visit.config)
+    permits = permission_of(probe.config)
     seen: set[str] = set()
-    for raw in visit.listed:
+    for raw in probe.listed:
         try:
-            tool = _understood(raw, visit.config, seen)
+            tool = _understood(raw, probe.config, seen)
         except InvalidToolError as error:
-            wrong.append(_unusable(raw, visit.config, error))
+            wrong.append(_unusable(raw, probe.config, error))
             continue
         if permits(tool.name):
-            known.append(_known(tool, raw, visit.config))
+            known.append(_known(tool, raw, probe.config))
     names = [it.original for it in known]
-    wrong += _useless_patterns(visit.config, sorted(seen))
-    wrong += _silent(visit.config, [it.original for it in known if not it.tool.description.strip()])
+    wrong += _useless_patterns(probe.config, sorted(seen))
+    wrong += _silent(probe.config, [it.original for it in known if not it.tool.description.strip()])
     wrong += [_heavy(it) for it in known if it.tokens > HEAVY]
     if not names and not wrong:
-        wrong.append(_none(visit))
+        wrong.append(_none(probe))
     return known, wrong
 
 
 def wanted_name(config: ServerConfig, original: str) -> str:
-    """Return what a tool of a server is to be called, legal or not."""
+    """Return the name of a tool with its prefix, legal or not."""
     return mcp(config.name, original) if config.prefix is None else config.prefix + original
 
 
@@ -77,9 +78,9 @@ def _known(tool: Tool, raw: Mapping[str, Any], config: ServerConfig) -> KnownToo
 def _understood(raw: Mapping[str, Any], config: ServerConfig, seen: set[str]) -> Tool:
     name = _name_of(raw)
     if name is None:
-        raise InvalidToolError("A tool without a name.")
+        raise InvalidToolError("A tool has no name.")
     if name in seen:
-        raise InvalidToolError(f"The tool {name!r} stands in the list a second time.")
+        raise InvalidToolError(f"The server lists the tool {name!r} twice.")
     seen.add(name)
     tool = tool_of(raw, name, config)
     ArgumentSchema(tool.input_schema, tool=name)
@@ -88,8 +89,8 @@ def _understood(raw: Mapping[str, Any], config: ServerConfig, seen: set[str]) ->
     kind: object = tool.input_schema.get("type", "object")
     if kind != "object":
         raise InvalidToolError(
-            f"The input_schema of tool {name!r} is of type {shown(repr(kind), 40)}, and not of "
-            "type 'object'."
+            f"The input_schema of tool {name!r} has the type {shown(repr(kind), 40)}, but must "
+            "have the type 'object'."
         )
     return tool
 
@@ -118,26 +119,25 @@ def _is_about_a_reference(cause: BaseException | None) -> bool:
 
 
 def _name_of(raw: object) -> str | None:
-    # Whatever a server lists, which need not be an object.
+    # A server may list something that is not an object.
     name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) else None
 
 
-def _none(visit: Probe) -> Finding:
-    name = visit.config.name
-    if visit.listed:
+def _none(probe: Probe) -> Finding:
+    name = probe.config.name
+    if probe.listed:
         return found(
             "no_tools",
-            f"Server {name!r} has {len(visit.listed)} tools, and its entry lets none of them "
-            "through.",
-            "Look at `allow` and `deny` of its entry.",
+            f"Server {name!r} has {len(probe.listed)} tools, but its entry excludes all of them.",
+            "Check `allow` and `deny` in its entry.",
             server=name,
         )
     return found(
         "no_tools",
-        f"Server {name!r} runs, but has no tools.",
-        "It may offer only prompts or resources, or show tools after a setting or a login: its "
-        "page should say.",
+        f"Server {name!r} runs, but it has no tools.",
+        "It may offer only prompts or resources, or it may need a setting or a login first. Check "
+        "its documentation.",
         server=name,
     )
 
@@ -153,7 +153,7 @@ def _useless_patterns(config: ServerConfig, names: list[str]) -> Iterator[Findin
             yield found(
                 "unmatched_pattern",
                 f"No tool of server {config.name!r} matches {pattern!r} in its `{option}`.",
-                remedy if names else "Leave it out, or wait for the server to have tools.",
+                remedy if names else "Remove the pattern, or wait until the server has tools.",
                 server=config.name,
             )
 
@@ -163,7 +163,7 @@ def _silent(config: ServerConfig, names: list[str]) -> Iterator[Finding]:
         yield found(
             "no_description",
             f"Server {config.name!r} does not say what these tools do: {_some(names)}.",
-            "A model can hardly choose them: report it to whoever writes the server.",
+            "Report it to the author of the server: a model cannot tell when to use these tools.",
             server=config.name,
             tool=shown(names[0], 80) if len(names) == 1 else None,
         )
@@ -172,10 +172,10 @@ def _silent(config: ServerConfig, names: list[str]) -> Iterator[Finding]:
 def _heavy(it: KnownTool) -> Finding:
     return found(
         "heavy_tool",
-        f"The definition of {it.original!r} of server {it.config.name!r} takes about "
+        f"The definition of tool {it.original!r} of server {it.config.name!r} takes about "
         f"{it.tokens:,} tokens of a model's context.",
-        "Serve it by search (`pegboard serve`, which is the default), so that it is loaded only "
-        f'when it is needed; or leave it out: `"deny": ["{it.original}"]`.',
+        "Serve it through search, the default of `pegboard serve`, so that it is loaded only when "
+        f'it is needed; or exclude it: `"deny": ["{it.original}"]`.',
         server=it.config.name,
         tool=it.original,
     )

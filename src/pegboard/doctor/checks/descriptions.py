@@ -1,4 +1,4 @@
-"""Descriptions that a model reads and a person does not: hidden characters, and orders."""
+"""Check descriptions for prompt injection: hidden characters, and orders to the model."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ from pegboard.doctor.checks.definitions import KnownTool
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
 
-__all__ = ["hidden_in", "look_at_descriptions", "look_at_instructions", "orders_in"]
+__all__ = ["check_descriptions", "check_instructions", "hidden_in", "orders_in"]
 
 _LONGEST = 200_000
 _DEEPEST = 60
@@ -17,12 +17,12 @@ _DEEPEST = 60
 _JOINERS = "\u200c\u200d"
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
-        "tag characters, which spell out text that nobody sees",
+        "tag characters, which spell out invisible text",
         re.compile(r"[\U000e0000-\U000e007f]+"),
     ),
-    ("characters that turn the direction of the text", re.compile(r"[\u202a-\u202e\u2066-\u2069]")),
+    ("characters that change the text direction", re.compile(r"[\u202a-\u202e\u2066-\u2069]")),
     (
-        "characters without width",
+        "zero-width characters",
         re.compile(
             rf"[\u200b\u2060-\u2064\ufeff\u00ad\u180e\u115f\u1160\u3164\uffa0]"
             rf"|(?<=[\x00-\x7f])[{_JOINERS}](?=[\x00-\x7f])"
@@ -39,7 +39,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
 )
 _FLAG = re.compile(r"\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
-_NOBODY = r"(?:the |your |this |any )?(?:user|human|person|operator)s?"
+_PERSON = r"(?:the |your |this |any )?(?:user|human|person|operator)s?"
 _BEFORE = r"(?:all |any |every |of )*(?:the |your |my |these )*"
 _ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -53,13 +53,13 @@ _ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "it wants something kept from the person",
+        "it wants something hidden from the user",
         re.compile(
             r"\b(?:do not|don'?t|never|must not|without|avoid) (?:\w+ ){0,2}?"
             r"(?:tell|inform|mention|notify|reveal|alert|warn|telling|informing|notifying|asking)"
-            rf"(?: \w+){{0,4}}? (?:to )?{_NOBODY}\b(?! (?:id|name|data|input|password))"
+            rf"(?: \w+){{0,4}}? (?:to )?{_PERSON}\b(?! (?:id|name|data|input|password))"
             r"|\b(?:hide|conceal|keep) (?:this|it|these)(?: \w+){0,3} from "
-            + _NOBODY
+            + _PERSON
             + r"|不要(?:告诉|告知|通知|让)用户"
         ),
     ),
@@ -80,7 +80,7 @@ _ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "it asks for the instructions or the conversation of the model",
+        "it asks for the model's instructions or conversation",
         re.compile(
             r"(?:send|include|pass|output|reveal|print|repeat|append|return|provide|copy)\b"
             r"[^\n.]{0,60}?(?:system prompt|(?:full|whole|entire|complete) "
@@ -90,22 +90,22 @@ _ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
-def look_at_descriptions(tool: KnownTool) -> Iterator[Finding]:
-    """Give what a tool tells a model that a person should know of."""
+def check_descriptions(tool: KnownTool) -> Iterator[Finding]:
+    """Yield what the definition of a tool hides from people, or orders a model to do."""
     text = "\n".join(_texts(tool.raw))
     whose = f"{shown(tool.original, 80)!r} of server {tool.config.name!r}"
-    yield from _findings(text, f"The definition of {whose}", tool.config.name, tool.original)
+    yield from _findings(text, f"The definition of tool {whose}", tool.config.name, tool.original)
 
 
-def look_at_instructions(visit: Probe) -> Iterator[Finding]:
-    """Give the same of what a server says about itself."""
-    text = "" if visit.negotiated is None else visit.negotiated.instructions
-    name = visit.config.name
-    yield from _findings(text, f"What server {name!r} says about itself", name, None)
+def check_instructions(probe: Probe) -> Iterator[Finding]:
+    """Yield the same for the instructions of a server."""
+    text = "" if probe.negotiated is None else probe.negotiated.instructions
+    name = probe.config.name
+    yield from _findings(text, f"The instructions of server {name!r}", name, None)
 
 
 def hidden_in(text: str) -> dict[str, str]:
-    """Return which kinds of hidden characters a text holds, and the first of each by its code."""
+    """Return the kinds of hidden characters in a text, each with the code point of the first."""
     text = _FLAG.sub("", text[:_LONGEST])
     found_: dict[str, str] = {}
     for kind, pattern in _KINDS:
@@ -117,7 +117,10 @@ def hidden_in(text: str) -> dict[str, str]:
 
 
 def orders_in(text: str) -> dict[str, str]:
-    """Return what a text wants of a model, and the words that say it; hidden letters left out."""
+    """Return what a text orders a model to do, and the words that say so.
+
+    Hidden characters are removed first.
+    """
     for _, pattern in _KINDS[:5]:
         text = pattern.sub("", text[:_LONGEST])
     plain = unicodedata.normalize("NFKC", text).casefold()
@@ -127,18 +130,22 @@ def orders_in(text: str) -> dict[str, str]:
 
 
 def _findings(text: str, subject: str, server: str, tool: str | None) -> Iterator[Finding]:
-    remedy = (
-        "Do not use it before you have read the whole definition (`pegboard show`); tell whoever "
-        "writes the server, "
-    )
-    leave_out = f'or leave it out: `"deny": ["{shown(tool, 80)}"]`.' if tool else "or remove it."
+    if tool:
+        remedy = (
+            "Read the whole definition (`pegboard show`) before you use the tool. Ask the author "
+            f'of the server, or exclude the tool: `"deny": ["{shown(tool, 80)}"]`.'
+        )
+    else:
+        remedy = "Ask the author of the server about it, or remove the server."
+    verb = "contains" if tool else "contain"
     label = None if tool is None else shown(tool, 80)
     for kind, first in hidden_in(text).items():
-        what = f"{subject} holds {kind} ({first})."
-        yield found("hidden_characters", what, remedy + leave_out, server=server, tool=label)
+        what = f"{subject} {verb} {kind} ({first})."
+        yield found("hidden_characters", what, remedy, server=server, tool=label)
+    verb = "gives" if tool else "give"
     for what, words in orders_in(text).items():
-        said = f"{subject} gives orders to the model: {what} ({shown(words, 100)!r})."
-        yield found("instructions_to_model", said, remedy + leave_out, server=server, tool=label)
+        said = f"{subject} {verb} orders to the model: {what} ({shown(words, 100)!r})."
+        yield found("instructions_to_model", said, remedy, server=server, tool=label)
 
 
 def _texts(value: object, depth: int = 0) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Likeness: tools of different servers that are described alike."""
+"""Find near-duplicate tools: tools of different servers with similar descriptions."""
 
 import re
 from collections import defaultdict
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from pegboard.doctor.checks.definitions import KnownTool
 from pegboard.doctor.report import Finding, found, shown
 
-__all__ = ["LIKE", "look_for_likeness"]
+__all__ = ["SIMILAR", "find_duplicates"]
 
-LIKE = 0.75
-"""The share of words that two tools have in common to be taken for the same."""
+SIMILAR = 0.75
+"""Two tools are near-duplicates if they share at least this part of their words."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FEWEST_WORDS = 4
 _LONGEST = 2_000
-# Words that stand in so many tools lead to too many pairs, and say little.
+# A word that more tools use leads to too many pairs, and says little.
 _CROWDED = 50
 _MOST = 20
 
 
-def look_for_likeness(tools: Iterable[KnownTool]) -> Iterator[Finding]:
-    """Give the pairs of tools of different servers that a model can hardly tell apart."""
+def find_duplicates(tools: Iterable[KnownTool]) -> Iterator[Finding]:
+    """Yield the pairs of tools of different servers that a model can hardly tell apart."""
     known = list(tools)
     words = [_words(it) for it in known]
     pairs = sorted(_alike(known, words), key=lambda it: (-it[0], it[1], it[2]))
@@ -45,7 +45,7 @@ def _alike(
         near = {it for word in some for it in telling.get(word, ()) if it > index}
         for other in near:
             alike = len(some & words[other]) / len(some | words[other])
-            if alike >= LIKE and tools[other].config.name != tools[index].config.name:
+            if alike >= SIMILAR and tools[other].config.name != tools[index].config.name:
                 yield alike, index, other
 
 
@@ -57,10 +57,10 @@ def _words(tool: KnownTool) -> frozenset[str]:
 def _finding(one: KnownTool, other: KnownTool) -> Finding:
     return found(
         "near_duplicates",
-        f"{shown(one.original, 80)!r} of server {one.config.name!r} and "
-        f"{shown(other.original, 80)!r} of server {other.config.name!r} are described alike, so "
-        "that a model can hardly choose.",
-        f'If both do the same, leave one out: `"deny": ["{shown(other.original, 80)}"]` in the '
+        f"The tools {shown(one.original, 80)!r} of server {one.config.name!r} and "
+        f"{shown(other.original, 80)!r} of server {other.config.name!r} have similar "
+        "descriptions, so a model can hardly choose between them.",
+        f'If both do the same, exclude one: `"deny": ["{shown(other.original, 80)}"]` in the '
         f"entry {other.config.name!r}.",
         server=other.config.name,
         tool=shown(other.original, 80),

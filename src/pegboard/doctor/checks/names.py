@@ -1,4 +1,4 @@
-"""Names of tools: too long or illegal for clients, or wanted by two."""
+"""Check tool names: too long for clients, illegal characters, and name conflicts."""
 
 import re
 from collections import defaultdict
@@ -8,14 +8,14 @@ from pegboard.doctor.checks.definitions import KnownTool, wanted_name
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.model.tool_names import MAX_LENGTH, legal_name
 
-__all__ = ["look_at_names"]
+__all__ = ["check_names"]
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _LISTED = 5
 
 
-def look_at_names(tools: Iterable[KnownTool]) -> Iterator[Finding]:
-    """Give what is wrong with the names that tools are to be shown by."""
+def check_names(tools: Iterable[KnownTool]) -> Iterator[Finding]:
+    """Yield what is wrong with the names that clients will see."""
     by_name: defaultdict[str, list[KnownTool]] = defaultdict(list)
     too_long: defaultdict[str, list[KnownTool]] = defaultdict(list)
     illegal: defaultdict[str, list[KnownTool]] = defaultdict(list)
@@ -40,9 +40,9 @@ def _too_long(server: str, tools: list[KnownTool]) -> Finding:
     short = legal_name(wanted_name(first.config, first.original), (server, first.original))
     return found(
         "name_too_long",
-        f"Server {server!r}: with its prefix, {_these(tools)} would have more than the "
-        f"{MAX_LENGTH} characters that clients take; {shown(first.original, 80)!r} is called "
-        f"{short!r} instead.",
+        f"Server {server!r}: with the prefix, {_these(tools)} would be longer than the "
+        f"{MAX_LENGTH} characters that clients accept. Pegboard calls "
+        f"{shown(first.original, 80)!r} {short!r} instead.",
         f'Give the server a shorter name, or its entry a shorter prefix: `"prefix": '
         f'"{_initials(server)}_"`.',
         server=server,
@@ -55,10 +55,10 @@ def _illegal(server: str, tools: list[KnownTool]) -> Finding:
     name = legal_name(wanted_name(first.config, first.original), (server, first.original))
     return found(
         "illegal_name",
-        f"Server {server!r}: {_these(tools)} would have characters that clients refuse; "
-        f"{shown(first.original, 80)!r} is called {name!r} instead.",
-        "That works as it is. Only letters, digits, `_` and `-` in the names of the server and "
-        "its tools make it unnecessary.",
+        f"Server {server!r}: {_these(tools)} would contain characters that clients refuse. "
+        f"Pegboard calls {shown(first.original, 80)!r} {name!r} instead.",
+        "No action is needed. To keep the original names, use only letters, digits, `_` and `-` "
+        "in the names of the server and its tools.",
         server=server,
         tool=shown(first.original, 80) if len(tools) == 1 else None,
     )
@@ -70,7 +70,7 @@ def _colliding(name: str, tools: list[KnownTool]) -> Finding:
     both += f"{shown(second.original, 80)!r} of server {second.config.name!r}"
     return found(
         "colliding_names",
-        f"{both} are both to be called {name!r}; the second gets another name.",
+        f"The tools {both} want the same name {name!r}. The second one gets another name.",
         f'Give the entry {second.config.name!r} a prefix of its own: `"prefix": '
         f'"{_initials(second.config.name)}2_"`.',
         server=second.config.name,

@@ -1,4 +1,4 @@
-"""What Pegboard keeps: whether the store can be opened and read."""
+"""Check the store: whether it can be opened and read, or created if it does not exist."""
 
 import os
 from pathlib import Path
@@ -9,18 +9,19 @@ from pegboard.storage import open_store
 from pegboard.storage.open_store import scheme_of
 from pegboard.storage.urls import path_of, without_password
 
-__all__ = ["look_at_store"]
+__all__ = ["check_store"]
 
 
-def look_at_store(url: str) -> list[Finding]:
-    """Return why a store cannot be used, if it cannot; one that is not there is not made. Blocking.
+def check_store(url: str) -> list[Finding]:
+    """Return a finding if a store cannot be used. Blocking.
 
-    It is opened as any other command would open it.
+    The store is opened as any other command would open it. A store that does not exist is not
+    created.
     """
     try:
         path = path_of(url) if scheme_of(url) in ("json", "sqlite") else None
         if path is not None and not path.exists():
-            return [] if _can_be_made(path) else [_unusable(url, "it cannot be made there.")]
+            return [] if _can_be_created(path) else [_unusable(url, "it cannot be created there.")]
         with open_store(url) as store:
             store.namespace("servers").get("none")
     except (PegboardError, ValueError, ImportError, OSError) as error:
@@ -28,8 +29,8 @@ def look_at_store(url: str) -> list[Finding]:
     return []
 
 
-def _can_be_made(path: Path) -> bool:
-    # On Windows there may be none: a drive that is not there.
+def _can_be_created(path: Path) -> bool:
+    # On Windows no parent may exist: the drive may be missing.
     there = next((it for it in path.absolute().parents if it.exists()), None)
     return there is not None and there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
@@ -38,7 +39,7 @@ def _unusable(url: str, words: str) -> Finding:
     where = without_password(url)
     return found(
         "store_unusable",
-        f"What Pegboard keeps in {where} cannot be used: {shown(words.replace(url, where))}",
-        f"`pegboard store check --store {where}` says more; `--store` or PEGBOARD_STORE choose "
-        "another place.",
+        f"The store {where} cannot be used: {shown(words.replace(url, where))}",
+        f"Run `pegboard store check --store {where}` for details, or choose another store with "
+        "`--store` or PEGBOARD_STORE.",
     )

@@ -1,1 +1,1 @@
-"""Probes: start a server, reach its address, and explain why that failed."""
+"""Probes: start a server or connect to its address, and explain why that failed."""

@@ -1,4 +1,4 @@
-"""Wrong places: another path, another transport, a web page, an address that leads on."""
+"""Explain HTTP failures: wrong path or transport, redirect, web page, credentials, rate limit."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit, urlunsplit
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 TryOut = Callable[[ServerConfig], Awaitable[bool]]
-"""Tells whether a server can be started with another address or transport."""
+"""Tells whether a server answers with another address or transport."""
 
 _OTHERS: dict[str, tuple[Transport, str, str]] = {
     "streamable_http": ("sse", "sse", "server-sent events (the older transport)"),
@@ -29,57 +29,58 @@ _OTHERS: dict[str, tuple[Transport, str, str]] = {
 _PATHS: tuple[tuple[str, Transport], ...] = (("/mcp", "streamable_http"), ("/sse", "sse"))
 
 
-async def why_wrong_place(visit: Probe, failure: Failure | None, try_out: TryOut) -> Finding | None:
-    """Return what is at an address that does not answer as a server would; ``None`` if unknown."""
+async def why_wrong_place(probe: Probe, failure: Failure | None, try_out: TryOut) -> Finding | None:
+    """Return why an address does not answer as a server would; ``None`` if the cause is unknown."""
     status = (failure.status if failure is not None else None) or 0
-    told = _said_itself(visit, failure, status)
+    told = _said_itself(probe, failure, status)
     if told is None:
-        told = await _transport_that_works(visit.config, try_out)
+        told = await _transport_that_works(probe.config, try_out)
     if told is None and status == 404:
-        return await _nothing_there(visit.config, try_out)
-    return told or _no_server(visit, failure, status)
+        return await _nothing_there(probe.config, try_out)
+    return told or _no_server(probe, failure, status)
 
 
-def _said_itself(visit: Probe, failure: Failure | None, status: int) -> Finding | None:
-    name, url, message = visit.config.name, visit.config.target, str(visit.error)
+def _said_itself(probe: Probe, failure: Failure | None, status: int) -> Finding | None:
+    name, url, message = probe.config.name, probe.config.target, str(probe.error)
     if status >= 500:
         return found(
             "server_error",
-            f"Server {name!r} ({url}) fails by itself: {_answer(failure)}.",
-            "Try again later; if it stays so, whoever runs the server has to look at its log.",
+            f"Server {name!r} ({url}) itself fails: {_answer(failure)}.",
+            "Try again later. If the problem stays, ask the operator of the server to check its "
+            "log.",
             server=name,
         )
     if status == 400 and failure is not None and "HTTPS" in failure.message:
-        return speaks_https(visit.config)
+        return speaks_https(probe.config)
     if not (300 <= status < 400 or "Redirect to " in message):
         return None
     where = shown(message.partition("Redirect to ")[2].partition(" not followed")[0])
-    remedy = "Open the `url` in a browser to see where, and write that into the entry."
+    remedy = "Open the `url` in a browser, and write the address it leads to into the entry."
     if where:
         remedy = (
-            f'Write `"url": "{where}"` if that is the server; a login page means that it wants '
-            "credentials."
+            f'Write `"url": "{where}"` if that is the server; a login page means that credentials '
+            "are missing."
         )
-    to = f" to {where}" if where else ""
-    what = f"The address of server {name!r} ({url}) leads on{to}."
+    to = where or "another address"
+    what = f"The address of server {name!r} ({url}) redirects to {to}."
     return found("redirected", what, remedy, server=name)
 
 
-def _no_server(visit: Probe, failure: Failure | None, status: int) -> Finding | None:
-    name, url, message = visit.config.name, visit.config.target, str(visit.error)
+def _no_server(probe: Probe, failure: Failure | None, status: int) -> Finding | None:
+    name, url, message = probe.config.name, probe.config.target, str(probe.error)
     if 400 <= status < 500:
         return found(
             "http_error",
-            f"Server {name!r} ({url}) refuses: {_answer(failure)}.",
-            "Check its `url` and `type`: the page of the server says which address takes MCP.",
+            f"Server {name!r} ({url}) refuses the request: {_answer(failure)}.",
+            "Check its `url` and `type` against the documentation of the server.",
             server=name,
         )
     if "does not speak MCP" in message or "cannot be read" in message or "no events" in message:
         return found(
             "not_mcp",
-            f"What answers at the address of server {name!r} ({url}) does not speak MCP.",
-            "Open the `url` in a browser: a web page means that the path is missing (often `/mcp` "
-            "or `/sse`), or that a login is in between.",
+            f"The address of server {name!r} ({url}) answers, but does not speak MCP.",
+            "Open the `url` in a browser. A web page means that the path is missing (often `/mcp` "
+            "or `/sse`), or that the server requires a login.",
             server=name,
         )
     return None
@@ -101,7 +102,7 @@ async def _transport_that_works(config: ServerConfig, try_out: TryOut) -> Findin
 
 async def _nothing_there(config: ServerConfig, try_out: TryOut) -> Finding:
     name, url = config.name, config.target
-    remedy = "Check the path of its `url`: most servers have `/mcp`, older ones `/sse`."
+    remedy = "Check the path of its `url`: most servers use `/mcp`, older ones `/sse`."
     for path, transport in _PATHS:
         parts = urlsplit(config.url or "")
         other = msgspec.structs.replace(
@@ -111,11 +112,11 @@ async def _nothing_there(config: ServerConfig, try_out: TryOut) -> Finding:
             stateless=False,
         )
         if parts.path != path and await try_out(other):
-            remedy = f'Write `"url": "{other.target}"`: there it answers.'
+            remedy = f'Write `"url": "{other.target}"`: the server answers there.'
             break
     return found(
         "wrong_path",
-        f"There is nothing at the address of server {name!r}: {url} (HTTP 404).",
+        f"The address of server {name!r} does not exist: {url} (HTTP 404).",
         remedy,
         server=name,
     )
@@ -127,11 +128,11 @@ def _answer(failure: Failure | None) -> str:
 
 
 def speaks_https(config: ServerConfig) -> Finding:
-    """Return that an address wants to be spoken to over HTTPS."""
+    """Return the finding for an address that speaks HTTPS although its `url` says `http`."""
     name, url = config.name, config.target
     return found(
         "tls_expected",
-        f"Server {name!r} ({url}) speaks HTTPS, and its `url` says `http`.",
+        f"Server {name!r} ({url}) speaks HTTPS, but its `url` says `http`.",
         f'Write `"url": "{with_scheme(url, "https")}"`.',
         server=name,
     )
@@ -143,22 +144,23 @@ def with_scheme(url: str, scheme: str) -> str:
 
 
 def why_unauthorized(config: ServerConfig, failure: Failure) -> Finding:
-    """Return which credentials a server wants, or does not accept."""
+    """Return which credentials a server requires, or rejects."""
     name, url = config.name, config.target
     if failure.status is None:
-        # A login that failed says itself what to do.
+        # The message of a failed login explains itself.
         return found(
             "login_needed",
             shown(config.redact(failure.message)),
-            f"Log in by `pegboard doctor {name} --login`.",
+            f"Run `pegboard doctor {name} --login` to log in.",
             server=name,
         )
     if failure.status == 403:
         return found(
             "forbidden",
-            f"Server {name!r} ({url}) refuses with HTTP 403: the credentials are not enough.",
-            "Give them more rights where they were made, or use others in its `headers`, "
-            "`bearer_token` or `oauth`.",
+            f"Server {name!r} ({url}) refuses with HTTP 403: the credentials do not have enough "
+            "rights.",
+            "Grant them more rights at the service that issued them, or use other credentials in "
+            "`headers`, `bearer_token` or `oauth`.",
             server=name,
         )
     challenge = failure.challenge or ""
@@ -167,42 +169,41 @@ def why_unauthorized(config: ServerConfig, failure: Failure) -> Finding:
     if given:
         return found(
             "unauthorized",
-            f"Server {name!r} ({url}) does not accept the credentials in its `{given[0]}` "
-            "(HTTP 401).",
-            "Look whether the token is whole, meant for this server, and has not expired.",
+            f"Server {name!r} ({url}) rejects the credentials in its `{given[0]}` (HTTP 401).",
+            "Check that the token is complete, belongs to this server, and has not expired.",
             server=name,
         )
     if "resource_metadata" in challenge or challenge.lower().startswith("bearer"):
         return found(
             "login_needed",
-            f"Server {name!r} ({url}) wants you to log in (HTTP 401).",
-            f'Add `"oauth": true` to its entry, then `pegboard doctor {name} --login`; or '
-            'add `"bearer_token": "${TOKEN}"` if you have a token.',
+            f"Server {name!r} ({url}) requires a login (HTTP 401).",
+            f'Add `"oauth": true` to its entry, then run `pegboard doctor {name} --login`. If you '
+            'have a token, add `"bearer_token": "${TOKEN}"` instead.',
             server=name,
         )
     return found(
         "unauthorized",
-        f"Server {name!r} ({url}) wants credentials, and its entry has none (HTTP 401).",
-        'Add `"bearer_token": "${TOKEN}"`, or the header that the server asks for: '
+        f"Server {name!r} ({url}) requires credentials, but its entry has none (HTTP 401).",
+        'Add `"bearer_token": "${TOKEN}"`, or the header that the server requires: '
         '`"headers": {"X-API-Key": "${KEY}"}`.',
         server=name,
     )
 
 
 def why_busy(config: ServerConfig, failure: Failure) -> Finding:
-    """Return that a server takes no requests for now."""
+    """Return the finding for a server that accepts no requests for now."""
     name, url = config.name, config.target
     wait = f" in {failure.retry_after:.0f} s" if failure.retry_after else " later"
     if failure.status == 429:
         return found(
             "rate_limited",
-            f"Server {name!r} ({url}) takes no more requests for now (HTTP 429).",
-            f"Try again{wait}; if it stays so, look at the limits of your account there.",
+            f"Server {name!r} ({url}) accepts no more requests for now (HTTP 429).",
+            f"Try again{wait}. If the problem stays, check the limits of your account.",
             server=name,
         )
     return found(
         "server_error",
         f"Server {name!r} ({url}) is not available (HTTP {failure.status}).",
-        f"Try again{wait}; if it stays so, whoever runs the server has to look.",
+        f"Try again{wait}. If the problem stays, ask the operator of the server.",
         server=name,
     )

@@ -1,4 +1,4 @@
-"""Probe: one server, started once, asked for its tools, and stopped again."""
+"""Probe one server: start it or connect to it, list its tools, and stop it again."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -18,10 +18,10 @@ from pegboard.upstream.connections.session_attempt import session_opener
 __all__ = ["OnLogin", "OnPhase", "Phase", "Probe", "ProbeLimits", "Prober"]
 
 Phase = Literal["starting", "listing", "done"]
-"""How far a visit came."""
+"""How far a probe came."""
 
 OnPhase = Callable[[Phase], None]
-"""Told how far it has come."""
+"""Receives each phase that a probe reaches."""
 
 OnLogin = Callable[[str, str], object]
 """Receives the name of a server and the address of its login page."""
@@ -35,11 +35,11 @@ class ProbeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a server may take, in seconds."""
 
     each: float | None = None
-    """For starting, and again for listing; ``None`` leaves it to the `timeouts` of its entry."""
+    """For starting, and again for listing; ``None`` uses the `timeouts` of the server's entry."""
     slow: float = 10.0
-    """A start that takes longer is worth a word."""
+    """A start that takes longer is reported."""
     at_once: int = 8
-    """How many servers are looked at at the same time."""
+    """How many servers are probed at the same time."""
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,38 +49,39 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     error: PegboardError | None = None
     limit: float | None = None
-    """The limit that passed, if one did."""
+    """The time limit that the server exceeded, if it did."""
     lost_because: str | None = None
-    """How its process or stream ended, if it did so by itself."""
+    """How its process or stream ended, if it ended by itself."""
     wants_login: bool = False
     negotiated: Negotiated | None = None
     startup_seconds: float | None = None
     listed: tuple[Mapping[str, Any], ...] = ()
     printed: tuple[str, ...] = ()
-    """What it wrote to standard output that is no message."""
+    """What it wrote to standard output that is not a message."""
     said: tuple[str, ...] = ()
     """What it wrote to standard error."""
 
     @property
     def words(self) -> str:
-        """What the server said about itself, the last at the end; long lines are cut."""
+        """What the server printed, the last line at the end; long lines are cut."""
         # Patterns on hostile text take the square of its length.
         return "\n".join(line[:_LONGEST_LINE] for line in (*self.printed, *self.said))
 
 
 class Prober:
-    """Visits servers over connections that they share.
+    """Probes servers, which share one pool of HTTP connections.
 
     Args:
-        ears: hears what servers print.
-        limits: how long they may take.
-        on_login: shows a person the login page of a server; without it nobody is asked to log in.
+        captured: collects what servers print.
+        limits: how long servers may take.
+        on_login: shows the user the login page of a server. Without it, the probe only records
+            that the server requires a login.
     """
 
     def __init__(
-        self, ears: CapturedStderr, limits: ProbeLimits, *, on_login: OnLogin | None = None
+        self, captured: CapturedStderr, limits: ProbeLimits, *, on_login: OnLogin | None = None
     ) -> None:
-        self._ears = ears
+        self._captured = captured
         self._limits = limits
         self._on_login = on_login
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -96,12 +97,12 @@ class Prober:
         self._pool = module.HttpPool(on_login=self._on_login or self._refuse_login)
 
     async def close(self) -> None:
-        """Close the connections that are left."""
+        """Close the remaining connections."""
         if self._pool is not None:
             await self._pool.close()
 
-    async def visit(self, config: ServerConfig, on_phase: OnPhase) -> Probe:
-        """Start a server, list its tools, and stop it; whatever goes wrong is in the visit."""
+    async def probe(self, config: ServerConfig, on_phase: OnPhase) -> Probe:
+        """Start a server, list its tools, and stop it; the result records what went wrong."""
         seen = _Seen(self._start_limit(config))
         with anyio.move_on_after(seen.limit) as scope:
             self._scopes[config.name] = scope
@@ -121,16 +122,16 @@ class Prober:
             negotiated=seen.negotiated,
             startup_seconds=seen.startup_seconds,
             listed=seen.listed,
-            printed=tuple(self._ears.printed(config.name)),
-            said=tuple(self._ears.said(config.name)),
+            printed=tuple(self._captured.printed(config.name)),
+            said=tuple(self._captured.said(config.name)),
         )
 
     async def would_start(self, config: ServerConfig) -> bool:
-        """Tell whether a server can be reached as it is configured here; for a short time."""
-        other = Prober(self._ears, ProbeLimits(each=_SHORT))
+        """Tell whether a server with this configuration starts within a few seconds."""
+        other = Prober(self._captured, ProbeLimits(each=_SHORT))
         await other.open()
         try:
-            seen = await other.visit(config, _ignore)
+            seen = await other.probe(config, _ignore)
         finally:
             await other.close()
         return seen.phase != "starting"
@@ -162,12 +163,12 @@ class Prober:
     def _start_limit(self, config: ServerConfig) -> float:
         limit = self._limits.each or config.timeouts.connect
         if config.oauth is not None and self._on_login is not None:
-            # A person is to be given time.
+            # The user needs time to log in.
             limit += config.oauth.login_timeout
         return limit
 
     def _refuse_login(self, server: str, url: str) -> None:
-        # Nobody said that a browser may be opened: to know that it would be is enough.
+        # The caller did not allow a browser: it is enough to know that the server wants one.
         self._wants_login.add(server)
         self._scopes[server].cancel()
 
@@ -177,7 +178,7 @@ def _ignore(*_: object) -> None:
 
 
 class _Seen:
-    """What was seen so far, also of a visit that is broken off."""
+    """What was seen so far, also of a probe that ran out of time."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit

@@ -1,4 +1,4 @@
-"""Itself: an entry that is, or would start, a gateway for the very file it stands in."""
+"""Find an entry that is Pegboard itself: a gateway that serves the file the entry is in."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,13 +9,13 @@ from pegboard.doctor.report import Finding, found
 from pegboard.errors import ConfigError
 from pegboard.hub.sources import is_own_address
 
-__all__ = ["instead_of_itself", "is_itself", "serves_itself"]
+__all__ = ["is_itself", "remedy_for_itself", "serves_itself"]
 
 
 def is_itself(config: ServerConfig, loaded: LoadedConfig, gateway: str | None) -> bool:
-    """Tell whether a server would be Pegboard with the file that was read. Blocking.
+    """Tell whether a server is Pegboard itself with the file that was read. Blocking.
 
-    The gateway is the address of one that serves the file already.
+    ``gateway`` is the address of a running gateway that serves the file.
     """
     if not config.enabled:
         return False
@@ -35,21 +35,21 @@ def is_itself(config: ServerConfig, loaded: LoadedConfig, gateway: str | None) -
 
 
 def serves_itself(config: ServerConfig) -> Finding:
-    """Return that a server is Pegboard itself."""
-    left = "started" if config.transport == "stdio" else "looked at"
+    """Return the finding for a server that is Pegboard itself."""
+    skipped = "started" if config.transport == "stdio" else "checked"
     return found(
         "itself",
-        f"Server {config.name!r} is Pegboard itself with this very file, so it was not {left}.",
-        instead_of_itself(config),
+        f"Server {config.name!r} is Pegboard itself with this same file, so it was not {skipped}.",
+        remedy_for_itself(config),
         server=config.name,
     )
 
 
-def instead_of_itself(config: ServerConfig) -> str:
-    """Return what to do with such an entry."""
+def remedy_for_itself(config: ServerConfig) -> str:
+    """Return the remedy for such an entry."""
     return (
-        f"`pegboard remove {config.name}`; or leave it there if the file is that of a client, and "
-        "take over its other servers with `pegboard import`."
+        f"Run `pegboard remove {config.name}`. If the file belongs to a client, leave the entry "
+        "there, and copy the client's other servers into your own file with `pegboard import`."
     )
 
 
@@ -59,7 +59,7 @@ def _is_at(config: ServerConfig, gateway: str) -> bool:
 
 
 def _named(args: tuple[str, ...]) -> str | None:
-    """Return the file that is named on its command line."""
+    """Return the configuration file that the command line names."""
     for index, word in enumerate(args):
         if word.startswith("--config="):
             return word.removeprefix("--config=")

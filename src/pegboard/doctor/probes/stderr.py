@@ -1,4 +1,4 @@
-"""Last words: what a program that ended says about why."""
+"""Capture a server's standard error, and explain from its last lines why the program ended."""
 
 import logging
 import os
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pegboard.config import ServerConfig
-from pegboard.doctor.probes.self_reference import instead_of_itself
+from pegboard.doctor.probes.self_reference import remedy_for_itself
 from pegboard.doctor.report import Finding, found, shown
 
-__all__ = ["CapturedStderr", "meaning_of", "overhearing"]
+__all__ = ["CapturedStderr", "capture_stderr", "meaning_of"]
 
 _LACK = (
     r"(?i:required|missing|not set|must be set|must be provided|undefined|not defined|not provided"
@@ -23,8 +23,8 @@ _NAME = r"\b(?!ERR_)[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b"
 _VARIABLE = re.compile(_NAME)
 
 
-class _Told(NamedTuple):
-    """A line that says something, and what in it does."""
+class _MatchedLine(NamedTuple):
+    """A line of output that a rule matched."""
 
     config: ServerConfig
     line: str
@@ -40,14 +40,14 @@ class _Rule(NamedTuple):
     code: str
     pattern: re.Pattern[str]
     what: str
-    """What happened, after the name of the server."""
-    remedy: str | Callable[[_Told], str]
+    """The problem, as a phrase that follows the name of the server."""
+    remedy: str | Callable[[_MatchedLine], str]
     unless: re.Pattern[str] | None = None
-    """Of the words around it, when the line means something else."""
+    """The rule is skipped if this matches anywhere in the output."""
 
 
 def meaning_of(words: str, config: ServerConfig) -> Finding | None:
-    """Return what a program's last words mean; ``None`` when nobody knows."""
+    """Return what the last output of a program means; ``None`` when no rule matches."""
     lines = words.splitlines()
     for rule in _RULES:
         if rule.unless is not None and rule.unless.search(words):
@@ -55,9 +55,9 @@ def meaning_of(words: str, config: ServerConfig) -> Finding | None:
         for line in reversed(lines):
             match = rule.pattern.search(line)
             if match is not None:
-                told = _Told(config, line, match, words)
+                matched = _MatchedLine(config, line, match, words)
                 what = f"Server {config.name!r} {rule.what}: {shown(line)}"
-                remedy = rule.remedy if isinstance(rule.remedy, str) else rule.remedy(told)
+                remedy = rule.remedy if isinstance(rule.remedy, str) else rule.remedy(matched)
                 return found(rule.code, _stop(what), remedy, server=config.name)
     return None
 
@@ -66,15 +66,15 @@ def _stop(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-def _missing_module(told: _Told) -> str:
-    module, config = told.named, told.config
-    if re.search(r"\b(?:npm|node|node_modules)\b|Cannot find (?:module|package)", told.words):
+def _missing_module(matched: _MatchedLine) -> str:
+    module, config = matched.named, matched.config
+    if re.search(r"\b(?:npm|node|node_modules)\b|Cannot find (?:module|package)", matched.words):
         if module.startswith((".", "/")):
             return "Correct the path in `args`, or build the server first (`npm run build`)."
-        return f"`npm install {module}` in the server's folder, or start it with `npx -y`."
+        return f"Run `npm install {module}` in the server's folder, or start it with `npx -y`."
     package, _, inner = module.rstrip(".").partition(".")
     if inner:
-        # Of a package that is missing as a whole, Python names only the package.
+        # If a whole package is missing, Python names only the package.
         return (
             f"Check the name of the module `{module.rstrip('.')}` in `args` or in the server's "
             f"code; install or update `{package}` only if it is missing or too old."
@@ -83,31 +83,31 @@ def _missing_module(told: _Told) -> str:
         return f'Add `"--with", "{package}"` before the package in `args`.'
     python = shown(config.redact(config.command or "python"), 80)
     return (
-        f"`{python} -m pip install {package}` (the package may have another name); or start the "
-        "server with `uvx`, which brings what it needs."
+        f"Run `{python} -m pip install {package}` (the package may have another name), or start "
+        "the server with `uvx`, which installs what it needs."
     )
 
 
-def _missing_setting(told: _Told) -> str:
-    names = [it for it in _VARIABLE.findall(told.line) if it not in told.config.env]
+def _missing_setting(matched: _MatchedLine) -> str:
+    names = [it for it in _VARIABLE.findall(matched.line) if it not in matched.config.env]
     if not names:
-        return "Put what it asks for into the `env` or `args` of its entry."
+        return "Add what it asks for to the `env` or `args` of its entry."
     name = names[0]
-    seen = " It is set here, but a server is given only what its entry names." * (
+    seen = " It is set here, but a server sees only the variables that its entry names." * (
         name in os.environ
     )
     return f'Add `"env": {{"{name}": "${{{name}}}"}}` to its entry, and set {name}.{seen}'
 
 
-def _itself(told: _Told) -> str:
-    return instead_of_itself(told.config)
+def _itself(matched: _MatchedLine) -> str:
+    return remedy_for_itself(matched.config)
 
 
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "itself",
         re.compile(r"A Pegboard that serves .+ has started this one"),
-        "is Pegboard itself with this very file",
+        "is Pegboard itself with this same file",
         _itself,
     ),
     _Rule(
@@ -119,7 +119,7 @@ _RULES: tuple[_Rule, ...] = (
         ),
         "asks for a package that no registry has",
         (
-            "Check the spelling of the package in its `args`; a private one needs a login or "
+            "Check the spelling of the package in its `args`; a private package needs a login or "
             "another registry."
         ),
     ),
@@ -133,9 +133,9 @@ _RULES: tuple[_Rule, ...] = (
         ),
         "does not run on this version of Python",
         (
-            'Start it with a newer one: `"command": "uvx", "args": ["--python", "3.12", …]`, '
-            "or the full path of another Python as `command`. In a script of your own, look at "
-            "the line that it names."
+            'Start it with a newer version: `"command": "uvx", "args": ["--python", "3.12", …]`, '
+            "or give the full path of another Python as `command`. In a script of your own, check "
+            "the line that the error names."
         ),
         re.compile(r"\bnode:internal|\bat \w[^\n]* \(|node_modules"),
     ),
@@ -152,8 +152,8 @@ _RULES: tuple[_Rule, ...] = (
         ),
         "does not run on this version of Node.js",
         (
-            "Install a newer Node.js (`node --version` says which there is), or give the full "
-            "path of another `npx` or `node` as `command`."
+            "Install a newer Node.js (`node --version` prints the current version), or give the "
+            "full path of another `npx` or `node` as `command`."
         ),
     ),
     _Rule(
@@ -168,7 +168,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         "exited",
         re.compile(r"can't open file '([^']+)': \[Errno 2\]"),
-        "ended before it answered",
+        "exited before it answered",
         "Correct the path in `args`.",
     ),
     _Rule(
@@ -176,17 +176,17 @@ _RULES: tuple[_Rule, ...] = (
         re.compile(
             r"EADDRINUSE|[Aa]ddress already in use|port \d+ is (?:already )?(?:in use|taken)"
         ),
-        "wants a port that another program has",
+        "wants a port that another program already uses",
         (
-            "End the other program, which may be an older run of this server, or give the "
+            "Stop the other program, which may be an older run of this server, or give the "
             "server another port in its `args` or `env`."
         ),
     ),
     _Rule(
         "docker_not_running",
         re.compile(r"[Cc]annot connect to the Docker daemon|docker daemon is not running"),
-        "needs Docker, which does not run",
-        "Start Docker, and look with `docker info`.",
+        "needs Docker, which is not running",
+        "Start Docker; `docker info` shows whether it runs.",
     ),
     _Rule(
         "no_network",
@@ -196,7 +196,7 @@ _RULES: tuple[_Rule, ...] = (
             r"|dns error|Failed to fetch: `"
         ),
         "could not reach the network",
-        "Look whether this machine is online, and whether the server needs a proxy in its `env`.",
+        "Check whether this machine is online, and whether the server needs a proxy in its `env`.",
     ),
     _Rule(
         "bad_arguments",
@@ -206,7 +206,7 @@ _RULES: tuple[_Rule, ...] = (
             r"|[Mm]issing (?:required )?argument|No such option|^\s*[Uu]sage:"
         ),
         "does not understand its arguments",
-        "Correct the `args` of its entry; the server's page says what it takes.",
+        "Correct the `args` of its entry; the server's documentation lists its arguments.",
     ),
     _Rule(
         "missing_setting",
@@ -216,24 +216,24 @@ _RULES: tuple[_Rule, ...] = (
             rf"|(?i:api[ _-]?key|access token|credentials?|environment variable).{{0,60}}?\b{_LACK}"
             rf"|{_LACK}\b.{{0,40}}?(?i:api[ _-]?key|access token|credentials?)"
         ),
-        "says that a setting is missing",
+        "reports that a setting is missing",
         _missing_setting,
     ),
     _Rule(
         "no_permission",
         re.compile(r"\bEACCES\b|\bEPERM\b|[Pp]ermission denied|PermissionError"),
-        "may not use something that it needs",
-        "Give the user who runs Pegboard the right to it, or name another place.",
+        "has no permission for something that it needs",
+        "Give the permission to the user who runs Pegboard, or choose another path.",
     ),
 )
-"""What is looked for, the surest first."""
+"""The rules, the most certain first."""
 
 
 _LINES = 100
 
 
 class CapturedStderr(logging.Filter):
-    """Keeps what is logged about servers' output, and passes everything else on."""
+    """A log filter that keeps the output of servers, and passes all other records on."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class CapturedStderr(logging.Filter):
         self._said: dict[str, deque[str]] = {}
 
     def printed(self, server: str) -> list[str]:
-        """Return the last lines of its standard output that were no messages."""
+        """Return the last lines of its standard output that were not messages."""
         return list(self._printed.get(server, ()))
 
     def said(self, server: str) -> list[str]:
@@ -250,7 +250,7 @@ class CapturedStderr(logging.Filter):
         return list(self._said.get(server, ()))
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep a record that is for us, and tell whether it is for others."""
+        """Keep a record of a server's output, and tell whether a record is passed on."""
         event = str(record.msg).partition(":")[0]
         kept = {"not_a_message": self._printed, "server_stderr": self._said}.get(event)
         server, line = getattr(record, "server", None), getattr(record, "line", None)
@@ -261,17 +261,17 @@ class CapturedStderr(logging.Filter):
 
 
 @contextmanager
-def overhearing() -> Generator[CapturedStderr]:
-    """Listen to the loggers of servers meanwhile; nobody else hears more than before."""
+def capture_stderr() -> Generator[CapturedStderr]:
+    """Capture the output of servers from their loggers; other log handlers see no more of it."""
     loggers = [logging.getLogger(name) for name in ("pegboard.upstream", "pegboard.server")]
     before = [logger.level for logger in loggers]
-    ears = CapturedStderr(min(logger.getEffectiveLevel() for logger in loggers))
+    captured = CapturedStderr(min(logger.getEffectiveLevel() for logger in loggers))
     try:
         for logger in loggers:
-            logger.addFilter(ears)
+            logger.addFilter(captured)
             logger.setLevel(logging.DEBUG)
-        yield ears
+        yield captured
     finally:
         for logger, level in zip(loggers, before, strict=True):
-            logger.removeFilter(ears)
+            logger.removeFilter(captured)
             logger.setLevel(level)

@@ -1,4 +1,4 @@
-"""Addresses that failed: the name, the port, the encryption, and what is behind them."""
+"""Explain network failures: unknown host, refused or unreachable port, TLS certificate."""
 
 import socket
 import ssl
@@ -31,7 +31,7 @@ _PORTS = {"https": 443, "wss": 443}
 
 
 class TcpProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it; without a code nothing is wrong, or nobody can tell."""
+    """The result of a TCP connection; without a code, the connection shows no problem."""
 
     code: str = ""
     reason: str = ""
@@ -40,7 +40,7 @@ class TcpProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe_tcp(config: ServerConfig) -> TcpProbe:
-    """Open a connection to the address of a server, and close it. Blocking, but not for long."""
+    """Open a connection to the address of a server, and close it. Blocks for a few seconds."""
     parts = urlsplit(config.url or "")
     host, scheme = parts.hostname or "", parts.scheme
     port = parts.port or _PORTS.get(scheme, 80)
@@ -61,7 +61,7 @@ def probe_tcp(config: ServerConfig) -> TcpProbe:
 
 
 def _speaks_tls(connection: socket.socket) -> bool:
-    # Only to learn whether it would: nothing is sent over it.
+    # Only the handshake is tried; nothing is sent over it.
     connection.settimeout(_HANDSHAKE)
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -84,43 +84,42 @@ _IN_CLEAR = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST]", "RECORD_LAYER_FAILURE")
 _TLS = {
     "tls_expired": (
         "has a certificate that has expired",
-        "Have whoever runs the server renew it, and look whether the clock of this machine is "
-        "right.",
+        "Ask the operator of the server to renew it, and check the clock of this machine.",
     ),
     "tls_wrong_name": (
-        "has a certificate that belongs to another name",
-        "Write the name that stands in the certificate into the `url`.",
+        "has a certificate that was issued for another name",
+        "Use the name in the certificate in the `url`.",
     ),
     "tls_untrusted": (
-        "has a certificate that nobody trusted has signed",
-        "Put the certificate of whoever signed it into a file, and name that file in the "
-        "environment variable SSL_CERT_FILE.",
+        "has a certificate that no trusted authority signed",
+        "Save the certificate of the authority that signed it to a file, and set the environment "
+        "variable SSL_CERT_FILE to the path of that file.",
     ),
 }
 
 
-async def why_address_failed(visit: Probe, try_out: TryOut) -> Finding | None:
-    """Return why a server behind an address was not reached; ``None`` when it is not that."""
-    if visit.error is None or visit.phase != "starting":
+async def why_address_failed(probe: Probe, try_out: TryOut) -> Finding | None:
+    """Return why the address of a server failed; ``None`` when the address is not the cause."""
+    if probe.error is None or probe.phase != "starting":
         return None
-    if visit.config.transport == "websocket":
-        missing = await anyio.to_thread.run_sync(_missing_extra, visit.config)
+    if probe.config.transport == "websocket":
+        missing = await anyio.to_thread.run_sync(_missing_extra, probe.config)
         if missing is not None:
             return missing
-    failure = failure_behind(visit.error)
+    failure = failure_behind(probe.error)
     if failure is not None and failure.kind == "unauthorized":
-        return why_unauthorized(visit.config, failure)
+        return why_unauthorized(probe.config, failure)
     if failure is not None and failure.kind == "busy":
-        return why_busy(visit.config, failure)
-    # One that sent something else than events was reached.
-    if isinstance(visit.error, ConnectionError) and "sent no events" not in str(visit.error):
-        nearer = _encryption(visit.config, str(visit.error))
+        return why_busy(probe.config, failure)
+    # A server that sent something other than events was reached.
+    if isinstance(probe.error, ConnectionError) and "sent no events" not in str(probe.error):
+        nearer = _encryption(probe.config, str(probe.error))
         if nearer is None:
-            seen = await anyio.to_thread.run_sync(probe_tcp, visit.config, abandon_on_cancel=True)
-            nearer = _unreached(visit.config, seen)
+            seen = await anyio.to_thread.run_sync(probe_tcp, probe.config, abandon_on_cancel=True)
+            nearer = _unreached(probe.config, seen)
         if nearer is not None:
             return nearer
-    return await why_wrong_place(visit, failure, try_out)
+    return await why_wrong_place(probe, failure, try_out)
 
 
 def _missing_extra(config: ServerConfig) -> Finding | None:
@@ -140,7 +139,7 @@ def _encryption(config: ServerConfig, message: str) -> Finding | None:
     if any(it in message for it in _IN_CLEAR):
         return found(
             "tls_not_spoken",
-            f"Server {name!r} ({url}) speaks plain HTTP, and its `url` says `https`.",
+            f"Server {name!r} ({url}) speaks plain HTTP, but its `url` says `https`.",
             f'Write `"url": "{with_scheme(url, "http")}"`.',
             server=name,
         )
@@ -161,14 +160,14 @@ def _unreached(config: ServerConfig, seen: TcpProbe) -> Finding | None:
     name, url = config.name, config.target
     match seen.code:
         case "host_unknown":
-            what = f"Server {name!r}: nobody knows the host {seen.host!r} of its `url`."
-            remedy = "Check its spelling, and whether this machine is online (or in the VPN)."
+            what = f"Server {name!r}: the host {seen.host!r} of its `url` cannot be resolved."
+            remedy = "Check the spelling, and whether this machine is online (or in the VPN)."
         case "connection_refused":
             what = f"Nothing listens at the address of server {name!r}: {url}."
             remedy = f"Start the server, or correct the port {seen.port} in its `url`."
         case "unreachable":
-            what = f"The address of server {name!r} is not reached: {url} ({shown(seen.reason)})."
-            remedy = "Check its `url`, and whether a firewall, a VPN or a proxy is in between."
+            what = f"Server {name!r} cannot be reached at {url} ({shown(seen.reason)})."
+            remedy = "Check its `url`, and whether a firewall, a VPN or a proxy is in the way."
         case "tls_expected":
             return speaks_https(config)
         case _:

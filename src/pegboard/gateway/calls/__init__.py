@@ -1,1 +1,1 @@
-"""A call through the gateway: run, bridged between eras, and its result kept."""
+"""Calls through the gateway: running them, questions to the client, and the result cache."""

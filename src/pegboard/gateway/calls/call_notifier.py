@@ -1,4 +1,4 @@
-"""CallNotifier: how a call reaches its client while it runs."""
+"""CallNotifier: progress and log notifications to the client while its call runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,85 +9,85 @@ from pegboard.gateway.request import ClientRequest, object_in
 __all__ = ["LEVELS", "CallNotifier", "meta_of", "own_meta_of"]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""How grave a log message can be, the least grave first."""
+"""The log levels of MCP, the least severe first."""
 
 
 class CallNotifier:
-    """Leads to the exchange that waits for the call; to nobody while the call is parked.
+    """Sends notifications with the request that waits for a call; drops them while it is parked.
 
     Args:
-        exchange: who waits for it first.
-        level: how grave a log message must be, if a client of the handshake era has said so.
+        request: the first request that waits for the call.
+        level: the lowest log level to send, if a client of the handshake era has set one.
     """
 
-    def __init__(self, exchange: ClientRequest, *, level: str | None = None) -> None:
-        self.exchange: ClientRequest | None = exchange
+    def __init__(self, request: ClientRequest, *, level: str | None = None) -> None:
+        self.request: ClientRequest | None = request
         self._level = level
         self._lost: Mapping[str, Any] | None = None
 
     @property
     def wants_progress(self) -> bool:
-        """True when the client asked to be told how far the call is."""
-        return self.exchange is not None and _token(self.exchange) is not None
+        """True when the client asked for progress notifications."""
+        return self.request is not None and _token(self.request) is not None
 
     @property
     def log_level(self) -> str | None:
-        """How grave a log message must be to be sent; ``None`` if the client has not said."""
-        if self.exchange is None or self.exchange.client.era == "legacy":
+        """The lowest log level to send; ``None`` if the client has not set one."""
+        if self.request is None or self.request.client.era == "legacy":
             return self._level
-        level: object = meta_of(self.exchange).get(LOG_LEVEL)
+        level: object = meta_of(self.request).get(LOG_LEVEL)
         return level if isinstance(level, str) and level in LEVELS else None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the call is."""
-        exchange = self.exchange
-        token = None if exchange is None else _token(exchange)
-        if exchange is None or token is None:
+        """Notify the client of the progress of the call."""
+        request = self.request
+        token = None if request is None else _token(request)
+        if request is None or token is None:
             return
         params: dict[str, Any] = {"progressToken": token, "progress": progress}
         if total is not None:
             params["total"] = total
         if message is not None:
             params["message"] = message
-        await exchange.channel.notify("notifications/progress", params)
+        await request.channel.notify("notifications/progress", params)
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Pass on what a server logs, if it is grave enough."""
-        exchange, wanted, level = self.exchange, self.log_level, params.get("level")
-        if exchange is None:
+        """Pass on a log message of the server, if it is severe enough."""
+        request, wanted, level = self.request, self.log_level, params.get("level")
+        if request is None:
             return
         if wanted is None:
-            # Then a client of the handshake era gets what the server sends, and a modern one none.
-            is_grave = exchange.client.era == "legacy"
+            # Without a level, a client of the handshake era gets every message, a modern one none.
+            is_severe = request.client.era == "legacy"
         else:
-            is_grave = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
-        if is_grave:
-            await exchange.channel.notify("notifications/message", params)
+            is_severe = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
+        if is_severe:
+            await request.channel.notify("notifications/message", params)
 
     def lost(self, params: Mapping[str, Any]) -> None:
-        """Keep the log message that says how many the client did not take in time."""
+        """Keep the log message that says how many messages were dropped for a slow client."""
         self._lost = params
 
     async def finish(self) -> None:
-        """Tell that ahead of the result, which a client that reads nothing does not have yet."""
+        """Send the message about dropped messages, ahead of the result."""
         if self._lost is not None:
             await self.log(self._lost)
 
 
-def meta_of(exchange: ClientRequest) -> Mapping[str, Any]:
+def meta_of(request: ClientRequest) -> Mapping[str, Any]:
     """Return the ``_meta`` that a client sent."""
-    return object_in(exchange.params.get("_meta"))
+    return object_in(request.params.get("_meta"))
 
 
-def own_meta_of(exchange: ClientRequest) -> dict[str, Any]:
-    """Return what a client sent there for the server, without what is the protocol's own."""
+def own_meta_of(request: ClientRequest) -> dict[str, Any]:
+    """Return the ``_meta`` of a client for the server, without the keys of the protocol."""
     return {
         key: value
-        for key, value in meta_of(exchange).items()
+        for key, value in meta_of(request).items()
         if key != "progressToken" and not key.startswith(RESERVED)
     }
 
 
-def _token(exchange: ClientRequest) -> int | str | None:
-    token: object = meta_of(exchange).get("progressToken")
+def _token(request: ClientRequest) -> int | str | None:
+    token: object = meta_of(request).get("progressToken")
     return token if isinstance(token, int | str) else None

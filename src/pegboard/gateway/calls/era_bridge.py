@@ -1,10 +1,10 @@
-"""Bridge: lets a call ask its client, in all four combinations of the two eras.
+"""Bridge: lets a server ask the client (elicitation, sampling, roots) across protocol eras.
 
-| client | server | who asks whom |
+| client | server | how a question reaches the client |
 |---|---|---|
-| legacy | either | the client is asked while the call runs |
-| modern | modern | the question is the result; the repeated call carries the answer on |
-| modern | legacy | the call is parked, the question is the result, the repeat resumes it |
+| legacy | either | the gateway asks the client while the call runs |
+| modern | modern | the question is the result; the repeated call passes the answer on |
+| modern | legacy | the call is parked, and the question is the result; the repeat resumes it |
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -36,49 +36,49 @@ _KINDS = {
     "sampling": "sampling/createMessage",
     "roots": "roots/list",
 }
-"""What a client can be asked for, by the capability that says so."""
+"""The requests that a client can answer, by the capability that it declares."""
 
 
 class Bridge:
     """Runs calls to the servers of one hub for clients of either era."""
 
-    def __init__(self, hub: Hub, parking: SuspendedCalls, sessions: Sessions) -> None:
+    def __init__(self, hub: Hub, suspended_calls: SuspendedCalls, sessions: Sessions) -> None:
         self._hub = hub
-        self._parking = parking
+        self._suspended_calls = suspended_calls
         self._sessions = sessions
 
-    async def run(self, exchange: ClientRequest, server: str | None, work: Work) -> dict[str, Any]:
-        """Run work that calls a server, and give its raw result, or a question as the result.
+    async def run(self, request: ClientRequest, server: str | None, work: Work) -> dict[str, Any]:
+        """Run work that calls a server, and return its raw result, or a question as the result.
 
         Raises:
-            RpcError: when what is to be resumed is not there any more.
+            RpcError: when the parked call to resume does not exist any more.
         """
         if server is None:
             return await work()
-        client = exchange.client
+        client = request.client
         if client.era == "legacy":
-            return await self._pushed(exchange, server, work)
+            return await self._pushed(request, server, work)
         if self._era_of(server) == "modern":
-            return await _passed(exchange, CallNotifier(exchange), _NEVER_ASKED, work)
+            return await _passed(request, CallNotifier(request), _NEVER_ASKED, work)
         can = client.capabilities
-        if not self._parking.resumes(exchange) and not any(kind in can for kind in _KINDS):
-            return await _passed(exchange, CallNotifier(exchange), _NOBODY, work)
+        if not self._suspended_calls.resumes(request) and not any(kind in can for kind in _KINDS):
+            return await _passed(request, CallNotifier(request), _CANNOT_BE_ASKED, work)
 
         async def parked(call: SuspendedCall) -> dict[str, Any]:
-            return await _passed(exchange, call.line, _questions(call.ask, can), work)
+            return await _passed(request, call.notifier, _questions(call.ask, can), work)
 
-        return await self._parking.run(exchange, parked)
+        return await self._suspended_calls.run(request, parked)
 
-    async def _pushed(self, exchange: ClientRequest, server: str, work: Work) -> dict[str, Any]:
-        session = self._sessions.find(exchange.client)
+    async def _pushed(self, request: ClientRequest, server: str, work: Work) -> dict[str, Any]:
+        session = self._sessions.find(request.client)
 
         def note_page(question: object) -> None:
             if session is not None and session.listener is not None:
                 session.listener.sent_to_page(server, question)
 
-        line = CallNotifier(exchange, level=None if session is None else session.level)
+        notifier = CallNotifier(request, level=None if session is None else session.level)
         try:
-            return await _with(_pushing(exchange, line, note_page), line, work)
+            return await _with(_pushing(request, notifier, note_page), notifier, work)
         except ProtocolError as error:
             pages: object = object_in(error.data).get("elicitations")
             if error.rpc_code == URL_ELICITATION_REQUIRED and isinstance(pages, list):
@@ -92,67 +92,67 @@ class Bridge:
 
 
 def client_key(client: Client) -> str:
-    """Return what tells clients apart: who it is, and which conversation of theirs."""
+    """Return the key of a client: its tenant, its subject and its session."""
     principal = client.principal
     return "\0".join((principal.tenant, principal.subject, client.session))
 
 
-async def _with(context: CallContext, line: CallNotifier, work: Work) -> dict[str, Any]:
+async def _with(context: CallContext, notifier: CallNotifier, work: Work) -> dict[str, Any]:
     token = context_of_call.set(context)
     try:
         result = await work()
     finally:
         context_of_call.reset(token)
-    await line.finish()
+    await notifier.finish()
     return result
 
 
 async def _passed(
-    exchange: ClientRequest, line: CallNotifier, questions: Questions, work: Work
+    request: ClientRequest, notifier: CallNotifier, questions: Questions, work: Work
 ) -> dict[str, Any]:
-    return await _with(_passing(exchange, line, questions), line, work)
+    return await _with(_passing(request, notifier, questions), notifier, work)
 
 
 def _pushing(
-    exchange: ClientRequest, line: CallNotifier, note_page: Callable[[object], None]
+    request: ClientRequest, notifier: CallNotifier, note_page: Callable[[object], None]
 ) -> CallContext:
     async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
         note_page(params.get("elicitationId"))
         try:
-            return await exchange.channel.ask(method, params)
+            return await request.channel.ask(method, params)
         except RpcError as error:
             raise QuestionRefusedError(error.code, error.message, error.data) from error
 
     return CallContext(
-        on_progress=line.progress if line.wants_progress else None,
-        on_log=line.log,
-        on_logs_lost=line.lost,
-        log_level=line.log_level,
-        questions=_questions(ask, exchange.client.capabilities),
-        meta=own_meta_of(exchange),
-        capabilities=exchange.client.capabilities,
-        client=client_key(exchange.client),
+        on_progress=notifier.progress if notifier.wants_progress else None,
+        on_log=notifier.log,
+        on_logs_lost=notifier.lost,
+        log_level=notifier.log_level,
+        questions=_questions(ask, request.client.capabilities),
+        meta=own_meta_of(request),
+        capabilities=request.client.capabilities,
+        client=client_key(request.client),
     )
 
 
-def _passing(exchange: ClientRequest, line: CallNotifier, questions: Questions) -> CallContext:
-    params, level = exchange.params, line.log_level
+def _passing(request: ClientRequest, notifier: CallNotifier, questions: Questions) -> CallContext:
+    params, level = request.params, notifier.log_level
     return CallContext(
-        on_progress=line.progress if line.wants_progress else None,
-        on_log=None if level is None else line.log,
-        on_logs_lost=line.lost,
+        on_progress=notifier.progress if notifier.wants_progress else None,
+        on_log=None if level is None else notifier.log,
+        on_logs_lost=notifier.lost,
         log_level=level,
         questions=questions,
         passes_questions_on=True,
         params={key: params[key] for key in ("inputResponses", "requestState") if key in params},
-        meta=own_meta_of(exchange),
-        capabilities=exchange.client.capabilities,
-        client=client_key(exchange.client),
+        meta=own_meta_of(request),
+        capabilities=request.client.capabilities,
+        client=client_key(request.client),
     )
 
 
 async def _cannot(method: str, _: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    # Not declined, as if a person had been asked: the server is told what it would be told alone.
+    # Not "declined", as if a user had seen the question: the server gets the client's error.
     raise QuestionRefusedError(METHOD_NOT_FOUND, f"The client does not support {method}.")
 
 
@@ -171,6 +171,6 @@ def _questions(ask: Ask, can: Container[str]) -> Questions:
 
 
 _NEVER_ASKED = Questions()
-"""For servers of the modern era: they ask by their result, and by nothing else."""
-_NOBODY = _questions(_cannot, ())
-"""Of a client that cannot be asked anything."""
+"""For servers of the modern era: they ask only with their results."""
+_CANNOT_BE_ASKED = _questions(_cannot, ())
+"""For clients that can answer no question."""

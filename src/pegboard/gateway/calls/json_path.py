@@ -1,4 +1,4 @@
-"""JSON paths: pick a part of a JSON value, as in ``items[2].name`` or ``$.rows[0:10]``."""
+"""JSON paths: select a part of a JSON value, as in ``items[2].name`` or ``$.rows[0:10]``."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ _SHOWN = 20
 
 
 def select(value: Any, path: str) -> Any:
-    """Return the part of a value that a path leads to; ``$`` is the whole.
+    """Return the part of a value that a path selects; ``$`` selects the whole value.
 
     Raises:
-        ValueError: when it is no path, or leads nowhere; says how far it leads.
+        ValueError: when the path is invalid or selects nothing; it says which step failed.
     """
     if len(path) > _LONGEST:
         raise ValueError(f"A path has at most {_LONGEST} characters.")
@@ -32,11 +32,16 @@ def select(value: Any, path: str) -> Any:
     while rest:
         step = _STEP.match(rest)
         if step is None:
-            raise ValueError(f"The path makes no sense from {rest[:_SHOWN]!r} on: write a.b[0].c.")
+            raise ValueError(f"The path is invalid from {rest[:_SHOWN]!r} on: write a.b[0].c.")
         value = _follow(value, step, done)
         dot = "." if step["name"] is not None and not step[0].startswith(".") else ""
         done, rest = f"{done}{dot}{step[0]}", rest[step.end() :]
     return value
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Tell whether JSON has more values than ``most``; empty lists and objects count twice."""
+    return _marks_in(text) > most and _has_more_outside_strings(text, most)
 
 
 def _follow(value: Any, step: re.Match[str], done: str) -> Any:
@@ -70,11 +75,6 @@ def _of_list(items: Sequence[Any], step: re.Match[str], name: str | None, done: 
     if not -len(items) <= int(index) < len(items):
         raise ValueError(f"At {done} is a list of {len(items)}, so there is no [{index}].")
     return items[int(index)]
-
-
-def has_more_values(text: bytes, most: int) -> bool:
-    """Tell whether JSON has more values than so many, empty lists and objects counted twice."""
-    return _marks_in(text) > most and _has_more_outside_strings(text, most)
 
 
 def _marks_in(text: bytes) -> int:

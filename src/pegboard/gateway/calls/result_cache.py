@@ -1,4 +1,4 @@
-"""ResultCache: results that are too large for a model, kept whole for whoever made the call."""
+"""ResultCache: cut long results for the model, and keep them whole for the caller for a while."""
 
 import json
 import secrets
@@ -17,11 +17,12 @@ from pegboard.model import Tool
 __all__ = ["CachedResult", "DuplicateContent", "ResultCache", "json_of", "repetition_in"]
 
 _KEY = "result"
-"""Under which the SDKs wrap what is no object."""
+"""The key under which the SDKs wrap structured content that is not an object."""
+_MINUTES_FROM = 120
 
 
 class DuplicateContent(Enum):
-    """How structured content repeats the texts."""
+    """How structured content repeats the texts of a result."""
 
     JSON = "the text is its JSON"
     WRAPPED_JSON = "the text is the JSON of what it wraps"
@@ -29,108 +30,67 @@ class DuplicateContent(Enum):
     WRAPPED_LIST = "it wraps a list, and each item is a text"
 
     def restored(self, text: bytes) -> bytes:
-        """Return the JSON that structured content says, out of the single text that it repeats."""
-        # A text that is wrapped stays one: it may be JSON itself, and nobody means the wrapping.
+        """Return the structured content as JSON, restored from the single text that it repeats."""
+        # A wrapped text stays a text: it may be JSON itself, and a path never means the wrapper.
         return (
             b'{"%s":%s}' % (_KEY.encode(), text) if self is DuplicateContent.WRAPPED_JSON else text
         )
 
 
-def repetition_in(texts: Sequence[str], structured: object) -> DuplicateContent | None:
-    """Return how structured content repeats the texts of its result; ``None`` if it says more."""
-    text = "\n".join(texts)
-    if _is_json_of(text, structured):
-        return DuplicateContent.JSON
-    members = object_in(structured)
-    if list(members) != [_KEY]:
-        return None
-    wrapped: object = members[_KEY]
-    if wrapped == text:
-        return DuplicateContent.WRAPPED_TEXT
-    if _is_json_of(text, wrapped):
-        return DuplicateContent.WRAPPED_JSON
-    if not isinstance(wrapped, list):
-        return None
-    items = cast("list[object]", wrapped)
-    is_each_said = len(items) == len(texts) and all(
-        item == it or _is_json_of(it, item) for item, it in zip(items, texts, strict=True)
-    )
-    return DuplicateContent.WRAPPED_LIST if is_each_said else None
-
-
-def json_of(structured: Any) -> str:
-    """Return structured content as JSON."""
-    try:
-        return msgspec.json.encode(structured).decode()
-    except (TypeError, ValueError):
-        # Halves of characters, from a tool of this process.
-        return json.dumps(structured, default=str)
-
-
-def _is_json_of(text: str, value: object) -> bool:
-    try:
-        return bool(msgspec.json.decode(text) == value)
-    except (ValueError, RecursionError):
-        return False
-
-
-_MINUTES_FROM = 120
-
-
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One result that is kept, as bytes: objects would take many times as much."""
+    """One cached result, as bytes, because objects would take many times the memory."""
 
     owner: str
     tool: Tool
     written: bytes
     """All texts of the result, in full."""
     structured: bytes
-    """Its structured content as JSON; empty when it has none, or the text restores it."""
+    """Its structured content as JSON; empty if it has none, or the text restores it."""
     says_more: bool
-    """Whether that says something which is not in the texts."""
+    """Whether the structured content has something that is not in the texts."""
     repeats: DuplicateContent | None
-    """How the text restores it."""
+    """How the text restores the structured content."""
     heading: int
-    """How many bytes at the beginning of the texts only say what they are."""
+    """How many bytes at the start of the text are a heading for an embedded resource."""
     expires: float
 
     @property
     def size(self) -> int:
-        """How many bytes it takes."""
+        """Its size in bytes."""
         return len(self.written) + len(self.structured)
 
     def text(self) -> str:
-        """Return what is read page by page: the texts, or else the structured content."""
+        """Return the text to read page by page: the texts, or else the structured content."""
         return (self.written or self.structured).decode("utf-8", "surrogatepass")
 
     @property
     def json(self) -> bytes:
-        """Its structured content, or else its text, which may be JSON."""
+        """The structured content, or else the text, which may be JSON."""
         if self.structured:
             return self.structured
         text = self.written[self.heading :]
         return text if self.repeats is None else self.repeats.restored(text)
 
     def data(self) -> Any:
-        """Return what the JSON says.
+        """Return the decoded JSON.
 
         Raises:
-            ValueError: when it is none.
+            ValueError: when it is not JSON.
         """
         return msgspec.json.decode(self.json)
 
 
 class ResultCache:
-    """Keeps results for a while: so many for each caller, so many bytes for all.
+    """Keeps long results for a while, with limits for each caller and for all callers together.
 
-    Nobody may have more than half of the bytes. When there is no room, whoever has most of them
-    gives up their oldest: a caller with a few results keeps them, whatever others do.
+    One caller may use at most half of the bytes. When the cache is full, it drops the oldest result
+    of the caller with the most bytes. So a caller with a few results keeps them.
 
     Args:
-        seconds: how long a result is kept.
-        each: how many results one caller may have here.
-        most: how many bytes of all callers together.
-        now: the time, in seconds.
+        seconds: how long the cache keeps a result.
+        each: how many results it keeps for one caller.
+        most: how many bytes it keeps for all callers together.
+        now: returns the time, in seconds.
     """
 
     def __init__(
@@ -155,9 +115,9 @@ class ResultCache:
     def shortened(
         self, result: dict[str, Any], *, owner: str, tool: Tool, limit: int
     ) -> dict[str, Any]:
-        """Return a result as it is if it fits; else its beginning, and how to read the rest.
+        """Return a result unchanged if it fits; else its start, and how to read the rest.
 
-        Images, sounds and links stay as they are: only text counts, and structured content.
+        Only text and structured content count. Images, sounds and links stay.
         """
         blocks = _blocks(result)
         texts = [_text_of(block) for block in blocks]
@@ -169,10 +129,10 @@ class ResultCache:
         if len(text) + len(written) <= limit:
             return result
         repeats = repetition_in([it for it in texts if it is not None], structured)
-        # Servers say the same twice, as text and as structured content: that counts once.
+        # A server may send the same as text and as structured content; that counts once.
         if len(text) <= limit and repeats is not None:
             return result
-        # What is cut is one text: where a resource begins in it, and which, would be lost.
+        # The cut result is one text, so headings mark where each resource starts.
         parts = [
             (_heading_of(block), it)
             for block, it in zip(blocks, texts, strict=True)
@@ -189,7 +149,7 @@ class ResultCache:
             structured=b"" if is_restored else _bytes(written),
             says_more=not is_said,
             repeats=repeats if is_restored else None,
-            # A single text may be JSON, and the line before it is none.
+            # A single text may be JSON, but the heading before it is not.
             heading=len(_bytes(parts[0][0])) if len(parts) == 1 else 0,
             expires=self._now() + self.seconds,
         )
@@ -203,10 +163,10 @@ class ResultCache:
         return {**kept, "content": [*words, *others]}
 
     def find(self, handle: object, *, owner: str) -> CachedResult:
-        """Return what is kept for this caller under a handle.
+        """Return the cached result of this caller with a handle.
 
         Raises:
-            HandleNotFoundError: when nothing is, or it is somebody else's.
+            HandleNotFoundError: when there is none, or it belongs to another caller.
         """
         self._expire()
         found = self._kept.get(handle) if isinstance(handle, str) else None
@@ -246,6 +206,44 @@ class ResultCache:
             del self._bytes[gone.owner]
 
 
+def repetition_in(texts: Sequence[str], structured: object) -> DuplicateContent | None:
+    """Return how structured content repeats the texts of its result; ``None`` if it has more."""
+    text = "\n".join(texts)
+    if _is_json_of(text, structured):
+        return DuplicateContent.JSON
+    members = object_in(structured)
+    if list(members) != [_KEY]:
+        return None
+    wrapped: object = members[_KEY]
+    if wrapped == text:
+        return DuplicateContent.WRAPPED_TEXT
+    if _is_json_of(text, wrapped):
+        return DuplicateContent.WRAPPED_JSON
+    if not isinstance(wrapped, list):
+        return None
+    items = cast("list[object]", wrapped)
+    is_each_said = len(items) == len(texts) and all(
+        item == it or _is_json_of(it, item) for item, it in zip(items, texts, strict=True)
+    )
+    return DuplicateContent.WRAPPED_LIST if is_each_said else None
+
+
+def json_of(structured: Any) -> str:
+    """Return structured content as JSON."""
+    try:
+        return msgspec.json.encode(structured).decode()
+    except (TypeError, ValueError):
+        # A tool of this process returned lone surrogates.
+        return json.dumps(structured, default=str)
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _blocks(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [block for block in result.get("content") or () if isinstance(block, Mapping)]
 
@@ -259,7 +257,7 @@ def _text_of(block: Mapping[str, Any]) -> str | None:
 
 
 def _heading_of(block: Mapping[str, Any]) -> str:
-    """Return the line that says what an embedded resource is; nothing for other blocks."""
+    """Return the heading of an embedded resource; empty for other blocks."""
     resource = object_in(block.get("resource"))
     said = [it for key in ("uri", "mimeType") if isinstance(it := resource.get(key), str) and it]
     return f"[Resource {' '.join(said)}]\n" if said else ""

@@ -26,18 +26,18 @@ class CallRunner:
     """Calls tools of one hub.
 
     Args:
-        hub: whose tools are called.
-        arrivals: finds the same tools, as clients see them.
-        bridge: how a call reaches its client.
-        result_cache: where results go that are too large.
-        uris: what resources of servers are called here.
-        limit: how many characters a result of a tool of this process may have.
+        hub: its registry runs the calls.
+        startup_wait: finds the tools that a client may see.
+        bridge: relays questions of the server to the client.
+        result_cache: keeps results that are too long.
+        uris: the URIs of resources in the gateway.
+        limit: the length limit, in characters, for results of tools of this process.
     """
 
     def __init__(
         self,
         hub: Hub,
-        arrivals: StartupWait,
+        startup_wait: StartupWait,
         bridge: Bridge,
         *,
         result_cache: ResultCache,
@@ -45,7 +45,7 @@ class CallRunner:
         limit: int,
     ) -> None:
         self._hub = hub
-        self._arrivals = arrivals
+        self._startup_wait = startup_wait
         self._bridge = bridge
         self._result_cache = result_cache
         self._uris = uris
@@ -54,20 +54,20 @@ class CallRunner:
     async def call(
         self, caller: CallerContext, name: object, arguments: Any, *, relays: bool = False
     ) -> dict[str, Any]:
-        """Return the raw result of a tool; what goes wrong is in it, in words for a model.
+        """Return the raw result of a tool; a failure becomes a result that a model can read.
 
         Args:
-            caller: for whom.
-            name: of the tool, as it is called here.
-            arguments: as the client gave them.
-            relays: give the result whole, and a server's JSON-RPC errors as they are.
+            caller: the request, and what its client may see.
+            name: the name of the tool in the gateway.
+            arguments: the arguments from the client.
+            relays: return the result whole, and raise a server's JSON-RPC errors as they are.
 
         Raises:
-            ToolNotFoundError: when there is no such tool for this client.
-            RpcError: when the client has to do something about what went wrong.
+            ToolNotFoundError: when there is no such tool that the client may see.
+            RpcError: when the client, not the model, has to act on the error.
         """
         principal = caller.client.principal
-        tool = await self._arrivals.find(name, caller.visibility)
+        tool = await self._startup_wait.find(name, caller.visibility)
         try:
             caller.visibility.check_call(tool)
             result = await self._call_with_failover(caller, tool, arguments)
@@ -85,37 +85,37 @@ class CallRunner:
     async def _call_with_failover(
         self, caller: CallerContext, tool: Tool, arguments: Any
     ) -> dict[str, Any]:
-        """Run a tool; if its server is replaced before it could be asked, by the new one."""
+        """Run a tool; if its server was replaced before it got the call, run it on the new one."""
         try:
             return await self._run(caller, tool, arguments)
         except NotConnectedError as error:
-            heir = None if error.sent else await self._replacement(tool, caller)
-            if heir is None:
+            replacement = None if error.sent else await self._replacement(tool, caller)
+            if replacement is None:
                 raise
-        caller.visibility.check_call(heir)
-        return await self._run(caller, heir, arguments)
+        caller.visibility.check_call(replacement)
+        return await self._run(caller, replacement, arguments)
 
     async def _replacement(self, tool: Tool, caller: CallerContext) -> Tool | None:
         try:
-            found = await self._arrivals.find(tool.name, caller.visibility)
+            found = await self._startup_wait.find(tool.name, caller.visibility)
         except PegboardError:
             return None
         return None if found is tool or found.server != tool.server else found
 
     async def _run(self, caller: CallerContext, tool: Tool, arguments: Any) -> dict[str, Any]:
         principal = caller.client.principal
-        meta = _who(principal.tenant, principal.subject)
+        meta = _call_meta(principal.tenant, principal.subject)
 
         async def work() -> dict[str, Any]:
             value = await self._hub.registry.acall(tool.name, arguments, meta)
             return _raw(ToolResult.of(value))
 
         server = self._server_of(tool)
-        result = await self._bridge.run(caller.exchange, server, work)
+        result = await self._bridge.run(caller.request, server, work)
         return result if server is None else self._uris.in_content(result, server)
 
     def _server_of(self, tool: Tool) -> str | None:
-        # A definition may name a server that is none of ours.
+        # A definition may name a server that the hub does not have.
         try:
             return None if tool.server is None else self._hub.server(tool.server).config.name
         except ServerNotFoundError:
@@ -127,8 +127,8 @@ class CallRunner:
 
 
 @lru_cache(maxsize=1024)
-def _who(tenant: str, subject: str) -> Mapping[str, Any]:
-    """Return what the records of calls keep of a caller."""
+def _call_meta(tenant: str, subject: str) -> Mapping[str, Any]:
+    """Return the caller for the call records."""
     return FrozenDict({"tenant": tenant, "subject": subject})
 
 

@@ -1,7 +1,8 @@
-"""Parked calls: they wait for an answer that comes with another request.
+"""SuspendedCalls: parked calls that wait for an elicitation answer in a later request.
 
-A server of the handshake era asks in mid-call. A client of the modern era cannot be asked: it gets
-the question as its result, and repeats the call with the answer. Meanwhile the call stays parked.
+A server of the handshake era asks in the middle of a call. A client of the modern era cannot be
+asked then: it gets the question as its result, and repeats the call with the answer. Meanwhile the
+gateway keeps the call parked.
 """
 
 import hashlib
@@ -23,44 +24,44 @@ __all__ = ["SuspendedCall", "SuspendedCalls"]
 
 _MARK = "pb1."
 Work = Callable[["SuspendedCall"], Awaitable[dict[str, Any]]]
-"""Runs the call; whoever it asks is the parked call it is given."""
+"""Runs the call; its questions go to the given `SuspendedCall`."""
 
 
 class SuspendedCall:
-    """One call that runs on its own, and what it waits for."""
+    """One call that runs in its own task, and the questions that it waits for."""
 
-    def __init__(self, exchange: ClientRequest, binding: bytes, *, patience: float) -> None:
+    def __init__(self, request: ClientRequest, binding: bytes, *, patience: float) -> None:
         self.id: str = secrets.token_urlsafe(16)
         self.binding: bytes = binding
-        self.owner: tuple[str, str] = _owner(exchange)
-        self.line: CallNotifier = CallNotifier(exchange)
+        self.owner: tuple[str, str] = _owner(request)
+        self.notifier: CallNotifier = CallNotifier(request)
         self.round: int = 0
         self.waiting_until: float | None = None
-        """Until when its client may answer; ``None`` while somebody waits for it."""
+        """Until when its client may answer; ``None`` while a request waits for the call."""
         self.scope: anyio.CancelScope = anyio.CancelScope()
         self.asked: dict[str, dict[str, Any]] = {}
-        """The questions that are open, as the protocol writes them."""
+        """The open questions, as MCP requests."""
         self.result: dict[str, Any] | None = None
         self.error: Exception | None = None
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._answered: dict[str, anyio.Event] = {}
         self._count = 0
         self._patience = patience
-        self.news: anyio.Event = anyio.Event()
+        self.updated: anyio.Event = anyio.Event()
         """Set when there is a result, or a question."""
 
     @property
     def is_over(self) -> bool:
-        """True when it has a result, or failed, or was given up."""
+        """True when it has a result, failed, or was cancelled."""
         return self.result is not None or self.error is not None or self.scope.cancel_called
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Have the client asked, and wait for its answer; give up when it takes too long."""
+        """Ask the client, and wait for its answer; cancel the call when that takes too long."""
         self._count += 1
         key = f"question-{self._count}"
         self.asked[key] = {"method": method, "params": dict(params)}
         answered = self._answered[key] = anyio.Event()
-        self.news.set()
+        self.updated.set()
         with anyio.move_on_after(self._patience):
             await answered.wait()
             return self._answers.pop(key)
@@ -68,33 +69,33 @@ class SuspendedCall:
         return None
 
     def take(self, responses: Mapping[str, Any]) -> None:
-        """Hand over the answers that a repeated request brought."""
+        """Pass the answers of a repeated request to the call."""
         for key in [key for key in self.asked if isinstance(responses.get(key), Mapping)]:
             del self.asked[key]
             self._answers[key] = responses[key]
             self._answered.pop(key).set()
         if not self.asked and not self.is_over:
-            self.news = anyio.Event()
+            self.updated = anyio.Event()
 
     async def run(self, work: Work) -> None:
-        """Run the call to its end, whoever waits for it."""
+        """Run the call to its end, even if no request waits for it."""
         try:
             with self.scope:
                 self.result = await work(self)
-        except Exception as error:  # noqa: BLE001 - raised again for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised again by the request that waits
             self.error = error
         finally:
-            self.news.set()
+            self.updated.set()
 
 
 class SuspendedCalls:
     """All parked calls of a gateway.
 
     Args:
-        group: whose tasks the calls are.
+        group: runs the tasks of the calls.
         seconds: how long a client may take to answer.
-        most: how many may be parked at once.
-        each: how many of one caller.
+        most: how many calls may be parked at once.
+        each: how many calls of one caller may be parked.
     """
 
     def __init__(self, group: TaskGroup, *, seconds: float, most: int, each: int) -> None:
@@ -108,16 +109,16 @@ class SuspendedCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    async def run(self, exchange: ClientRequest, work: Work) -> dict[str, Any]:
-        """Run a call until it ends or asks; what it asks is the result, and how to go on.
+    async def run(self, request: ClientRequest, work: Work) -> dict[str, Any]:
+        """Run a call until it ends or asks; a question is the result, with the state to resume.
 
         Raises:
-            RpcError: when what is to be resumed is not there for whoever asks, or too many wait.
+            RpcError: when the caller has no such parked call to resume, or too many are parked.
         """
         self._sweep()
-        call = self._resumed(exchange) or self._started(exchange, work)
+        call = self._resumed(request) or self._started(request, work)
         try:
-            await call.news.wait()
+            await call.updated.wait()
         except BaseException:
             call.scope.cancel()
             raise
@@ -126,41 +127,42 @@ class SuspendedCalls:
         if call.error is not None:
             raise call.error
         if call.result is None:
-            raise RpcError(INTERNAL_ERROR, "The call was given up before it ended.")
+            raise RpcError(INTERNAL_ERROR, "The call was cancelled before it ended.")
         return call.result
 
-    def count(self, exchange: ClientRequest) -> int:
-        """Return how many calls of a caller are parked, besides the one that it goes on with."""
+    def count(self, request: ClientRequest) -> int:
+        """Return how many calls of a caller are parked, without the one that it now resumes."""
         if not self._calls:
             return 0
         self._sweep()
-        owner = _owner(exchange)
+        owner = _owner(request)
         theirs = sum(1 for call in self._calls.values() if call.owner == owner)
-        return theirs - (theirs > 0 and self._found(exchange) is not None)
+        return theirs - (theirs > 0 and self._found(request) is not None)
 
     def waits_in(self, tenant: str) -> bool:
         """Tell whether calls of a tenant are parked."""
         self._sweep()
         return any(call.owner[0] == tenant for call in self._calls.values())
 
-    def resumes(self, exchange: ClientRequest) -> bool:
-        """Tell whether a request is to go on with a call; if not with one of ours, it is refused.
+    def resumes(self, request: ClientRequest) -> bool:
+        """Tell whether a request wants to resume a call; if that call is not parked, it is refused.
 
-        To begin anew what somebody believes to be half done might do it twice.
+        Starting the call again could do its work twice, because the client believes that half of it
+        is done.
         """
-        return exchange.params.get("requestState") is not None
+        return request.params.get("requestState") is not None
 
-    def _started(self, exchange: ClientRequest, work: Work) -> SuspendedCall:
-        call = SuspendedCall(exchange, _binding(exchange), patience=self._seconds)
+    def _started(self, request: ClientRequest, work: Work) -> SuspendedCall:
+        call = SuspendedCall(request, _binding(request), patience=self._seconds)
         self._group.start_soon(call.run, work)
         return call
 
-    def _resumed(self, exchange: ClientRequest) -> SuspendedCall | None:
-        if not self.resumes(exchange):
+    def _resumed(self, request: ClientRequest) -> SuspendedCall | None:
+        if not self.resumes(request):
             return None
-        call = self._found(exchange)
+        call = self._found(request)
         if call is None:
-            # One answer to all of it: nobody learns which calls there are.
+            # All cases get the same error, so that it does not reveal which calls exist.
             raise RpcError(
                 INVALID_PARAMS,
                 "Invalid or expired requestState: make the call again without it.",
@@ -168,19 +170,19 @@ class SuspendedCalls:
             )
         del self._calls[call.id]
         call.waiting_until = None
-        call.line.exchange = exchange
-        responses: object = exchange.params.get("inputResponses")
+        call.notifier.request = request
+        responses: object = request.params.get("inputResponses")
         if isinstance(responses, Mapping):
             call.take(cast("Mapping[str, Any]", responses))
         return call
 
-    def _found(self, exchange: ClientRequest) -> SuspendedCall | None:
-        """Return the call that a request may go on with: the caller's own, with its last state."""
-        state: object = exchange.params.get("requestState")
+    def _found(self, request: ClientRequest) -> SuspendedCall | None:
+        """Return the call that a request may resume: the caller's own, with its last state."""
+        state: object = request.params.get("requestState")
         if not isinstance(state, str):
             return None
         call = self._calls.get(state.removeprefix(_MARK).partition(".")[0])
-        if call is None or call.binding != _binding(exchange):
+        if call is None or call.binding != _binding(request):
             return None
         is_last = hmac.compare_digest(_bytes(state), _bytes(self._state(call)))
         return call if is_last else None
@@ -192,7 +194,7 @@ class SuspendedCalls:
             words = "Too many calls wait for answers; answer those, or try again later."
             raise RpcError(INTERNAL_ERROR, words)
         call.round += 1
-        call.line.exchange = None
+        call.notifier.request = None
         call.waiting_until = monotonic() + self._seconds
         self._calls[call.id] = call
         return {
@@ -219,18 +221,18 @@ def _bytes(state: str) -> bytes:
     return state.encode("utf-8", "surrogatepass")
 
 
-def _owner(exchange: ClientRequest) -> tuple[str, str]:
-    principal = exchange.client.principal
+def _owner(request: ClientRequest) -> tuple[str, str]:
+    principal = request.client.principal
     return principal.tenant, principal.subject
 
 
-def _binding(exchange: ClientRequest) -> bytes:
-    """Return what a state is good for: this caller, this method, this name, these arguments."""
-    params = exchange.params
-    target = [exchange.method, params.get("name"), params.get("uri"), params.get("arguments")]
+def _binding(request: ClientRequest) -> bytes:
+    """Return what a state is bound to: the caller, the method, the name and the arguments."""
+    params = request.params
+    target = [request.method, params.get("name"), params.get("uri"), params.get("arguments")]
     try:
-        # Not with msgspec, which refuses halves of characters.
-        written = json.dumps([*_owner(exchange), *target], sort_keys=True)
+        # Not with msgspec, which refuses lone surrogates.
+        written = json.dumps([*_owner(request), *target], sort_keys=True)
     except (RecursionError, TypeError, ValueError):
         raise RpcError(INVALID_PARAMS, "The arguments are nested too deeply.") from None
     return hashlib.sha256(written.encode()).digest()

@@ -1,1 +1,1 @@
-"""What a client is listed: surfaces, groups, and servers that still start."""
+"""The tools that a client sees: surfaces, groups, and servers that are still starting."""

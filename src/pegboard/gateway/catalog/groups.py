@@ -1,4 +1,4 @@
-"""Groups: the parts of a catalogue that have an address of their own, and for whom they exist."""
+"""Groups: parts of a catalogue with their own address (a profile, a server, or a tag)."""
 
 from mcp_types import INVALID_PARAMS
 
@@ -18,18 +18,20 @@ _SHOWN = 64
 
 
 class NoGroupError(RpcError):
-    """What is answered at the address of a group that there is not."""
+    """The address of a client names no group that the client may see."""
 
     def __init__(self, group: str) -> None:
-        words = f"Nothing is called {group[:_SHOWN]!r} here: a group is a server, a tag or a "
-        super().__init__(INVALID_PARAMS, f"{words}profile.")
+        words = (
+            f"There is no group {group[:_SHOWN]!r} here: a group is a server, a tag or a profile."
+        )
+        super().__init__(INVALID_PARAMS, words)
 
 
 class Groups:
-    """The profiles, servers and tags of one tenant that can be addressed: ``/mcp/<group>``.
+    """The profiles, servers and tags of one tenant with an address ``/mcp/<group>``.
 
-    One that holds nothing for whoever asks is answered like one that there is not: otherwise
-    anybody could find out what servers there are.
+    A group with nothing that the client may see gets the same error as a group that does not exist.
+    Otherwise a client could find out which servers there are.
     """
 
     def __init__(self, hub: Hub, options: GatewayOptions) -> None:
@@ -38,14 +40,14 @@ class Groups:
         self._known: dict[tuple[str, Principal], Admits] = {}
 
     def admits(self, group: str, principal: Principal) -> Admits:
-        """Return what belongs to a group.
+        """Return the function that tells what belongs to a group.
 
         Raises:
-            NoGroupError: when there is none of that name for whoever asks.
+            NoGroupError: when there is no group of that name that the client may see.
         """
         known = self._known.get((group, principal))
         if known is not None:
-            # What is a group once stays one; what it holds is looked at each time.
+            # A group stays a group; its members are checked at each use.
             return known
         admits = self._named(group)
         if admits is None or not self._shows_something(Visibility(principal, admits)):

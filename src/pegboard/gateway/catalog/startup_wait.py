@@ -1,4 +1,4 @@
-"""StartupWait: what a client is told of servers that are still starting, and for which it waits."""
+"""StartupWait: lets lists, searches and calls wait for servers that are still starting."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,43 +13,43 @@ from pegboard.upstream import ServerState
 __all__ = ["PATIENCE", "StartupWait"]
 
 PATIENCE = 5.0
-"""Seconds after the start in which lists wait for servers that nobody knows yet, and searches that
-find nothing."""
+"""Seconds after the start in which lists, and searches that find nothing, wait for new servers."""
 
 _SHOWN = 5
 
 
 class StartupWait:
-    """The servers of one hub that are still starting, as far as they exist for a client."""
+    """Waits for the servers of one hub that are still starting and that the client may see."""
 
     def __init__(self, hub: Hub, tools: ToolList) -> None:
         self._hub = hub
         self._tools = tools
 
-    async def wait(self, visibility: Visibility) -> bool:
-        """Return once every server has been tried, or when that takes too long to wait for.
+    async def wait(self, visibility: Visibility) -> None:
+        """Return once the hub has tried every server, or `PATIENCE` is over.
 
-        A client that asks right after the start, and perhaps never again, is better off with the
-        whole list; one server that hangs must not cost more than that. False if nobody was waited
-        for.
+        A client that asks for a list right after the start may never ask again, so it should get
+        the whole list. One server that hangs must not cost more time than that.
         """
-        awaited = self._seen(self._hub.starting, visibility)
-        if awaited:
-            await self._hub.started(awaited, until=PATIENCE)
-        return bool(awaited)
+        await self._hub.started(self._seen(self._hub.starting, visibility), until=PATIENCE)
 
     async def search(
         self, search: Callable[[], Awaitable[SearchResponse]], visibility: Visibility
     ) -> SearchResponse:
-        """Return what a search finds; one that finds nothing is repeated after such a wait."""
+        """Return what a search finds; wait and repeat the search if it finds nothing."""
+        # Read before the search: a server may arrive while it runs, too late for the search.
+        awaited = self._seen(self._hub.starting, visibility)
         found = await search()
-        return await search() if not found.hits and await self.wait(visibility) else found
+        if found.hits or not awaited:
+            return found
+        await self._hub.started(awaited, until=PATIENCE)
+        return await search()
 
     async def find(self, name: object, visibility: Visibility) -> Tool:
-        """Return a tool that exists for a client, waiting for the server that may bring it.
+        """Return a tool that the client may see; wait for the server that may have it.
 
         Raises:
-            ToolNotFoundError: when there is none; it says whether one may still come.
+            ToolNotFoundError: when there is none; it names servers that are still starting.
         """
         try:
             return self._tools.find(name, visibility)
@@ -69,7 +69,7 @@ class StartupWait:
             raise
 
     def words(self, visibility: Visibility) -> str:
-        """Return what to add to an answer that found nothing: that more may come, or nothing."""
+        """Return a sentence that names the servers still starting; empty if there are none."""
         names = self._known(self._hub.starting, visibility)
         if not names:
             return ""

@@ -1,4 +1,4 @@
-"""Surfaces: which tools a client is shown, always in the same order."""
+"""Surfaces: the tools in `tools/list` on the search and full surfaces, in a fixed order."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,12 +20,12 @@ __all__ = ["Surfaces"]
 
 
 class Surfaces:
-    """The faces of one catalogue.
+    """The search surface and the full surface of one catalogue.
 
     Args:
         tools: the catalogue.
-        own: the gateway's own tools, in the order in which they are listed.
-        options: what is pinned, and how long pages are.
+        own: the gateway's own tools, in the order of the list.
+        options: the pinned tools, and the page size.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Surfaces:
         """Return one page of `tools/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         client = caller.client
         taken = own_names(client.face, self._options)
@@ -52,7 +52,7 @@ class Surfaces:
         ]
         if client.face.surface == "search":
             if cursor not in (None, ""):
-                # All of it is on one page, so no cursor was given to anybody.
+                # The list has one page, so the gateway has given out no cursor.
                 raise RpcError(INVALID_PARAMS, NO_CURSOR)
             page, more = self._pinned(caller), None
         else:
@@ -66,17 +66,17 @@ class Surfaces:
         return listed
 
     def is_fixed(self, client: Client) -> bool:
-        """Tell whether a client is shown the same list whatever tools there are."""
+        """Tell whether a client gets the same list whatever tools there are."""
         return client.face.surface == "search" and self._is_pinned is None
 
     def own(self, name: object, client: Client) -> BuiltinTool | None:
-        """Return the tool of the gateway itself that a name means on the face of a client."""
+        """Return the gateway's own tool of this name on the surface of a client, or ``None``."""
         if isinstance(name, str) and name in own_names(client.face, self._options):
             return self._own[name]
         return None
 
     def lists_any(self, tools: Iterable[Tool], client: Client, visibility: Visibility) -> bool:
-        """Tell whether one of these tools is listed on the face of a client."""
+        """Tell whether the list of a client has one of these tools."""
         if self.is_fixed(client):
             return False
         pinned = self._is_pinned if client.face.surface == "search" else None
@@ -89,7 +89,7 @@ class Surfaces:
         )
 
     def relays(self, client: Client) -> bool:
-        """Tell whether results are sent whole on the face of a client, however large."""
+        """Tell whether a client gets results whole, however large."""
         return client.face.surface == "full" and not self._options.result_cache_on_full
 
     def _pinned(self, caller: CallerContext) -> list[dict[str, Any]]:
@@ -104,8 +104,8 @@ class Surfaces:
 
 
 def _without_output(definition: Definition) -> Definition:
-    """Return a definition that promises no structured content: what is cut has none.
+    """Return a definition without an output schema, because a cut result has no structured content.
 
-    Clients refuse a result that has none where an output schema is listed.
+    Clients refuse a result without structured content if the definition has an output schema.
     """
     return {key: value for key, value in definition.items() if key != "outputSchema"}

@@ -1,4 +1,4 @@
-"""ToolList: the visible tools of a registry by name, and in pages that are always the same."""
+"""ToolList: the visible tools of a registry by name, and `tools/list` pagination by cursor."""
 
 import base64
 import threading
@@ -27,15 +27,15 @@ __all__ = [
     "raw_definition",
 ]
 
-NO_CURSOR = "This is no cursor of ours; list from the start."
+NO_CURSOR = "This cursor is invalid; list from the start."
 
 
 class ToolList:
-    """Follows a registry. Looking a tool up costs nothing, however many change meanwhile.
+    """A copy of the catalogue of a registry that follows its changes, so that a lookup is cheap.
 
     Args:
-        registry: what to follow.
-        raw: gives the definition of a tool as its server wrote it, if it has one.
+        registry: the registry to follow.
+        raw: returns the definition of a tool as its server wrote it, if it has one.
     """
 
     def __init__(self, registry: Registry, raw: Callable[[Tool], Mapping[str, Any] | None]) -> None:
@@ -54,10 +54,10 @@ class ToolList:
         return len(self._tools)
 
     def find(self, name: object, visibility: Visibility) -> Tool:
-        """Return a tool that exists for a client.
+        """Return a tool that a client may see.
 
         Raises:
-            ToolNotFoundError: when there is none, with names like it that the client may read.
+            ToolNotFoundError: when there is none; it names similar tools that the client may see.
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None or not visibility.sees(tool):
@@ -67,19 +67,19 @@ class ToolList:
         return tool
 
     def definition(self, tool: Tool) -> Definition:
-        """Return a tool as the protocol writes it, with all that its server said of it."""
+        """Return the MCP definition of a tool, with every field that its server sent."""
         return definition_of(tool, self._raw(tool))
 
     def is_definition(self, tool: Tool) -> bool:
-        """Tell whether a tool is only described here, and nothing could run it."""
+        """Tell whether a tool is only a definition that the gateway cannot run."""
         return self._registry.is_definition(tool.name)
 
     def mark(self, tool: Tool) -> str:
-        """Return what a line about a tool ends with, so that nobody calls a mere definition."""
+        """Return the mark at the end of a tool's line if the gateway cannot run the tool."""
         return "" if self._registry.runs(tool.name) else " [definition only]"
 
     def seen(self, visibility: Visibility) -> Iterable[Tool]:
-        """Return the tools that exist for a client, in the order of their names."""
+        """Return the tools that a client may see, sorted by name."""
         tools = self._tools
         every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
         return every if visibility.visible is None else filter(visibility.visible, every)
@@ -90,7 +90,7 @@ class ToolList:
         """Return the definitions of one page, without the hidden ones, and the cursor of the next.
 
         Raises:
-            RpcError: when it is no cursor of ours.
+            RpcError: when the cursor is invalid.
         """
         after = position_of(cursor)
         names, tools = self._sorted(), self._tools
@@ -109,7 +109,7 @@ class ToolList:
     def _sorted(self) -> list[str]:
         names = self._names
         if names is None:
-            # With the lock: otherwise a change in between would be forgotten.
+            # With the lock: otherwise a change during the sort would be lost.
             with self._changing:
                 names = self._names = sorted(self._tools)
         return names
@@ -126,28 +126,28 @@ class ToolList:
 
 
 def raw_definition(hub: Hub, tool: Tool) -> Mapping[str, Any] | None:
-    """Return the definition of a tool as its server wrote it, if it has one that is there now."""
+    """Return the definition of a tool as its server wrote it, or ``None`` without a server."""
     if tool.server is None:
         return None
     try:
         server, original = hub.origin(tool.name)
         return hub.server(server).definition(original)
     except (ToolNotFoundError, ServerNotFoundError):
-        # Just being replaced, perhaps: whoever asks may be in another thread.
+        # Another thread may just be replacing the tool or its server.
         return None
 
 
 def cursor_after(position: str) -> str:
-    """Return the cursor that goes on after a position."""
+    """Return the cursor of the page after a position."""
     encoded = position.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
 
 
 def position_of(cursor: object) -> str:
-    """Return the position that a cursor stands for; empty at the beginning.
+    """Return the position that a cursor stands for; empty for the first page.
 
     Raises:
-        RpcError: when it is no cursor of ours.
+        RpcError: when the cursor is invalid.
     """
     if cursor is None:
         return ""

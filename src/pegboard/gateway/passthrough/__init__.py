@@ -1,1 +1,1 @@
-"""Resources, prompts and completions of servers, passed through."""
+"""Passthrough: the resources, prompts and completions of the servers."""

@@ -1,4 +1,4 @@
-"""Completions: what an argument of a prompt or of a resource template may be."""
+"""Completions: suggested values for an argument of a prompt or a resource template."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ _NOTHING: dict[str, Any] = {"completion": {"values": [], "total": 0, "hasMore": 
 
 
 class Completions:
-    """Asks the server that a prompt or template belongs to."""
+    """Asks the server of a prompt or template for completions."""
 
     def __init__(
         self,
         hub: Hub,
-        offers: ListingCache,
+        listings: ListingCache,
         uris: ResourceUris,
         bridge: Bridge,
         *,
@@ -34,25 +34,25 @@ class Completions:
         prompts: Prompts,
     ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
         self._resources = resources
         self._prompts = prompts
 
     async def complete(self, caller: CallerContext) -> dict[str, Any]:
-        """Return what an argument may be.
+        """Return the values that an argument may have.
 
         Raises:
-            RpcError: when the prompt or template does not exist for this client.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such prompt or template that the client may see.
+            AccessDeniedError: when the client may only see it.
+            UpstreamError: when its server cannot be reached.
         """
-        given = caller.exchange.params
+        given = caller.request.params
         reference = object_in(given.get("ref"))
         server_name, named, shown = await self._origin(reference, caller)
         caller.visibility.check_use(server_name, shown)
-        if not self._offers.can(server_name, "completions"):
+        if not self._listings.can(server_name, "completions"):
             return _NOTHING
         server = self._hub.server(server_name)
         params = {key: given[key] for key in ("argument", "context") if key in given}
@@ -62,7 +62,7 @@ class Completions:
             return await server.request("completion/complete", params)
 
         try:
-            return await self._bridge.run(caller.exchange, server_name, work)
+            return await self._bridge.run(caller.request, server_name, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
 

@@ -1,4 +1,4 @@
-"""ListingCache: the resources and prompts of all servers, remembered while one is slow or down."""
+"""ListingCache: resources and prompts of all servers, cached while a server is slow or down."""
 
 import logging
 import re
@@ -37,11 +37,11 @@ _NAMED: dict[Kind, str] = {
 }
 _KINDS: tuple[Kind, ...] = tuple(_NAMED)
 _AFTER_FAILURE = 10.0
-"""Seconds before a server that could not list is asked again, unless it tells of itself."""
+"""Seconds until a server whose list failed is asked again, unless it reports a change."""
 
 
 class _List:
-    """What one server last listed, and how far asking it again is."""
+    """The last list of one server, and the state of the next request for it."""
 
     def __init__(self) -> None:
         self.items: Items | None = None
@@ -53,14 +53,14 @@ class _List:
 
 
 class ListingCache:
-    """The lists of all servers of a hub. A server that does not answer is not waited for twice.
+    """The lists of all servers of a hub. No request waits twice for a server that does not answer.
 
     Args:
-        hub: whose servers are asked.
-        group: whose tasks ask them, so that a late answer is remembered, too.
+        hub: its servers are asked.
+        group: runs the tasks that ask them, so that a late answer is cached, too.
         seconds: how long a list waits for a server.
-        fresh: how many seconds a list is good for, of servers that do not tell of changes.
-        on_late: told that a list has come after somebody did not get it.
+        fresh: for how many seconds a cached list counts as current.
+        on_late: called when a list arrives too late for the request that asked for it.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class ListingCache:
         self._lists: dict[tuple[Kind, str], _List] = {}
 
     async def listed(self, kind: Kind) -> list[tuple[str, Items]]:
-        """Return what each server offers, or offered when it was last heard of, by server names."""
-        servers = self._offering(kind)
+        """Return the list of each server, or its last known list, sorted by server name."""
+        servers = self._servers_listing(kind)
         asked = [found for server in servers if (found := self._asked(kind, server)) is not None]
         for known in asked:
             with anyio.move_on_after(known.asked_at + self._seconds - monotonic()):
@@ -90,12 +90,12 @@ class ListingCache:
         return self.known(kind, servers)
 
     def known(self, kind: Kind, servers: Iterable[str]) -> list[tuple[str, Items]]:
-        """Return what these servers offer as far as that is known."""
+        """Return the cached lists of these servers."""
         lists = ((server, self._lists.get((kind, server))) for server in servers)
         return [(server, it.items) for server, it in lists if it is not None and it.items]
 
     def names_of(self, server: str) -> Iterator[str]:
-        """Give the names and addresses that what a server listed last has here."""
+        """Give the names and URIs in the gateway of all that a server last listed."""
         exposed = ResourceUris(self._hub).exposed
         for kind, key in _NAMED.items():
             shown = self._hub.exposed_name if key == "name" else exposed
@@ -104,7 +104,7 @@ class ListingCache:
                 yield from (shown(server, it) for it in originals if isinstance(it, str))
 
     def take_in(self, event: ServerEvent) -> None:
-        """Take note of what a server tells."""
+        """Mark lists as stale after an event of a server."""
         kinds: tuple[Kind, ...] = ()
         if isinstance(event, ServerUp):
             kinds = _KINDS
@@ -119,14 +119,14 @@ class ListingCache:
                 known.failed_at = -_AFTER_FAILURE
 
     def can(self, server: str, capability: str) -> bool:
-        """Tell whether a server has a capability, as far as that is known."""
+        """Tell whether a server has a capability; true if that is not known yet."""
         try:
             said = self._hub.server(server).connection.negotiated
         except ServerNotFoundError:
             return False
         return said is None or capability in said.capabilities
 
-    def _offering(self, kind: Kind) -> list[str]:
+    def _servers_listing(self, kind: Kind) -> list[str]:
         capability = kind.partition("/")[0]
         return sorted(
             name
@@ -135,7 +135,7 @@ class ListingCache:
         )
 
     def _asked(self, kind: Kind, name: str) -> _List | None:
-        """Ask a server if need be, and return what is on its way."""
+        """Ask a server if its list is due, and return the list that is on its way."""
         known = self._lists.setdefault((kind, name), _List())
         if known.arriving is not None:
             return known
@@ -151,7 +151,7 @@ class ListingCache:
         now = monotonic()
         if known.items is None:
             return now - known.failed_at >= _AFTER_FAILURE
-        # One that sleeps is not woken to hear the same again.
+        # A server that sleeps is not woken only to refresh its list.
         if server.connection.state != ServerState.READY:
             return False
         return known.is_stale or now - known.listed_at >= self._fresh
@@ -183,10 +183,10 @@ class ListingCache:
 
 
 def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dict[str, Any]:
-    """Return one page of items as the result of a list, with the cursor of the next.
+    """Return one page of items as the result of a list, with the cursor of the next page.
 
     Raises:
-        RpcError: when it is no cursor of ours.
+        RpcError: when the cursor is invalid.
     """
     position = position_of(cursor)
     if not re.fullmatch("[0-9]{0,12}", position):

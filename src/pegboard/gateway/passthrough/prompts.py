@@ -1,4 +1,4 @@
-"""Prompts of all servers, under the names that tools of theirs would have."""
+"""Prompts of all servers: `prompts/list` and `prompts/get`, with names prefixed as tools are."""
 
 from typing import Any
 
@@ -22,15 +22,17 @@ class Prompts:
     """Lists and gets the prompts of one hub.
 
     Args:
-        hub: whose servers have them.
-        offers: what they list.
-        uris: what resources in them are called here.
-        bridge: how a request reaches its client.
+        hub: its servers have the prompts.
+        listings: the cached lists of the servers.
+        uris: the URIs of resources in the gateway.
+        bridge: relays questions of the server to the client.
     """
 
-    def __init__(self, hub: Hub, offers: ListingCache, uris: ResourceUris, bridge: Bridge) -> None:
+    def __init__(
+        self, hub: Hub, listings: ListingCache, uris: ResourceUris, bridge: Bridge
+    ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
 
@@ -38,25 +40,25 @@ class Prompts:
         """Return one page of `prompts/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         items = [{**item, "name": name} for name, (_, item) in (await self._seen(caller)).items()]
-        return page_of(items, caller.exchange.params.get("cursor"), key="prompts", size=size)
+        return page_of(items, caller.request.params.get("cursor"), key="prompts", size=size)
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:
-        """Return a prompt, filled in.
+        """Return a prompt with its arguments filled in.
 
         Raises:
-            RpcError: when there is no such prompt for this client, or its server refuses.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such prompt that the client may see, or its server refuses.
+            AccessDeniedError: when the client may only see the prompt.
+            UpstreamError: when its server cannot be reached.
         """
-        name: object = caller.exchange.params.get("name")
+        name: object = caller.request.params.get("name")
         server_name, original = await self.origin(name, caller)
         caller.visibility.check_use(server_name, str(name))
         server = self._hub.server(server_name)
         params: dict[str, Any] = {"name": original}
-        arguments: object = caller.exchange.params.get("arguments")
+        arguments: object = caller.request.params.get("arguments")
         if arguments is not None:
             params["arguments"] = arguments
 
@@ -64,7 +66,7 @@ class Prompts:
             return await server.request("prompts/get", params)
 
         try:
-            result = await self._bridge.run(caller.exchange, server_name, work)
+            result = await self._bridge.run(caller.request, server_name, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
         messages = parts_in(result.get("messages"))
@@ -73,10 +75,10 @@ class Prompts:
         return {**result, "messages": [self._shown(it, server_name) for it in messages]}
 
     async def origin(self, name: object, caller: CallerContext) -> tuple[str, str]:
-        """Return the server of a prompt, and the name it has there.
+        """Return the server of a prompt, and its original name there.
 
         Raises:
-            RpcError: when there is none of that name, as far as this client may know.
+            RpcError: when there is no such prompt that the client may see.
         """
         seen = await self._seen(caller)
         found = seen.get(name) if isinstance(name, str) else None
@@ -87,10 +89,10 @@ class Prompts:
         return found[0], found[1]["name"]
 
     async def _seen(self, caller: CallerContext) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return server and definition of each prompt that exists for a client, by name."""
+        """Return server and definition of each prompt that a client may see, by name."""
         names = NameTable(self._hub.exposed_name)
         seen: dict[str, tuple[str, dict[str, Any]]] = {}
-        for server, items in await self._offers.listed("prompts/list"):
+        for server, items in await self._listings.listed("prompts/list"):
             for item in items:
                 original: object = item.get("name")
                 if not isinstance(original, str):

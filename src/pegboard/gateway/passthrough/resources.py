@@ -1,53 +1,121 @@
-"""Resources of all servers, under addresses that say whose they are."""
+"""Resources of all servers (list, templates, read), and the gateway's own `registry://` ones."""
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+import anyio.to_thread
+import msgspec
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import ProtocolError, ServerNotFoundError
-from pegboard.gateway.builtin_tool import CallerContext
+from pegboard.errors import ProtocolError, ServerNotFoundError, StorageError
+from pegboard.gateway.builtin_tool import CATEGORIES, OWN_RESOURCES, STATS, CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache, page_of
-from pegboard.gateway.passthrough.own_resources import OwnResources
 from pegboard.gateway.request import RpcError, parts_in
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
+from pegboard.model.tool import categories_of
 from pegboard.policies.access import METHODS, holds
+from pegboard.registry import Registry
 
-__all__ = ["Resources"]
+__all__ = ["OwnResources", "Resources"]
 
+_MOST_USED = 10
 _NOT_FOUND = -32002
-"""What the handshake era answers for a resource that there is not."""
+"""The error code of the handshake era for a resource that does not exist."""
+
+
+class OwnResources:
+    """``registry://stats`` and ``registry://categories``, counted over what each caller may see."""
+
+    def __init__(self, registry: Registry, tools: ToolList) -> None:
+        self._registry = registry
+        self._tools = tools
+        self.items: list[dict[str, Any]] = [
+            {
+                "uri": CATEGORIES,
+                "name": "categories",
+                "title": "Categories of tools",
+                "description": "How many tools each category has.",
+                "mimeType": "application/json",
+            },
+            {
+                "uri": STATS,
+                "name": "stats",
+                "title": "Tools in numbers",
+                "description": "How many tools, categories and servers there are, and which tools "
+                "are used most.",
+                "mimeType": "application/json",
+            },
+        ]
+
+    def has(self, uri: str) -> bool:
+        """Tell whether a URI is one of them."""
+        return uri in OWN_RESOURCES
+
+    async def read(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
+        """Return the contents of one of them; ``None`` for any other URI."""
+        if not self.has(uri):
+            return None
+        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
+        categories = categories_of(tools.values())
+        if uri == CATEGORIES:
+            held: dict[str, Any] = {"categories": categories}
+        else:
+            held = {
+                "tools": len(tools),
+                "categories": len(categories),
+                "servers": len({tool.server for tool in tools.values() if tool.server}),
+                "most_used": await self._most_used(list(tools)),
+            }
+        text = msgspec.json.encode(held).decode()
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+
+    async def _most_used(self, names: list[str]) -> list[dict[str, Any]]:
+        if self._registry.storage is None:
+            return []
+        try:
+            usage = await anyio.to_thread.run_sync(partial(self._registry.usage, names))
+        except (StorageError, TypeError):
+            # Statistics must not fail, and the storage may just have been closed.
+            return []
+        used = sorted(usage.items(), key=lambda it: (-it[1].use_frequency, it[0]))
+        return [
+            {"name": name, "uses": use.use_frequency}
+            for name, use in used[:_MOST_USED]
+            if use.use_frequency
+        ]
 
 
 class Resources:
     """Lists, reads and finds the resources of one hub.
 
     Args:
-        hub: whose servers have them.
-        offers: what they list.
-        uris: what resources are called here.
-        bridge: how a request reaches its client.
+        hub: its servers have the resources.
+        listings: the cached lists of the servers.
+        uris: the URIs of resources in the gateway.
+        bridge: relays questions of the server to the client.
         own: the gateway's own resources.
     """
 
     def __init__(
         self,
         hub: Hub,
-        offers: ListingCache,
+        listings: ListingCache,
         uris: ResourceUris,
         bridge: Bridge,
         *,
         own: OwnResources,
     ) -> None:
         self._hub = hub
-        self._offers = offers
+        self._listings = listings
         self._uris = uris
         self._bridge = bridge
         self._own = own
@@ -58,31 +126,31 @@ class Resources:
         """Return one page of `resources/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         found = await self._seen("resources/list", "uri", caller.visibility)
         items = [*self._own.items, *found] if caller.visibility.reads else []
-        return page_of(items, caller.exchange.params.get("cursor"), key="resources", size=size)
+        return page_of(items, caller.request.params.get("cursor"), key="resources", size=size)
 
     async def page_of_templates(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/templates/list`.
 
         Raises:
-            RpcError: when the cursor is none of ours.
+            RpcError: when the cursor is invalid.
         """
         items = await self._seen("resources/templates/list", "uriTemplate", caller.visibility)
-        cursor = caller.exchange.params.get("cursor")
+        cursor = caller.request.params.get("cursor")
         return page_of(items, cursor, key="resourceTemplates", size=size)
 
     async def read(self, caller: CallerContext) -> dict[str, Any]:
-        """Return what a resource holds.
+        """Return the contents of a resource.
 
         Raises:
-            RpcError: when there is no such resource for this client, or its server fails.
-            AccessDeniedError: when it may only be looked at.
-            UpstreamError: when its server cannot be asked.
+            RpcError: when there is no such resource that the client may see, or its server fails.
+            AccessDeniedError: when the client may only see the resource.
+            UpstreamError: when its server cannot be reached.
         """
-        uri: object = caller.exchange.params.get("uri")
+        uri: object = caller.request.params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`resources/read` takes a `uri`, a string.")
         own = await self._own.read(uri, caller) if caller.visibility.reads else None
@@ -95,7 +163,7 @@ class Resources:
             return await server.request("resources/read", {"uri": original})
 
         try:
-            result = await self._bridge.run(caller.exchange, name, work)
+            result = await self._bridge.run(caller.request, name, work)
         except ProtocolError as error:
             if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
                 raise _unknown(caller, uri, error.rpc_message) from error
@@ -106,27 +174,27 @@ class Resources:
         return {**result, "contents": [self._uris.in_item(it, name) for it in contents]}
 
     async def usable(self, uri: str, caller: CallerContext) -> tuple[str, str] | None:
-        """Return where a resource is that may be watched; ``None`` for one of the gateway itself.
+        """Return server and original URI of a resource to watch; ``None`` for the gateway's own.
 
         Raises:
-            RpcError: when this client may watch nothing, or it is nobody's, as far as it may know.
-            AccessDeniedError: when it may only be looked at.
+            RpcError: when the client lacks the scope to watch, or may see no such resource.
+            AccessDeniedError: when the client may only see the resource.
         """
         if caller.visibility.reads and self._own.has(uri):
             return None
         scope = METHODS["resources/subscribe"]
         if not holds(caller.client.principal, scope):
-            # Before it is looked for: who may watch nothing is not told what there is.
+            # Checked before the lookup, so that the error does not reveal which resources exist.
             raise MissingScopeError(scope)
         return await self._used(uri, caller)
 
     async def origin(self, uri: str, caller: CallerContext) -> tuple[str, str]:
-        """Return the server of a resource, and the address it has there.
+        """Return the server of a resource, and its original URI there.
 
-        An address that only one server offers is understood without the server's name.
+        A URI that only one server has works without the prefix of the server.
 
         Raises:
-            RpcError: when it is nobody's, as far as this client may know.
+            RpcError: when there is no such resource that the client may see.
         """
         visibility = caller.visibility
         ours = self._uris.origin(uri)
@@ -151,7 +219,7 @@ class Resources:
         raise _unknown(caller, uri)
 
     async def template_origin(self, template: str, caller: CallerContext) -> tuple[str, str] | None:
-        """Return the server of a template, or of a resource, and what it is called there."""
+        """Return the server of a template or a resource, and its original URI there."""
         for name, items in await self._listed("resources/templates/list"):
             for item in items:
                 original: object = item.get("uriTemplate")
@@ -184,7 +252,7 @@ class Resources:
         return seen
 
     async def _listed(self, kind: Kind) -> list[tuple[str, Items]]:
-        return await self._offers.listed(kind)
+        return await self._listings.listed(kind)
 
     def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
         known = self._templates.get(server)
@@ -199,8 +267,8 @@ class Resources:
             return False
 
     def _is_open_to(self, server: str) -> bool:
-        """Tell whether a server may have resources under any address, unlisted ones included."""
-        return self._hub.server(server).config.prefix == "" and self._offers.can(
+        """Tell whether a server may have resources with any URI, even unlisted ones."""
+        return self._hub.server(server).config.prefix == "" and self._listings.can(
             server, "resources"
         )
 

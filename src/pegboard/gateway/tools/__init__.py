@@ -1,1 +1,1 @@
-"""The tools that the gateway itself offers, one file each."""
+"""The built-in tools of the gateway, one module for each."""

@@ -1,4 +1,4 @@
-"""call_tool: run any tool that was found, by its name."""
+"""call_tool: run a tool of the catalogue by its name."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["call_tool"]
 DEFINITION = Tool(
     name="call_tool",
     description="Call a tool by the name and with the arguments that search_tools shows. A result "
-    "that is too long is cut; read_result reads on.",
+    "that is too long is cut; read_result reads the rest.",
     input_schema={
         "type": "object",
         "properties": {

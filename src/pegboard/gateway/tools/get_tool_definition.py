@@ -1,4 +1,4 @@
-"""get_tool_definition: everything that is known of one tool, its schemas included."""
+"""get_tool_definition: the complete definition of one tool, with its JSON Schemas."""
 
 from typing import Any
 
@@ -27,11 +27,11 @@ DEFINITION = Tool(
 )
 
 
-def get_tool_definition(tools: ToolList, arrivals: StartupWait) -> BuiltinTool:
+def get_tool_definition(tools: ToolList, startup_wait: StartupWait) -> BuiltinTool:
     """Return the tool that describes another one."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        tool = await arrivals.find(arguments["tool_name"], caller.visibility)
+        tool = await startup_wait.find(arguments["tool_name"], caller.visibility)
         whole = {
             **tools.definition(tool),
             "server": tool.server,

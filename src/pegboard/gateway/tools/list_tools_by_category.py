@@ -1,4 +1,4 @@
-"""list_tools_by_category: what there is, without searching for anything."""
+"""list_tools_by_category: the categories, and the tools of each, without a search."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _SHOWN, _NAMED = 200, 10
 
 DEFINITION = Tool(
     name="list_tools_by_category",
-    description='List the tools of a category, or with "all" the categories. Tools that have no '
+    description='List the tools of a category, or with "all" the categories. Tools without a '
     "category are listed under the name of their server.",
     input_schema={
         "type": "object",
@@ -33,17 +33,17 @@ DEFINITION = Tool(
 )
 
 
-def list_tools_by_category(tools: ToolList, arrivals: StartupWait) -> BuiltinTool:
+def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> BuiltinTool:
     """Return the tool that lists others."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        await arrivals.wait(caller.visibility)
+        await startup_wait.wait(caller.visibility)
         category, seen = arguments["category"], list(tools.seen(caller.visibility))
         if category == EVERYTHING:
-            return _categories(categories_of(seen), arrivals.words(caller.visibility))
+            return _categories(categories_of(seen), startup_wait.words(caller.visibility))
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            return _unknown(category, categories_of(seen), arrivals.words(caller.visibility))
+            return _unknown(category, categories_of(seen), startup_wait.words(caller.visibility))
         shown = found[: arguments["limit"]]
         lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):

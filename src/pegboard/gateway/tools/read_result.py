@@ -1,4 +1,4 @@
-"""read_result: read on in a result that was too large, by place, by path or by words."""
+"""read_result: read the rest of a long result by offset, by JSON path or by regular expression."""
 
 import threading
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from pegboard.search.methods.regex_patterns import Pattern, compile_pattern
 __all__ = ["read_result"]
 
 _THREADS = 4
-"""So many read in long results at once, and so many search in them."""
+"""How many calls read long results at once, and how many search in them."""
 _SECONDS = 5.0
-"""How long one may take; no expression explodes, but some are slow."""
+"""How long one search may take; no expression takes exponential time, but some are slow."""
 _MOST_VALUES = 200_000
-"""JSON that has more is not taken apart: each value takes much more memory than its bytes."""
+"""JSON with more values is not decoded: each value takes much more memory than its bytes."""
 _decoding = threading.Lock()
-"""One result at a time is, in the whole process."""
+"""The whole process decodes one result at a time."""
 _PIECE = 2048
-"""So many characters of a long line are searched between two looks at whether it was given up."""
+"""How many characters of a long line are searched before the next check for a timeout."""
 
 DEFINITION = Tool(
     name="read_result",
-    description="Read on in a result that was cut: from an offset, only a part of its JSON (path), "
-    "or only the lines that match a regular expression (grep).",
+    description="Read more of a result that was cut: from an offset, only a part of its JSON "
+    "(path), or only the lines that match a regular expression (grep).",
     input_schema={
         "type": "object",
         "properties": {
@@ -49,7 +49,7 @@ DEFINITION = Tool(
 
 
 def read_result(result_cache: ResultCache, *, page: int) -> BuiltinTool:
-    """Return the tool that pages through a cached result, so many characters at once."""
+    """Return the tool that pages through cached results, with ``page`` characters on a page."""
     readers = anyio.CapacityLimiter(_THREADS)
     decoders = anyio.CapacityLimiter(1)
     searches = anyio.CapacityLimiter(_THREADS)
@@ -71,7 +71,7 @@ def read_result(result_cache: ResultCache, *, page: int) -> BuiltinTool:
         result = respond(shown)
         words = _place(start, start + len(shown), total)
         if grep is not None and total == 0:
-            where = "what is at this path" if path is not None else "the result"
+            where = "the part at this path" if path is not None else "the result"
             words = f"[No line matches; {where} has {len(text)} characters.]"
         note = {"type": "text", "text": words}
         return {"content": [*result["content"], note]}
@@ -80,7 +80,7 @@ def read_result(result_cache: ResultCache, *, page: int) -> BuiltinTool:
 
 
 def _everything(kept: CachedResult) -> str:
-    """Return the texts and the structured content: what is found in neither is not there."""
+    """Return the texts and the structured content together, so that grep searches both."""
     structured = _part(kept, "$")
     return f"{kept.text()}\n{structured}" if kept.written else structured
 
@@ -102,7 +102,7 @@ def _selected(kept: CachedResult, path: str) -> str:
     except (ValueError, RecursionError) as error:
         words = str(error)
         if isinstance(error, msgspec.DecodeError | RecursionError):
-            words = "the result is no JSON; read it by offset or grep"
+            words = "the result is not JSON; read it by offset or grep"
         raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)]) from None
     if isinstance(part, str):
         return part
@@ -120,19 +120,19 @@ async def _found(search: _Search, limiter: anyio.CapacityLimiter) -> tuple[str, 
     is_over = threading.Event()
     try:
         with anyio.fail_after(_SECONDS):
-            # No daemon: one that is in the middle of RE2 when the process ends would crash it.
+            # Not a daemon thread: one inside RE2 would crash the process at its end.
             return await run_sync(
                 partial(_matching, search, is_over=is_over), abandon_on_cancel=True, limiter=limiter
             )
     except TimeoutError:
-        words = f"was looked for during {_SECONDS:g} s without an end; make it simpler"
+        words = f"took more than {_SECONDS:g} s; make it simpler"
         raise InvalidArgumentsError(DEFINITION.name, [Violation("grep", words)]) from None
     finally:
         is_over.set()
 
 
 def _matching(search: _Search, *, is_over: threading.Event) -> tuple[str, int | None]:
-    """Return a page of what matches, and how long all of it is, if that is known by then."""
+    """Return a page of the matching lines, and the length of all of them, if it is known."""
     pattern = compile_pattern(search.grep)
     start, end = search.start, search.start + search.page
     shown: list[str] = []
@@ -150,7 +150,7 @@ def _matching(search: _Search, *, is_over: threading.Event) -> tuple[str, int | 
 
 
 def _matches(line: str, pattern: Pattern, is_over: threading.Event) -> bool:
-    # Each piece overlaps the one before, so that nothing is missed between two.
+    # Each piece overlaps the one before, so that no match between two is missed.
     return any(
         pattern.first(line[start : start + 2 * _PIECE]) is not None
         for start in range(0, max(1, len(line) - _PIECE), _PIECE)
@@ -171,6 +171,6 @@ def _place(start: int, end: int, total: int | None) -> str:
     if total is None:
         return f"[Characters {start} to {end}; offset={end} goes on.]"
     if start >= total:
-        return f"[There is nothing at {start}: it has {total} characters.]"
+        return f"[There is nothing at offset {start}: it has {total} characters.]"
     rest = f"; offset={end} goes on" if end < total else "; this is the end"
     return f"[Characters {start} to {end} of {total}{rest}.]"

@@ -1,4 +1,4 @@
-"""register_tool and unregister_tool: definitions that come and go while the gateway runs."""
+"""register_tool and unregister_tool: add and remove tool definitions while the gateway runs."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -46,14 +46,14 @@ _SCHEMAS = ("input_schema", "output_schema", "inputSchema", "outputSchema")
 _COUNTED_HERE = ("defer_loading", "use_frequency", "last_used")
 _TAKEN = frozenset({*_FIELDS, *_SCHEMAS, *_COUNTED_HERE})
 _NAME_RULE = (
-    f"has to be 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, `_` and `-`: models take no others"
+    f"must be 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, `_` and `-`: models accept no others"
 )
 
 REGISTER = Tool(
     name="register_tool",
-    description="Register the definition of a tool, so that it is found; nothing runs it "
-    "here. It takes name and description, or all of it in tool_def. mcp_server names the server "
-    "that has it.",
+    description="Register the definition of a tool, so that searches find it; the gateway cannot "
+    "run it. Give name and description, or the whole definition in tool_def. mcp_server names the "
+    "server that has the tool.",
     input_schema={
         "type": "object",
         "properties": {
@@ -71,7 +71,7 @@ REGISTER = Tool(
 )
 UNREGISTER = Tool(
     name="unregister_tool",
-    description="Take back a definition that was registered with register_tool.",
+    description="Remove a definition that was registered with register_tool.",
     input_schema={
         "type": "object",
         "properties": {"tool_name": _NAME},
@@ -92,11 +92,11 @@ def register_tool(registry: Registry) -> BuiltinTool:
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
         if not may(caller.client.principal, "register", tool):
             raise _denied(tool.name)
-        # In a thread: it is kept when this returns.
+        # In a thread: when this returns, the definition is on disk.
         await anyio.to_thread.run_sync(_register, registry, tool, caller.visibility)
         words = (
-            f"Registered {tool.name!r}; it is found from now on. Should a server offer a tool of "
-            "this name, that one is found and called instead for as long as it is there."
+            f"Registered {tool.name!r}; searches find it now. If a server offers a tool with this "
+            "name, searches and calls use that tool instead while it is there."
         )
         return respond(words, {"name": tool.name})
 
@@ -104,7 +104,7 @@ def register_tool(registry: Registry) -> BuiltinTool:
 
 
 def unregister_tool(registry: Registry, tools: ToolList) -> BuiltinTool:
-    """Return the tool that takes definitions back."""
+    """Return the tool that removes definitions."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         name = arguments["tool_name"]
@@ -117,7 +117,7 @@ def unregister_tool(registry: Registry, tools: ToolList) -> BuiltinTool:
                 return respond(f"Unregistered {name!r}.", {"name": name})
             raise
         if not tools.is_definition(tool):
-            words = f"{tool.name!r} was not registered with register_tool, so it stays"
+            words = f"{tool.name!r} was not registered with register_tool, so it cannot be removed"
             raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
         await anyio.to_thread.run_sync(partial(registry.unregister, tool.name))
         return respond(f"Unregistered {tool.name!r}.", {"name": tool.name})
@@ -133,9 +133,9 @@ def _register(registry: Registry, tool: Tool, visibility: Visibility) -> None:
         if not _may_know(registry, name, visibility):
             _register_behind(registry, tool, visibility)
             return
-        words = f"a tool named {name!r} is there already; unregister it first"
+        words = f"a tool named {name!r} already exists; unregister it first"
         if registry.runs(name):
-            words = f"a tool that runs here is named {name!r} already; choose another name"
+            words = f"the gateway already runs a tool named {name!r}; choose another name"
         raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
 
 
@@ -145,7 +145,7 @@ def _may_know(registry: Registry, name: str, visibility: Visibility) -> bool:
 
 
 def _register_behind(registry: Registry, tool: Tool, visibility: Visibility) -> None:
-    """Keep a definition behind a tool that does not exist for its owner, who is told nothing."""
+    """Store a definition behind a running tool that the caller may not see or learn of."""
     storage = registry.storage
     if storage is None or not registry.runs(tool.name):
         raise _denied(tool.name)
@@ -155,12 +155,12 @@ def _register_behind(registry: Registry, tool: Tool, visibility: Visibility) -> 
         kept = storage.load([tool.name]).get(tool.name)
         if kept is not None and not visibility.to("register").sees(kept.tool):
             raise _denied(tool.name) from None
-        words = f"a tool named {tool.name!r} is there already; unregister it first"
+        words = f"a tool named {tool.name!r} already exists; unregister it first"
         raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)]) from None
 
 
 def _unregister_behind(registry: Registry, name: str, visibility: Visibility) -> bool:
-    """Take back a definition that waits behind a tool that does not exist for its owner."""
+    """Remove a definition that is stored behind a running tool that the caller may not see."""
     storage = registry.storage
     kept = None if storage is None or not registry.runs(name) else storage.load([name]).get(name)
     if storage is None or kept is None or not visibility.to("register").sees(kept.tool):
@@ -190,7 +190,7 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
     ]
     unknown = [repr(name[:_SHOWN]) for name in sorted(whole.keys() - _TAKEN)]
     if unknown:
-        words = f"knows no {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"
+        words = f"has no field {', '.join(unknown[:_LISTED])}; it takes {', '.join(_FIELDS)}"
         problems.append(Violation("tool_def", words))
     problems += [
         Violation(name, f"has more than {_LARGEST_SCHEMA} bytes")
@@ -198,7 +198,7 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
         if _size(given.get(name)) > _LARGEST_SCHEMA
     ]
     problems += [
-        Violation(name, "has to be an object")
+        Violation(name, "must be an object")
         for name in _SCHEMAS
         if not isinstance(given.get(name), Mapping | None)
     ]
@@ -219,7 +219,7 @@ def _size(schema: object) -> int:
     try:
         return len(msgspec.json.encode(schema))
     except ValueError:
-        # Halves of characters, which are refused later.
+        # Lone surrogates, which are refused later.
         return 0
 
 

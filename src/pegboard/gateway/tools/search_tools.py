@@ -1,52 +1,54 @@
-"""search_tools: find the tools that do what somebody wants, each in one line."""
+"""search_tools: find tools by what they do, as `Registry.search` ranks them, one line for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
-from pegboard.gateway.catalog.search_hints import SearchHints
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.request import object_in
 from pegboard.gateway.tool_lines import ToolLines
 from pegboard.gateway.visibility import Visibility
-from pegboard.model import Annotations, Tool
+from pegboard.model import Annotations, Principal, Tool
+from pegboard.model.tool import categories_of
 from pegboard.registry import Registry
-from pegboard.registry.usage_boost import UsageBoost
 from pegboard.search import SearchResponse
 from pegboard.search.methods.regex_patterns import compile_pattern
-from pegboard.search.options import query_of
+from pegboard.search.options import DEFAULT_METHOD
 
 __all__ = ["definition_with", "search_tools"]
 
 _SHOWN = 5
-_FALLBACK = "hybrid"
-_BY_MEANING = "(No tool has these words; these were found by their meaning, with hybrid.)"
-_AS_TEXT = "(This is no valid regular expression; it was looked for as text.)"
+_BY_WORDS = "bm25"
+_BY_MEANING = "hybrid"
+_FELL_BACK = "(No tool has these words; hybrid found these tools by meaning.)"
+_AS_TEXT = "(This is not a valid regular expression, so it was searched for as plain text.)"
 _PATTERNS = "regex"
 _PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
 _QUICK = frozenset({"bm25", "hybrid", "embedding"})
 _SHORT, _FEW = 300, 50_000
-"""A query of so many characters over so many tools takes about a millisecond."""
+"""A query of at most this length over at most this many tools takes about a millisecond."""
+_MOST_CALLERS = 256
 _THREADS = 4
-"""So many slow searches at once; whoever searches in floods keeps no thread from anybody else."""
+"""How many slow searches run at once, so that a flood of them leaves threads for other work."""
 
 
-def definition_with(methods: Iterable[str] = ()) -> Tool:
-    """Return the definition, with the methods that there are besides the built-in ones."""
+def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHOD) -> Tool:
+    """Return the definition, with the methods besides the built-in ones, and the default."""
     offered = list(dict.fromkeys((*_METHODS, *methods)))
+    fallback = " When you name no method and bm25 finds nothing, hybrid is tried."
     return Tool(
         name="search_tools",
-        description="Find tools by what they do. Gives one line for each: name(arguments) — "
+        description="Find tools by what they do. Returns one line for each: name(arguments) — "
         "purpose. [score]. Then call_tool runs one; get_tool_definition shows its full schema. "
-        "bm25 goes by words; hybrid understands meaning and other languages, and is tried when you "
-        "name no method and bm25 finds nothing.",
+        "hybrid compares words and meaning, also across languages; bm25 compares only words."
+        f"{fallback if default == _BY_WORDS else ''}",
         input_schema={
             "type": "object",
             "properties": {
@@ -56,7 +58,7 @@ def definition_with(methods: Iterable[str] = ()) -> Tool:
                     "maxLength": 1000,
                     "description": "What the tool should do, or a regular expression with regex.",
                 },
-                "search_method": {"type": "string", "enum": offered, "default": "bm25"},
+                "search_method": {"type": "string", "enum": offered, "default": default},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 5},
                 "method": {
                     "type": "string",
@@ -75,77 +77,119 @@ DEFINITION = definition_with()
 
 
 def search_tools(
-    registry: Registry, tools: ToolList, arrivals: StartupWait, *, methods: Iterable[str]
+    registry: Registry,
+    tools: ToolList,
+    startup_wait: StartupWait,
+    *,
+    methods: Iterable[str],
+    default: str = DEFAULT_METHOD,
 ) -> BuiltinTool:
-    """Return the tool that searches a registry by the methods that there are."""
-    searches, lines, landmarks = _Searches(registry, tools), ToolLines(), SearchHints(tools)
+    """Return the tool that searches a registry.
+
+    Args:
+        registry: whose `search` ranks the tools.
+        tools: the same tools, as clients see them.
+        startup_wait: waits for servers that are still starting.
+        methods: the search methods that a caller may name.
+        default: the method of a call that names none.
+    """
+    searches, lines, search_hints = _Searches(registry, tools), ToolLines(), _SearchHints(tools)
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         text, limit = arguments["query"], arguments["limit"]
         found_by = partial(searches.find, text, limit=limit, visibility=caller.visibility)
         method = _method_of(caller, arguments)
         is_plain = method == _PATTERNS and not _is_pattern(text)
-        found = await arrivals.search(partial(found_by, method), caller.visibility)
-        falls_back = not found.hits and not _named_methods(caller)
+        found = await startup_wait.search(partial(found_by, method), caller.visibility)
+        falls_back = method == _BY_WORDS and not found.hits and not _named_methods(caller)
         if falls_back:
-            method = _FALLBACK
+            method = _BY_MEANING
             found = await found_by(method)
         if not found.hits:
-            words, hints = _nothing(found.hints, *await landmarks.around(caller))
-            words += arrivals.words(caller.visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
+            words, hints = _nothing(found.hints, *await search_hints.around(caller))
+            words += startup_wait.words(caller.visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
             return respond(words, {"tools": [], "hints": hints, "method": method})
         shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
         said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
         if falls_back:
-            said.append(_BY_MEANING)
+            said.append(_FELL_BACK)
         if is_plain:
             said.append(_AS_TEXT)
         data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
         return respond("\n".join(said), {"tools": data, "method": method})
 
-    return BuiltinTool(definition_with(methods), run)
+    return BuiltinTool(definition_with(methods, default=default), run)
 
 
 class _Searches:
-    """Searches of a registry: quick ones are made at once, others in a thread."""
+    """Searches of a registry: the event loop makes the quick ones, a thread makes the others."""
 
     def __init__(self, registry: Registry, tools: ToolList) -> None:
         self._registry = registry
         self._tools = tools
-        self._used = UsageBoost(registry.usage)
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def find(
         self, text: str, method: str, *, limit: int, visibility: Visibility
     ) -> SearchResponse:
-        search = partial(self._search, text, method, limit=limit, visibility=visibility)
+        search = partial(
+            self._registry.search,
+            text,
+            where=visibility.visible,
+            method=method,
+            limit=limit,
+            matches=False,
+        )
         if self._is_quick(text, method):
             return search()
         return await run_sync(search, limiter=self._threads)
 
-    def _search(
-        self, text: str, method: str, *, limit: int, visibility: Visibility
-    ) -> SearchResponse:
-        counts = self._registry.storage is not None
-        heat: Mapping[str, float] = self._used.current() if counts else {}
-        query = query_of(
-            text,
-            {"limit": limit, "matches": False},
-            visible=visibility.visible,
-            boost=(lambda name: heat.get(name, 0.0)) if heat else None,
-        )
-        return self._registry.search_engine.search(query, method=method)
-
     def _is_quick(self, text: str, method: str) -> bool:
         if method not in _QUICK or len(text) > _SHORT or len(self._tools) > _FEW:
             return False
-        # The first time, its use has to be read from the storage.
-        is_ready = self._registry.storage is None or self._used.is_known
-        return is_ready and self._registry.search_engine.is_warm(method)
+        return self._registry.is_search_warm(method)
+
+
+class _Seen(NamedTuple):
+    """The servers, categories and tags that exist for one caller."""
+
+    hints: frozenset[str]
+    """Written as a search writes them: ``server: github``, ``tag: code``."""
+    categories: list[str]
+    """The largest first."""
+
+
+class _SearchHints:
+    """Lists what a caller may be pointed to, once for each caller and change of the catalogue."""
+
+    def __init__(self, tools: ToolList) -> None:
+        self._tools = tools
+        self._known: dict[tuple[Principal, str | None], tuple[int, _Seen]] = {}
+
+    async def around(self, caller: CallerContext) -> _Seen:
+        """Return what exists for a caller."""
+        client, revision = caller.client, self._tools.revision
+        key = (client.principal, client.face.group)
+        known = self._known.get(key)
+        if known is not None and known[0] == revision:
+            return known[1]
+        seen = await run_sync(self._look, caller.visibility)
+        if len(self._known) >= _MOST_CALLERS:
+            self._known.clear()
+        self._known[key] = (revision, seen)
+        return seen
+
+    def _look(self, visibility: Visibility) -> _Seen:
+        tools = list(self._tools.seen(visibility))
+        hints = {f"server: {tool.server}" for tool in tools}
+        hints |= {f"category: {tool.category}" for tool in tools}
+        hints |= {f"tag: {tag}" for tool in tools for tag in tool.tags}
+        counts = categories_of(tools)
+        return _Seen(frozenset(hints), sorted(counts, key=lambda it: -counts[it]))
 
 
 def _named_methods(caller: CallerContext) -> dict[str, Any]:
-    said = object_in(caller.exchange.params.get("arguments"))
+    said = object_in(caller.request.params.get("arguments"))
     return {name: said[name] for name in ("method", "search_method") if name in said}
 
 
@@ -168,9 +212,10 @@ def _is_pattern(text: str) -> bool:
 def _nothing(
     hints: Sequence[str], known: frozenset[str], largest: Sequence[str]
 ) -> tuple[str, list[str]]:
-    """Return words for an empty answer, and where to look instead.
+    """Return the text of an empty answer, and where to look instead.
 
-    That is what was near, or else the largest categories; only what exists for whoever asks.
+    The hints are what was near, or else the largest categories. They name only what exists for
+    the caller.
     """
     shown = [hint for hint in hints if hint in known]
     shown = shown or [f"category: {category}" for category in largest[:_SHOWN]]

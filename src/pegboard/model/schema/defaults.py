@@ -12,7 +12,7 @@ __all__ = ["Filler", "compile_defaults"]
 
 Filler = Callable[[dict[str, Any]], dict[str, Any]]
 
-# Defaults that lead to defaults that lead to defaults: nobody means more than this.
+# Defaults may lead to defaults in turn; no real schema needs a longer chain than this.
 _MAX_CHAIN = 4
 _SCALAR_TYPES = frozenset({"null", "string", "integer", "number", "boolean"})
 _SCALARS = (str, int, float, bool, type(None))

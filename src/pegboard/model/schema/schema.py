@@ -1,4 +1,4 @@
-"""ArgumentSchema: a JSON Schema compiled once, to check arguments and to fill in defaults."""
+"""ArgumentSchema: the JSON Schema of a tool, which validates arguments and fills in defaults."""
 
 import math
 import re
@@ -11,7 +11,7 @@ import msgspec
 
 from pegboard.errors import InvalidArgumentsError, InvalidToolError, Violation
 from pegboard.model.schema.defaults import Filler, compile_defaults
-from pegboard.model.schema.validator import compile_schema, looks_at_one_value
+from pegboard.model.schema.validator import compile_schema, evaluations_per_value
 from pegboard.model.schema.violations import argument_path, describe_violation
 
 __all__ = ["ArgumentSchema", "check_output_schema"]
@@ -20,13 +20,13 @@ _encode = msgspec.json.Encoder().encode
 _encode_binary = msgspec.msgpack.Encoder().encode
 _NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 MAX_VIOLATIONS = 100
-"""More than these are not listed: nobody reads them, and they are collected on the event loop."""
+"""No more than these are listed: collecting them blocks the event loop, and no model reads more."""
 MAX_EXPLAINED_SIZE = 500_000
-"""For larger arguments only the top-level culprits are named."""
+"""For larger arguments only the top-level arguments that do not fit are named."""
 MAX_EXPLAINED_DEPTH = 6
 """Alternatives that refer to themselves fail in exponentially many ways, the deeper the more."""
-MOST_LOOKS_EXPLAINED = 50_000
-"""Where alternatives and values make more than this together, only the culprits are named."""
+MAX_EVALUATIONS_EXPLAINED = 50_000
+"""If alternatives times values exceed this, only the arguments that do not fit are named."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _FLAT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
@@ -34,7 +34,7 @@ _FLAT_KEYWORDS = frozenset(
 
 
 class ArgumentSchema:
-    """Checks and completes the arguments of one tool.
+    """Validates the arguments of one tool, and fills in defaults.
 
     Raises:
         InvalidToolError: when the schema is not a valid JSON Schema, or refers to something outside
@@ -68,11 +68,6 @@ class ArgumentSchema:
         self._validator: jsonschema_rs.Validator | None = None
         self._fits: Callable[[Any], bool] | None = None
         self._fill: Filler | None = None
-
-    @property
-    def fits(self) -> Callable[[Any], bool]:
-        """The native check, for arguments of a flat schema."""
-        return self._fits or self._ready()
 
     def check(self, arguments: dict[str, Any], *, tool: str) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in, at any depth.
@@ -145,7 +140,7 @@ class ArgumentSchema:
         if b'Of":' not in text:
             return False
         values = 1 + encoded.count(b",") + encoded.count(b":")
-        return looks_at_one_value(self._schema) * values > MOST_LOOKS_EXPLAINED
+        return evaluations_per_value(self._schema) * values > MAX_EVALUATIONS_EXPLAINED
 
     def _ready(self) -> Callable[[Any], bool]:
         self._fill = compile_defaults(self._schema) if self._fills_defaults else None

@@ -1,4 +1,4 @@
-"""How often a JSON Schema looks at one and the same value: references can make it exponential."""
+"""Compile a JSON Schema into a validator, and refuse a schema that takes exponential time."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 import msgspec
 
-__all__ = ["compile_schema", "looks_at_one_value"]
+__all__ = ["compile_schema", "evaluations_per_value"]
 
 _ONE = (
     *("not", "if", "then", "else", "contains", "propertyNames", "items", "additionalItems"),
@@ -16,21 +16,55 @@ _ONE = (
 _SEVERAL = ("allOf", "anyOf", "oneOf")
 _NAMED = ("patternProperties", "dependentSchemas", "dependencies")
 _APART = ("properties", "prefixItems", "items")
-"""Their members look at different values."""
+"""Keywords whose members apply to different values."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "id", "$anchor", "$dynamicAnchor")
+
+MAX_EVALUATIONS = 4_000
+"""Subschemas that may be evaluated for one value; the richest real schemas need a few dozen."""
+MAX_PATTERNS = 200
+"""Regular expressions that one schema may have; each takes memory."""
+_MARKS = ('"pattern', 'ef":', '"unevaluated')
+"""Keywords by which a schema can take more time than its size suggests."""
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=200_000)
+_encode = msgspec.json.Encoder().encode
 
 _Schema = Mapping[str, Any]
 
 
-def looks_at_one_value(schema: _Schema) -> int:
-    """Return the number of subschemas that a single value may be held against, at most.
+def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Return a validator of values; while it validates, it cannot be interrupted.
 
-    Ten definitions that each refer twice to the next are short to write, and hold the value against
-    the last one a thousand times. Whatever asks for what nobody else has looked at
-    (``unevaluatedProperties``) lets everybody look again.
+    Raises:
+        ValueError: when it is no schema, or one that would take exponential time.
+        TypeError: when it is not JSON.
+        RecursionError: when it is nested too deeply.
+        jsonschema_rs.ReferencingError: when it refers to something that is not in it.
+    """
+    # As text: the validator knows plain dicts and lists only, and ours are frozen.
+    text = _encode(schema).decode()
+    if any(mark in text for mark in _MARKS):
+        _refuse_exponential_work(schema, text)
+    return jsonschema_rs.validator_for(text, offline=True, pattern_options=_PATTERNS)
+
+
+def evaluations_per_value(schema: _Schema) -> int:
+    """Return how many subschemas a validator evaluates for a single value, at most.
+
+    Ten definitions that each refer twice to the next are short to write, and the validator
+    evaluates the last one a thousand times. A keyword about what no other keyword has evaluated
+    (``unevaluatedProperties``) makes it evaluate all of them again.
     """
     return _Count(schema).most()
+
+
+def _refuse_exponential_work(schema: Mapping[str, Any], text: str) -> None:
+    if text.count('"pattern') > MAX_PATTERNS:
+        raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
+    if evaluations_per_value(schema) > MAX_EVALUATIONS:
+        raise ValueError(
+            f"its references multiply: more than {MAX_EVALUATIONS:,} subschemas apply to one value"
+        )
 
 
 class _Count:
@@ -43,12 +77,12 @@ class _Count:
             for name in _NAMES
             if isinstance(it.get(name), str)
         }
-        self._looks: dict[int, int] = {}
+        self._evaluations: dict[int, int] = {}
 
     def most(self) -> int:
         for schema in self._all:
             self._count(schema)
-        return max(self._looks.values(), default=1)
+        return max(self._evaluations.values(), default=1)
 
     def _count(self, first: _Schema) -> None:
         # With a list instead of recursion: chains of references may be long.
@@ -56,25 +90,27 @@ class _Count:
         begun: set[int] = set()
         while stack:
             schema = stack[-1]
-            if id(schema) in self._looks:
+            if id(schema) in self._evaluations:
                 stack.pop()
                 continue
             together, apart = list(self._together(schema)), list(_apart(schema))
             if id(schema) in begun:
-                self._looks[id(schema)] = self._looks_of(schema, together, apart)
+                self._evaluations[id(schema)] = self._evaluations_of(schema, together, apart)
                 continue
             begun.add(id(schema))
             stack += [it for it in (*together, *apart) if id(it) not in begun]
 
-    def _looks_of(self, schema: _Schema, together: list[_Schema], apart: list[_Schema]) -> int:
+    def _evaluations_of(
+        self, schema: _Schema, together: list[_Schema], apart: list[_Schema]
+    ) -> int:
         # What is not counted yet is a reference back to here, and validators notice those.
-        looks = 1 + sum(self._looks.get(id(it), 1) for it in together)
-        looks += max((self._looks.get(id(it), 1) for it in apart), default=0)
+        evaluations = 1 + sum(self._evaluations.get(id(it), 1) for it in together)
+        evaluations += max((self._evaluations.get(id(it), 1) for it in apart), default=0)
         is_asked_twice = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
-        return 2 * looks if is_asked_twice else looks
+        return 2 * evaluations if is_asked_twice else evaluations
 
     def _together(self, schema: _Schema) -> Iterator[_Schema]:
-        """Give the subschemas that may look at the same value, or at the same one in it."""
+        """Give the subschemas that may apply to the same value, or to the same one in it."""
         for keyword in _REFERENCES:
             target = self._target(schema.get(keyword))
             if target is not None:
@@ -121,7 +157,7 @@ def _apart(schema: _Schema) -> Iterator[_Schema]:
     for keyword in _APART:
         members: object = schema.get(keyword)
         if isinstance(members, Mapping):
-            # A schema under `items` looks at all of them, and is counted elsewhere.
+            # A schema under `items` applies to all of them, and is counted elsewhere.
             inner = cast("_Schema", members).values()
             yield from _schemas(list(inner) if keyword == "properties" else [])
         else:
@@ -143,38 +179,3 @@ def _schemas(value: object) -> list[_Schema]:
     if not isinstance(value, list | tuple):
         return []
     return [cast("_Schema", it) for it in cast("list[object]", value) if isinstance(it, Mapping)]
-
-
-MOST_LOOKS = 4_000
-"""So many subschemas may judge one value; the richest schemas of real servers need a few dozen."""
-MOST_PATTERNS = 200
-"""So many regular expressions may be in one schema; each takes memory."""
-_MARKS = ('"pattern', 'ef":', '"unevaluated')
-"""What lets a schema make more work than its size says."""
-_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=200_000)
-_encode = msgspec.json.Encoder().encode
-
-
-def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """Return what checks values; once it works, it cannot be interrupted.
-
-    Raises:
-        ValueError: when it is no schema, or one whose work would have no end.
-        TypeError: when it is not JSON.
-        RecursionError: when it is nested too deeply.
-        jsonschema_rs.ReferencingError: when it refers to something that is not in it.
-    """
-    # As text: the validator knows plain dicts and lists only, and ours are frozen.
-    text = _encode(schema).decode()
-    if any(mark in text for mark in _MARKS):
-        _refuse_endless_work(schema, text)
-    return jsonschema_rs.validator_for(text, offline=True, pattern_options=_PATTERNS)
-
-
-def _refuse_endless_work(schema: Mapping[str, Any], text: str) -> None:
-    if text.count('"pattern') > MOST_PATTERNS:
-        raise ValueError(f"it has more than {MOST_PATTERNS} patterns")
-    if looks_at_one_value(schema) > MOST_LOOKS:
-        raise ValueError(
-            f"its parts multiply, so that more than {MOST_LOOKS:,} of them judge one value"
-        )

@@ -1,4 +1,4 @@
-"""Violations of a JSON Schema in words a model can act on."""
+"""Describe violations of a JSON Schema in words that a model can act on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

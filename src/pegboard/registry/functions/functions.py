@@ -1,4 +1,4 @@
-"""Python functions as tools: the schema comes from signature and docstring."""
+"""FunctionTool: make a tool of a Python function, from its signature and docstring."""
 
 import functools
 import inspect
@@ -107,7 +107,7 @@ class FunctionTool(Generic[P, R]):
         return self._parameters.apply(self.function, ToolCall(self.definition, arguments))
 
     def implementation(self) -> Implementation:
-        """Return what the registry runs.
+        """Return the implementation for the registry.
 
         Raises:
             InvalidToolError: when it is a method without its instance.
@@ -118,9 +118,7 @@ class FunctionTool(Generic[P, R]):
                 f"`instance.{self.function.__name__}`."
             )
         run = functools.partial(self._parameters.apply, self.function)
-        asynchronous = is_async(self.function)
-        direct = self._parameters.direct(self.function) if asynchronous else None
-        return Implementation(run, asynchronous=asynchronous, coroutine_function=direct)
+        return Implementation(run, asynchronous=is_async(self.function))
 
 
 def _is_unbound_method(function: object, signature: inspect.Signature) -> bool:

@@ -1,4 +1,4 @@
-"""The parameters of a function: their JSON Schema, and how JSON arguments become Python ones."""
+"""Parameters of a function: their JSON Schema, their docstring, and how arguments are converted."""
 
 import functools
 import inspect
@@ -21,7 +21,7 @@ _REFERENCE = "#/$defs/{model}"
 
 
 class Parameters:
-    """Reads a signature once; then turns each call's arguments into what the function takes."""
+    """Reads a signature once, and turns the arguments of each call into Python values."""
 
     def __init__(
         self, signature: inspect.Signature, *, tool: str, described: Mapping[str, str]
@@ -58,23 +58,11 @@ class Parameters:
         ]
         self._indirect = bool(self._converts or self._context or self._defaults or self._positional)
 
-    def direct(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return what takes the arguments by name as they come, defaults left out; or ``None``."""
-        if self._indirect:
-            return None
-        if not self._recasts:
-            return function
-
-        def recast(**arguments: Any) -> Any:
-            return function(**self._recast(arguments, self._tool))
-
-        return recast
-
     def apply(self, function: Callable[..., Any], call: ToolCall) -> Any:
         """Call the function with the arguments of the call.
 
         Raises:
-            InvalidArgumentsError: when a value cannot be what the function asks for.
+            InvalidArgumentsError: when a value does not fit the type of its parameter.
         """
         arguments = self._recast(call.arguments, call.tool.name)
         if self._indirect:
@@ -156,7 +144,7 @@ class Parameters:
             try:
                 schema["default"] = kind.adapter.dump_python(default, mode="json", warnings="none")
             except (PydanticSerializationError, ValueError):
-                # Not JSON, so nobody can pass it: the function fills it in by itself.
+                # Not JSON, so no caller can pass it: the function fills it in by itself.
                 schema.pop("default", None)
         return schema
 
@@ -197,34 +185,8 @@ class Parameters:
         return dict(shared.get("$defs", {}))
 
 
-def _default_of(field: FieldInfo) -> Any:
-    return field.get_default(call_default_factory=True, validated_data={})
-
-
-def _is_required(parameter: inspect.Parameter, schema: Mapping[str, Any]) -> bool:
-    return "default" not in schema and (
-        parameter.default is parameter.empty
-        or (isinstance(parameter.default, FieldInfo) and parameter.default.is_required())
-    )
-
-
-def _is_context(annotation: Any) -> bool:
-    if get_origin(annotation) is Annotated:
-        return _is_context(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return ToolCall in get_args(annotation)
-    return annotation is ToolCall
-
-
-def _violation(name: str, problem: Any) -> Violation:
-    path = name
-    for part in problem["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return Violation(path, problem["msg"])
-
-
 class Documentation(NamedTuple):
-    """What a docstring says."""
+    """The description and the parameters that a docstring gives."""
 
     description: str
     parameters: Mapping[str, str]
@@ -250,3 +212,29 @@ def read_docstring(function: Callable[..., Any]) -> Documentation:
     if not parsed.meta:
         return Documentation(text, {})
     return Documentation((parsed.description or "").strip(), parameters)
+
+
+def _default_of(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def _is_required(parameter: inspect.Parameter, schema: Mapping[str, Any]) -> bool:
+    return "default" not in schema and (
+        parameter.default is parameter.empty
+        or (isinstance(parameter.default, FieldInfo) and parameter.default.is_required())
+    )
+
+
+def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return ToolCall in get_args(annotation)
+    return annotation is ToolCall
+
+
+def _violation(name: str, problem: Any) -> Violation:
+    path = name
+    for part in problem["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return Violation(path, problem["msg"])

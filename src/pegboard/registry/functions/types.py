@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, g
 import msgspec
 import pydantic
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, SchemaError
 
 from pegboard.model import ToolResult
 
@@ -31,6 +32,18 @@ _AS_THEY_ARE = frozenset(
     }
 )
 _NUMBERS: Mapping[Any, tuple[type, type]] = {int: (float, int), float: (int, float)}
+# How pydantic says that it has no schema for a type. Everything else that is raised meanwhile is a
+# fault of its own, of the type's code for example, and keeps its own name.
+_HAS_NO_SCHEMA = (
+    pydantic.PydanticUserError,
+    pydantic.PydanticUndefinedAnnotation,
+    PydanticSerializationError,
+    SchemaError,
+)
+
+# The first adapter of a process searches every installed package for plug-ins of pydantic. A module
+# is imported before the event loop runs; the first tool may well be registered while it runs.
+TypeAdapter(bool)
 
 
 class UnsupportedTypeError(Exception):
@@ -54,38 +67,52 @@ def describe_type(annotation: Any) -> DescribedType:
     Raises:
         UnsupportedTypeError: when it has no JSON Schema.
     """
-    try:
-        # With its text, because `int | str` equals `str | int` but is written otherwise.
-        return _described(annotation, repr(annotation))
-    except TypeError:
-        # Not hashable: an Annotated with a list in it, for example.
-        return _described.__wrapped__(annotation, "")
+    if not _is_hashable(annotation):
+        return _described(annotation)
+    # With its text, because `int | str` equals `str | int` but is written otherwise.
+    return _described_once(annotation, repr(annotation))
 
 
 def output_schema(annotation: Any) -> Mapping[str, Any] | None:
     """Return the schema of what a function returns, or ``None`` where that says nothing."""
     if any(annotation is nothing for nothing in (Signature.empty, None, Any, ToolResult)):
         return None
+    if not _is_hashable(annotation):
+        return _output(annotation)
+    return _output_once(annotation, repr(annotation))
+
+
+def _is_hashable(annotation: Any) -> bool:
+    # An Annotated with a list in it is not, for example.
     try:
-        return _output(annotation, repr(annotation))
+        hash(annotation)
     except TypeError:
-        return _output.__wrapped__(annotation, "")
+        return False
+    return True
 
 
 @lru_cache(maxsize=2048)
-def _output(annotation: Any, _text: str) -> Mapping[str, Any] | None:
+def _output_once(annotation: Any, _text: str) -> Mapping[str, Any] | None:
+    return _output(annotation)
+
+
+def _output(annotation: Any) -> Mapping[str, Any] | None:
     try:
         return describe_type(annotation).adapter.json_schema(mode="serialization")
-    except Exception:  # noqa: BLE001 - whatever its own code says: then it says nothing
+    except Exception:  # noqa: BLE001 - whatever the type's own code raises: then it says nothing
         return None
 
 
 @lru_cache(maxsize=2048)
-def _described(annotation: Any, _text: str) -> DescribedType:
+def _described_once(annotation: Any, _text: str) -> DescribedType:
+    return _described(annotation)
+
+
+def _described(annotation: Any) -> DescribedType:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema()
-    except Exception as error:
+    except _HAS_NO_SCHEMA as error:
         raise UnsupportedTypeError(str(error).partition("\n")[0]) from error
     for part in _metadata(annotation):
         if isinstance(part, str):

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.search.index.index_file import save_index, take_saved
 from pegboard.search.index.segment import Segment, build_segment, merge_segments
 from pegboard.search.index.snapshot import Snapshot
@@ -116,13 +116,7 @@ class ToolIndex:
         """Everything up to the last change."""
         self.kept_in: Path | None = None
         """The file from which all of it was taken: there it need not be saved again."""
-        self._writing = threading.Lock()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock; a change that a lost thread was taking in is not taken in."""
-        self._writing = threading.Lock()
-        self._merger = None
+        self._writing = GuardedLock("search index", threading.Lock())
 
     def apply(self, change: CatalogChange) -> None:
         """Take in a change, unless it is an old one; what it adds is found from now on."""
@@ -146,6 +140,7 @@ class ToolIndex:
     def settle(self) -> None:
         """Wait until there is nothing left to put together."""
         while (merger := self._merger) is not None:
+            self._writing.check()
             merger.join()
 
     def save(self, path: Path) -> bool:

@@ -9,10 +9,9 @@ from functools import lru_cache
 import msgspec
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.search.methods.typos import NearMisses
-from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Hit, Match, Query, SearchResponse
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse, filter_of
 
 __all__ = [
     "EXACT",
@@ -57,12 +56,7 @@ class NameIndex:
         self._longest = 0
         """How long a spelling was at most."""
         self._near = NearMisses()
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
-        self._writing = threading.Lock()
+        self._writing = GuardedLock("search index", threading.Lock())
 
     def __len__(self) -> int:
         return len(self._tools)

@@ -12,8 +12,7 @@ from pegboard.search.methods.regex_patterns import (
     is_meant,
     words_of,
 )
-from pegboard.search.ranking import filter_of
-from pegboard.search.searcher import Hit, Match, Query, SearchResponse
+from pegboard.search.searcher import Hit, Match, Query, SearchResponse, filter_of
 
 __all__ = ["Regex"]
 

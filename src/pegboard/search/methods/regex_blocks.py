@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pegboard.model import CatalogChange, Tool
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.model.lazy import LazyProperty
 
 __all__ = ["Block", "Blocks", "TextLines", "searched"]
@@ -67,12 +67,7 @@ class Blocks:
         self._homes: dict[str, int] = {}
         self._roomy: set[int] = set()
         self._next = 0
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make a new lock: the thread that held it is not in a forked child."""
-        self._writing = threading.Lock()
+        self._writing = GuardedLock("search index", threading.Lock())
 
     def __iter__(self) -> Iterator[Block]:
         return iter(tuple(self._blocks.values()))

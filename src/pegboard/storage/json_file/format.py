@@ -1,67 +1,88 @@
-"""The text of `tools.json` and of the state beside it: read with every mistake in its place."""
+"""Format of `tools.json` and of the state file beside it: parsing with exact errors, writing."""
 
 import re
-import shlex
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
-from pegboard.errors import StorageError, StoreDamagedError, StoreVersionError
+from pegboard.errors import InvalidToolError, StorageError, StoreVersionError
+from pegboard.model import Tool, Usage
+from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import KNOWN_FIELDS, decode_tool
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.entries import EntryError, Raws, StoredUsage, counted, read_entry
 from pegboard.storage.json_file.paths import JsonPaths
-from pegboard.storage.json_file.pieces import VERSION, read_as_written
-from pegboard.storage.json_file.places import items, members, place_of, syntax_error
+from pegboard.storage.json_file.positions import damaged, offset_of, syntax_error, walk
 from pegboard.storage.open_store import DEFAULT_TENANT
 
 __all__ = [
+    "VERSION",
+    "FileReader",
+    "Raws",
+    "ShapeError",
     "check_tenant",
-    "damaged",
     "load_content",
     "offset_said",
+    "read_entry",
     "read_state",
     "read_tools",
+    "read_usage",
+    "state_text",
+    "tools_text",
+    "unknown_fields",
 ]
+
+VERSION = 1
+_USAGE_FIELDS = frozenset(Usage.__struct_fields__)
+
+Raws = dict[str, msgspec.Raw]
+FileReader = Callable[[JsonContent, Path], None]
+
+
+class ShapeError(ValueError):
+    """Something in a file is not of the right shape; keys and indices lead there."""
+
+    def __init__(self, problem: str, *steps: str | int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.steps = steps
+
+
+class _StoredUsage(msgspec.Struct):
+    use_frequency: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    last_used: datetime | None = None
+
 
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(Raws).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_rooms = msgspec.json.Decoder(dict[str, Raws]).decode
 _decode_tenant = msgspec.json.Decoder(str | None).decode
+_decode_usage = msgspec.json.Decoder(_StoredUsage).decode
+_decode_usages = msgspec.json.Decoder(dict[str, _StoredUsage]).decode
 _BOM = b"\xef\xbb\xbf"
-_decode_usages = msgspec.json.Decoder(dict[str, StoredUsage]).decode
+_FIELD = re.compile(r"at `\$\.(\w+)|^The `(\w+)` is not")
 _SERVER_FILES = frozenset({"mcpServers", "servers", "context_servers"})
 """What a client's configuration has at its top; people mix the two up."""
 
 
 def load_content(paths: JsonPaths, tenant: str | None) -> JsonContent:
-    """Return what the files of a tenant hold, as far as there are any.
-
-    Raises:
-        StorageError: when they are somebody else's, are damaged, or are newer than this.
-    """
+    """Return what the files of a tenant hold, or raise a `StorageError`."""
     content = JsonContent()
-    with suppress(FileNotFoundError), paths.tools.open("rb", buffering=0) as file:
-        if not read_as_written(content, file):
-            file.seek(0)
-            read_tools(content, file.read(), paths.tools)
-        check_tenant(content.tenant, tenant, paths.tools)
-    with suppress(FileNotFoundError):
-        read_state(content, paths.state.read_bytes(), paths.state)
-        check_tenant(content.tenant, tenant, paths.state)
+    for path, read in ((paths.tools, read_tools), (paths.state, read_state)):
+        with suppress(FileNotFoundError):
+            read(content, path)
+            check_tenant(content.tenant, tenant, path)
     content.tenant = tenant
     return content
 
 
 def check_tenant(found: str | None, wanted: str | None, path: Path) -> None:
-    """Keep everybody from what is somebody else's, by whatever path they come.
-
-    Raises:
-        StorageError: when it is.
-    """
+    """Raise a `StorageError` for the file of another tenant, whatever path leads to it."""
     found, wanted = found or DEFAULT_TENANT, wanted or DEFAULT_TENANT
     if found != wanted:
         raise StorageError(
@@ -71,95 +92,146 @@ def check_tenant(found: str | None, wanted: str | None, path: Path) -> None:
         )
 
 
-def read_tools(content: JsonContent, data: bytes, path: Path) -> None:
-    """Take the tools and their usage from the bytes of a file.
+def _positioned(take: Callable[[JsonContent, bytes, Path], None]) -> FileReader:
+    """Make a reader of compact JSON one of a file, whose errors say line and column."""
 
-    Raises:
-        StoreDamagedError: when it is not what it should be.
-        StoreVersionError: when it is newer than this.
-    """
-    compact = _compact(data, path)
-    # The file is large, and wanted again only to say where it is damaged.
-    del data
-    around = _listed(compact, path) if compact[:1] == b"[" else _object(compact, path)
-    del compact
-    version = _version(around, path) if "version" in around or "tools" in around else 0
-    if not version and not around.keys().isdisjoint(_SERVER_FILES):
-        raise _wrong(path, "These are servers, not tools: open the file with `Hub.open`.")
-    for migrate in MIGRATIONS[version:]:
-        around = migrate(around)
-    content.tools_version = version
-    within = ("tools",) if version else ()
-    if "tools" not in around:
-        raise _wrong(path, "There is a `version`, but there are no `tools`.")
-    raws = _object(around["tools"], path, *within)
-    around["tools"] = msgspec.Raw(b"{}")
-    content.tenant = _tenant(around, path)
-    content.tools_around = _copied(around)
-    del around
-    for name, raw in raws.items():
+    @wraps(take)
+    def read(content: JsonContent, path: Path) -> None:
         try:
-            content.add(name, read_entry(name, bytes(raw)))
-        except EntryError as error:
-            field = () if error.field is None else (error.field,)
+            take(content, _compact(path.read_bytes(), path), path)
+        except ShapeError as error:
+            try:
+                # Again: a large text is not kept in memory for this.
+                text = path.read_text("utf-8-sig")
+                offset = offset_of(text, error.steps)
+            except (OSError, ValueError):
+                # It is being edited at this moment.
+                text, offset = "", 0
+            raise damaged(path, error.problem, text, offset) from None
+
+    return read
+
+
+@_positioned
+def read_tools(content: JsonContent, compact: bytes, path: Path) -> None:
+    """Take the tools and their usage from a file; see `load_content`."""
+    around = _listed(compact) if compact[:1] == b"[" else _object(compact)
+    version = _version(around, path) if "version" in around or "tools" in around else 0
+    within = ("tools",) if version else ()
+    if version == 0:
+        # The document's file is the entries and nothing else.
+        if not around.keys().isdisjoint(_SERVER_FILES):
+            raise ShapeError("These are servers, not tools: open the file with `Hub.open`.")
+        entries, around = around, {}
+    elif "tools" not in around:
+        raise ShapeError("There is a `version`, but there are no `tools`.")
+    else:
+        entries = _object(around["tools"], "tools")
+        around["tools"] = msgspec.Raw(b"{}")
+    content.tools_version = version
+    content.tenant, content.tools_around = _tenant(around), _copied(around)
+    for name, raw in entries.items():
+        try:
+            text, tool, usage = read_entry(name, bytes(raw))
+        except ShapeError as error:
             problem = f"The entry {name!r} is not that of a tool: {error.problem}"
-            raise _wrong(path, problem, *within, name, *field) from None
+            raise ShapeError(problem, *within, name, *error.steps) from None
+        content.tools[name] = text
+        if tool is not None:
+            content.decoded[name] = tool
+        if usage is not None:
+            content.uses[name] = usage
 
 
-def read_state(content: JsonContent, data: bytes, path: Path) -> None:
-    """Take the values of other rooms, and the usage of tools that are not in the file.
-
-    Raises:
-        StoreDamagedError: when it is not what it should be.
-        StoreVersionError: when it is newer than this.
-    """
-    around = _object(_compact(data, path), path)
+@_positioned
+def read_state(content: JsonContent, compact: bytes, path: Path) -> None:
+    """Take values, and usage of tools that are not in their file; see `load_content`."""
+    around = _object(compact)
     _version(around, path)
-    content.tenant = _tenant(around, path)
+    content.tenant, content.state_around = _tenant(around), _copied(around)
     field = "usage"
     try:
         for name, usage in _decode_usages(around.get("usage", b"{}")).items():
-            found = counted(usage)
-            content.state_uses.add(name)
+            found = _counted(usage)
             if found is not None:
-                # What stands in the entry of a tool was written later.
+                # The entry of a tool was written later.
                 content.uses.setdefault(name, found)
         field = "values"
-        rooms = _decode_rooms(around.get("values", b"{}"))
+        for name, room in _decode_rooms(around.get("values", b"{}")).items():
+            if room:
+                content.values[name] = {key: bytes(it) for key, it in room.items()}
     except (ValueError, OverflowError) as error:
-        raise _wrong(path, f"This is not of the right shape: {error}.", field) from error
-    content.state_around = _copied(around)
-    content.values = {
-        name: {key: bytes(it) for key, it in room.items()} for name, room in rooms.items() if room
-    }
+        raise ShapeError(f"This is not of the right shape: {error}.", field) from error
 
 
-def damaged(path: Path, problem: str, text: str, offset: int) -> StoreDamagedError:
-    """Return the error that says what is wrong with a file, and where."""
-    place = place_of(text, offset)
-    store = path.with_suffix("") if path.suffix == ".journal" else path
-    return StoreDamagedError(
-        problem,
-        url=str(path),
-        remedy=f"pegboard store recover --store {shlex.quote(str(store))}",
-        line=place.line,
-        column=place.column,
+def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
+    """Return the text of an entry without its usage, the tool unless it has more fields, the usage.
+
+    A `ShapeError` says what keeps it from being that of a tool of this name.
+    """
+    try:
+        check_name(name)
+        try:
+            # An entry as it is written, without usage and unknown fields, is decoded only once.
+            tool = decode_tool(text, strict=True)
+            if tool.name == name:
+                return text, tool, None
+        except ValueError:
+            pass
+        fields = _decode_members(text)
+        usage = read_usage(fields)
+        kept = {"name": msgspec.Raw(_encode(name))} if "name" not in fields else {}
+        for field, it in fields.items():
+            is_known = field in KNOWN_FIELDS
+            if not is_known or (field not in _USAGE_FIELDS and bytes(it) != b"null"):
+                kept[field] = it
+        text = _encode(kept)
+        tool = decode_tool(text)
+    except InvalidToolError as error:
+        raise ShapeError(str(error)) from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        found = _FIELD.search(str(error))
+        raise ShapeError(f"{error}.", *([found[1] or found[2]] if found else [])) from None
+    if tool.name != name:
+        problem = f"The tool is called {tool.name!r} inside: rename it there too, or leave it out."
+        raise ShapeError(problem, "name")
+    return text, tool if kept.keys() <= KNOWN_FIELDS else None, usage
+
+
+def read_usage(fields: Raws) -> Usage | None:
+    """Return the usage that fields of an entry say, ``None`` for none, or raise a `ValueError`."""
+    return _counted(
+        _decode_usage(_encode({it: fields[it] for it in _USAGE_FIELDS & fields.keys()}))
     )
+
+
+def unknown_fields(text: bytes) -> Raws:
+    """Return the fields of an entry that Pegboard does not know."""
+    return {name: it for name, it in _decode_members(text).items() if name not in KNOWN_FIELDS}
+
+
+def tools_text(content: JsonContent) -> bytes:
+    """Return the file with the tools."""
+    tools = {name: _with_usage(content, name) for name in content.tools}
+    return _pretty(_top(content, content.tools_around) | {"tools": tools})
+
+
+def state_text(content: JsonContent) -> bytes | None:
+    """Return the file with the state, ``None`` when there is nothing to keep."""
+    usage = {name: it for name, it in content.uses.items() if name not in content.tools}
+    values = {
+        name: {key: msgspec.Raw(room[key]) for key in sorted(room)}
+        for name, room in sorted(content.values.items())
+    }
+    around = _top(content, content.state_around) | {"usage": usage, "values": values}
+    kept = {name: it for name, it in around.items() if it not in ({}, None)}
+    return _pretty(kept) if kept.keys() - {"version", "tenant"} else None
 
 
 def offset_said(error: Exception, data: bytes) -> int:
     """Return which letter of a text it is whose byte an error of msgspec speaks of."""
     number = re.search(r"\(byte ([0-9]+)\)", str(error))
     return len(data[: int(number[1])].decode(errors="ignore")) if number else 0
-
-
-def _wrapped(entries: Raws) -> Raws:
-    # The document's file is the entries and nothing else.
-    return {"version": msgspec.Raw(b"1"), "tools": msgspec.Raw(_encode(entries))}
-
-
-MIGRATIONS: tuple[Callable[[Raws], Raws], ...] = (_wrapped,)
-"""Each takes the file from the version of its number to the next one."""
 
 
 def _compact(data: bytes, path: Path) -> bytes:
@@ -182,87 +254,87 @@ def _compact(data: bytes, path: Path) -> bytes:
         raise damaged(path, found.problem, text, found.offset) from None
 
 
-def _copied(around: Raws) -> Raws:
-    # What was read refers to the whole text, which may be large.
-    return {name: raw.copy() for name, raw in around.items()}
-
-
-def _object(compact: bytes | msgspec.Raw, path: Path, *within: str) -> Raws:
+def _object(compact: bytes | msgspec.Raw, *within: str) -> Raws:
     whole = memoryview(compact)
     if bytes(whole[:1]) != b"{":
-        raise _wrong(path, "A JSON object is expected here.", *within)
+        raise ShapeError("A JSON object is expected here.", *within)
     found = _decode_members(compact)
     # A name that is there twice is longer in the text than in what was read; so is one with
     # needless escapes, for which a closer look is no harm.
-    length = len(_encode(list(found))) + sum(memoryview(it).nbytes + 1 for it in found.values())
-    if length != whole.nbytes:
-        text = path.read_text("utf-8-sig")
+    names = len(_encode(list(found))) + len(found)
+    if names + sum(map(len, map(memoryview, found.values()))) != whole.nbytes:
         seen: set[str] = set()
-        for member in members(text, _offset(text, within, value=True)):
+        for _, member in walk(bytes(whole).decode(), 0):
             if member.key in seen:
-                raise damaged(path, f"{member.key!r} is here a second time.", text, member.start)
+                raise ShapeError(f"{member.key!r} is here a second time.", *within, member.key)
             seen.add(member.key)
     return found
 
 
-def _listed(compact: bytes, path: Path) -> Raws:
+def _listed(compact: bytes) -> Raws:
     found: Raws = {}
     for number, raw in enumerate(_decode_items(compact)):
         try:
             name = decode_tool(raw).name
         except (ValueError, RecursionError) as error:
-            raise _wrong(path, f"This is not the entry of a tool: {error}.", number) from None
+            raise ShapeError(f"This is not the entry of a tool: {error}.", number) from None
         if name in found:
-            raise _wrong(path, f"{name!r} is here a second time.", number)
+            raise ShapeError(f"{name!r} is here a second time.", number)
         found[name] = raw
     return found
 
 
 def _version(around: Raws, path: Path) -> int:
     text = bytes(around.get("version", b""))
+    inside = bytes(around.get("tools", b""))
     if text[:1] == b"{":
         # A tool of this name.
         return 0
     if not text:
-        inside = bytes(around.get("tools", b""))
-        if inside[:1] == b"{" and any(
-            field in KNOWN_FIELDS and bytes(it)[:1] != b"{"
-            for field, it in _decode_members(inside).items()
-        ):
+        fields = _decode_members(inside) if inside[:1] == b"{" else {}
+        if any(it in KNOWN_FIELDS and bytes(fields[it])[:1] != b"{" for it in fields):
             # Again a tool of this name.
             return 0
-        raise _wrong(path, f'There is no version: add `"version": {VERSION}`.')
+        raise ShapeError(f'There is no version: add `"version": {VERSION}`.')
     if not text.isdigit() or text == b"0" or len(text) > 9:
-        raise _wrong(path, "This is not the number of a version.", "version")
+        raise ShapeError("This is not the number of a version.", "version")
     if int(text) > VERSION:
         raise StoreVersionError(url=str(path), found=int(text), known=VERSION)
     return int(text)
 
 
-def _tenant(around: Raws, path: Path) -> str | None:
+def _tenant(around: Raws) -> str | None:
     try:
         return _decode_tenant(around.get("tenant", b"null"))
     except msgspec.ValidationError:
-        raise _wrong(path, "This is not the name of a tenant.", "tenant") from None
+        raise ShapeError("This is not the name of a tenant.", "tenant") from None
 
 
-def _wrong(path: Path, problem: str, *steps: str | int) -> StoreDamagedError:
-    try:
-        text = path.read_text("utf-8-sig")
-        offset = _offset(text, steps)
-    except (OSError, ValueError):
-        # Somebody is writing it at this moment.
-        text, offset = "", 0
-    return damaged(path, problem, text, offset)
+def _copied(around: Raws) -> Raws:
+    # What was read refers to the whole text, which may be large.
+    return {name: raw.copy() for name, raw in around.items()}
 
 
-def _offset(text: str, steps: tuple[str | int, ...], *, value: bool = False) -> int:
-    """Where the last of the steps that can be found leads to: to its key, or to its value."""
-    key_at = value_at = len(text) - len(text.lstrip())
-    for step in steps:
-        inside = members(text, value_at) if isinstance(step, str) else items(text, value_at)
-        for number, member in enumerate(inside):
-            if step in (member.key, number):
-                key_at, value_at = member.start, member.value_start
-        # The last of several counts, as when they are read.
-    return value_at if value else key_at
+def _counted(usage: _StoredUsage) -> Usage | None:
+    last = usage.last_used
+    if last is not None:
+        last = last.replace(tzinfo=UTC) if last.tzinfo is None else last.astimezone(UTC)
+    found = Usage(use_frequency=usage.use_frequency or 0, last_used=last)
+    return None if found == Usage() else found
+
+
+def _with_usage(content: JsonContent, name: str) -> msgspec.Raw:
+    text, usage = content.tools[name], content.uses.get(name)
+    if usage is not None:
+        last = b"" if usage.last_used is None else b',"last_used":' + _encode(usage.last_used)
+        text = b'%b,"use_frequency":%d%b}' % (text[:-1], usage.use_frequency, last)
+    return msgspec.Raw(text)
+
+
+def _top(content: JsonContent, around: Raws) -> dict[str, Any]:
+    top: dict[str, Any] = {**around, "version": VERSION}
+    return top if content.tenant is None else top | {"tenant": content.tenant}
+
+
+def _pretty(value: dict[str, Any]) -> bytes:
+    return msgspec.json.format(_encode(value), indent=2) + b"\n"

@@ -1,36 +1,25 @@
-"""What can be kept of a damaged JSON store."""
+"""Recovery of a damaged JSON store: keep every entry that can still be read, report the rest."""
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import msgspec
 
-from pegboard.errors import StorageError, StoreDamagedError, StoreVersionError
+from pegboard.errors import InvalidToolError, StorageError, StoreDamagedError, StoreVersionError
+from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import KNOWN_FIELDS
-from pegboard.storage.json_file.atomic_write import replace_file, set_aside, sync_folder
-from pegboard.storage.json_file.changes import Change, Header, Put, Saved, read_frames, read_header
+from pegboard.storage.file_lock import LockedFile
+from pegboard.storage.json_file import format as file_format
+from pegboard.storage.json_file import journal, positions
+from pegboard.storage.json_file.compaction import replace_files
 from pegboard.storage.json_file.content import JsonContent
-from pegboard.storage.json_file.entries import EntryError, Raws, read_entry, read_usage
-from pegboard.storage.json_file.faults import unavailable
-from pegboard.storage.json_file.file_lock import LockedFile
-from pegboard.storage.json_file.format import offset_said, read_state, read_tools
-from pegboard.storage.json_file.journal import NOTHING
-from pegboard.storage.json_file.paths import JsonPaths, paths_of
-from pegboard.storage.json_file.pieces import VERSION, state_text, tools_pieces
-from pegboard.storage.json_file.places import (
-    BrokenJsonError,
-    Member,
-    items,
-    members,
-    place_of,
-    walk,
-    walk_on,
-    walk_out,
-)
+from pegboard.storage.json_file.format import FileReader, Raws, ShapeError
+from pegboard.storage.json_file.paths import JsonPaths, paths_of, set_aside, unavailable
+from pegboard.storage.json_file.positions import BrokenJsonError, Member, walk
 from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
@@ -41,9 +30,6 @@ _VERSIONED = re.compile(
     rf'"tools"\s*:\s*\{{\s*(?!"(?:{"|".join(KNOWN_FIELDS)})"\s*:\s*[^{{\s]))'
 )
 _STATE = ".state"
-
-Lose = Callable[[int, str], None]
-"""Says what is lost at an offset."""
 
 
 def recover(path: Path) -> Recovered:
@@ -61,9 +47,9 @@ def recover(path: Path) -> Recovered:
     paths = paths_of(path)
     if not any(it.exists() for it in paths):
         raise StorageError(f"{path} does not exist, so nothing was changed.", url=str(path))
-    journal = LockedFile(paths.journal)
+    lock = LockedFile(paths.journal)
     try:
-        with journal.locked(alone=True):
+        with lock.locked(alone=True):
             try:
                 return _Recovery(paths).run()
             finally:
@@ -74,209 +60,214 @@ def recover(path: Path) -> Recovered:
     except OSError as error:
         raise unavailable(error, str(paths.tools)) from error
     finally:
-        journal.forget()
+        lock.close()
 
 
 class _Recovery:
-    """One attempt, by whoever holds the lock."""
+    """One attempt, by the holder of the lock."""
 
     def __init__(self, paths: JsonPaths) -> None:
         self.paths = paths
         self.content = JsonContent()
         self.tenant: str | None = None
         self.lost: list[str] = []
-        self.damaged: list[Path] = []
+        self.damaged: dict[Path, None] = {}
+        self.path = paths.tools
+        """The damaged file that is being read."""
+        self.text = ""
 
     def run(self) -> Recovered:
-        self.read(self.paths.tools, read_tools, self.salvage_tools)
-        self.read(self.paths.state, read_state, self.salvage_state)
+        self.read(self.paths.tools, file_format.read_tools, self.salvage_tools)
+        self.read(self.paths.state, file_format.read_state, self.salvage_state)
         for change in self.changes():
-            if self.content.fits(change) or self.is_gone(change):
+            found = self.content.found(change)
+            # What the file had before is perhaps lost; the change is the newer one anyway.
+            is_lost = found is None and isinstance(change, journal.Saved | journal.Put)
+            if is_lost or found == change.before:
                 self.content.apply(change)
-        saved_as = self.set_aside()
+        saved_as = None
+        for path in reversed(self.damaged):
+            # A copy: until the new file is there, no process must find none.
+            saved_as = set_aside(path, path.read_bytes())
         if self.damaged:
-            self.write()
+            self.content.tenant = self.tenant
+            self.content.tools_version = file_format.VERSION
+            self.content.tools_changed = self.content.state_changed = True
+            replace_files(self.paths, self.content, self.paths.signatures())
+            os.truncate(self.paths.journal, 0)
         return Recovered(kept=tuple(self.content.tools), lost=tuple(self.lost), saved_as=saved_as)
 
-    def read(
-        self,
-        path: Path,
-        whole: Callable[[JsonContent, bytes, Path], None],
-        parts: Callable[[str, Lose], None],
-    ) -> None:
+    def read(self, path: Path, whole: FileReader, parts: Callable[[], None]) -> None:
         if not path.exists():
             return
-        data = path.read_bytes()
         try:
-            whole(JsonContent(), data, path)
+            whole(JsonContent(), path)
         except StoreDamagedError:
-            self.damaged.append(path)
+            self.path = path
+            self.damaged[path] = None
             # What is not UTF-8 becomes what cannot be written again, and so is noticed.
-            text = data.decode("utf-8-sig", errors="surrogateescape")
-            parts(text, lambda offset, problem: self.lose(path, text, offset, problem))
+            self.text = path.read_text("utf-8-sig", errors="surrogateescape")
+            parts()
         else:
-            whole(self.content, data, path)
+            whole(self.content, path)
             self.tenant = self.tenant or self.content.tenant
 
-    def salvage_tools(self, text: str, lose: Lose) -> None:
+    def salvage_tools(self) -> None:
         content = self.content
-        for member in self.entries(text, lose):
+        for member in self.entries():
             try:
                 name = member.key or _name_in(member.value)
-                entry = read_entry(name, _compact(text, member))
+                text, _, usage = file_format.read_entry(name, self.compact(member))
             except ValueError as error:
-                problem = error.problem if isinstance(error, EntryError) else f"{error}."
+                problem = error.problem if isinstance(error, ShapeError) else f"{error}."
                 which = f"The entry {member.key!r}" if member.key else "This entry"
-                lose(_place_in(text, member, error), f"{which} is not that of a tool: {problem}")
+                self.lose(
+                    self.offset_in(member, error), f"{which} is not that of a tool: {problem}"
+                )
                 continue
             if name in content.tools:
-                lose(member.start, f"{name!r} is here a second time; this one is kept.")
-            content.extras.pop(name, None)
+                self.lose(member.start, f"{name!r} is here a second time; this one is kept.")
+            content.tools[name] = text
             content.uses.pop(name, None)
-            content.add(name, entry)
+            if usage is not None:
+                content.uses[name] = usage
 
-    def entries(self, text: str, lose: Lose) -> Iterator[Member]:
-        start = len(text) - len(text.lstrip())
+    def entries(self) -> Iterator[Member]:
+        text = self.text
+        start = last = positions.start_of(text)
+        if not text[start:]:
+            self.lose(0, "The file is empty.")
+            return
         versioned = _versioned(text, start)
-        if versioned is not None and int(versioned[1] or 0) > VERSION:
-            raise StoreVersionError(
-                url=str(self.paths.tools), found=int(versioned[1]), known=VERSION
-            )
-        indent = "    " if versioned else "  "
-        last = start
+        found, known = int(versioned[1] or 0) if versioned else 0, file_format.VERSION
+        if found > known:
+            raise StoreVersionError(url=str(self.path), found=found, known=known)
+        depth = 1 if versioned else 0
+        indent = "  " * (depth + 1)
         try:
-            if not text[start:]:
-                lose(0, "The file is empty.")
-                return
-            if text[start] == "[":
-                yield from items(text, start)
-                return
-            for path, member in walk(text, start, 1, into=("tools",) if versioned else ()):
-                if not versioned or len(path) == 2:
+            for path, member in walk(text, start, depth, into=("tools",)):
+                if len(path) > depth:
                     indent = text[text.rfind("\n", 0, member.start) + 1 : member.start]
                     last = member.end
                     yield member
-                elif path == ("tools",):
-                    yield from items(text, member.value_start)
                 else:
-                    self.keep_field(self.content.tools_around, text, member, lose)
+                    self.keep_field(self.content.tools_around, member)
         except BrokenJsonError as error:
-            end = yield from _after(text, error, lose, last, indent)
-            if versioned and end is not None:
-                self.keep_fields_behind(text, end, lose)
+            yield from self.entries_behind(error, last, indent, depth)
 
-    def keep_fields_behind(self, text: str, end: int, lose: Lose) -> None:
-        """Keep the fields behind the tools, the last of which ends at an offset."""
-        try:
-            for _, member in walk_out(text, end):
-                self.keep_field(self.content.tools_around, text, member, lose)
-        except BrokenJsonError as error:
-            lose(error.offset, error.problem)
+    def entries_behind(
+        self, error: BrokenJsonError, last: int, indent: str, depth: int
+    ) -> Iterator[Member]:
+        """Go on behind what is broken, with the next line that looks like the start of an entry."""
+        text, where = self.text, ""
+        entry = re.compile(
+            rf'^{re.escape(indent)}(?="((?:[^"\\\n]|\\.)*)"\s*:\s*\{{)', re.MULTILINE
+        )
+        while not indent.strip():
+            for inside in entry.finditer(text, last, error.offset):
+                where = f"In {inside[1]!r}: "
+            following = entry.search(text, max(text.rfind("\n", 0, error.offset) + 1, last))
+            if following is None:
+                break
+            self.lose(error.offset, where + error.problem)
+            last, where = following.end(), ""
+            try:
+                for member in positions.walk_on(text, last):
+                    last = member.end
+                    yield member
+                for member in positions.walk_behind(text, last) if depth else ():
+                    self.keep_field(self.content.tools_around, member)
+            except BrokenJsonError as another:
+                error = another
+            else:
+                return
+        self.lose(error.offset, where + error.problem)
 
-    def keep_field(self, around: Raws, text: str, member: Member, lose: Lose) -> None:
-        """Keep what stands at the top of a file, whosever it is."""
-        key = member.key
-        try:
-            raw = _readable((key,), text, member)
-            if key == "tenant":
-                self.tenant = self.tenant or msgspec.json.decode(raw, type=str | None)
-        except ValueError as error:
-            lose(member.start, f"{key!r} cannot be read: {error}.")
-            return
-        if key in around:
-            lose(member.start, f"{key!r} is here a second time; this one is kept.")
-        around[key] = msgspec.Raw(raw)
-
-    def salvage_state(self, text: str, lose: Lose) -> None:
+    def salvage_state(self) -> None:
         counted: dict[str, Raws] = {}
         try:
-            start = len(text) - len(text.lstrip())
-            for path, member in walk(text, start, 2, into=("usage", "values")):
+            walked = walk(self.text, positions.start_of(self.text), 2, into=("usage", "values"))
+            for path, member in walked:
                 if len(path) == 1 and path[0] not in ("usage", "values"):
-                    self.keep_field(self.content.state_around, text, member, lose)
+                    self.keep_field(self.content.state_around, member)
                     continue
                 try:
-                    value = _readable(path, text, member)
+                    value = self.compact(member, *path)
                 except ValueError as error:
-                    lose(member.start, f"{'/'.join(path)!r} cannot be read: {error}.")
+                    self.lose(member.start, f"{'/'.join(path)!r} cannot be read: {error}.")
                     continue
                 match path:
-                    case ("values", room, key):
-                        self.content.values.setdefault(room, {})[key] = value
+                    case ("values", namespace, key):
+                        self.content.values.setdefault(namespace, {})[key] = value
                     case ("usage", name, field):
                         counted.setdefault(name, {})[field] = msgspec.Raw(value)
                     case _:
-                        lose(member.start, f"{'/'.join(path)!r} is not of the right shape.")
+                        self.lose(member.start, f"{'/'.join(path)!r} is not of the right shape.")
         except BrokenJsonError as error:
-            lose(error.offset, error.problem)
-        self.take_usage(counted, lose)
+            self.lose(error.offset, error.problem)
+        self.keep_usage(counted)
 
-    def take_usage(self, counted: dict[str, Raws], lose: Lose) -> None:
+    def keep_usage(self, counted: dict[str, Raws]) -> None:
         for name, fields in counted.items():
             try:
-                usage = read_usage(fields)
+                usage = file_format.read_usage(fields)
             except ValueError as error:
-                lose(0, f"The usage of {name!r} cannot be read: {error}.")
+                self.lose(0, f"The usage of {name!r} cannot be read: {error}.")
             else:
                 if usage is not None:
                     self.content.uses.setdefault(name, usage)
 
-    def changes(self) -> Iterator[Change]:
-        path = self.paths.journal
-        lines = path.read_bytes().rstrip(NOTHING).splitlines(keepends=True)
-        for number, line in enumerate(lines):
+    def keep_field(self, around: Raws, member: Member) -> None:
+        """Keep a field at the top of a file."""
+        key = member.key
+        try:
+            raw = self.compact(member, key)
+            if key == "tenant":
+                self.tenant = self.tenant or msgspec.json.decode(raw, type=str | None)
+        except ValueError as error:
+            self.lose(member.start, f"{key!r} cannot be read: {error}.")
+            return
+        if key in around:
+            self.lose(member.start, f"{key!r} is here a second time; this one is kept.")
+        around[key] = msgspec.Raw(raw)
+
+    def changes(self) -> Iterator[journal.Change]:
+        path, tools = self.paths.journal, self.paths.tools
+        lines = path.read_bytes().splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            header = changes = None
             try:
-                [frame] = read_frames(line, 0)
+                [(changes, _)] = journal.read_frames(line, 0)
             except msgspec.MsgspecError:
-                frame = None
-                header = read_header(line)[0] if number == 0 else None
-                if header is not None:
-                    self.tenant = self.tenant or header.tenant
-                    self.note_loss(header)
-                    continue
-            if frame is not None:
-                yield from frame.changes
-            elif number < len(lines) - 1:
-                # The last one was perhaps never finished, and then nobody was told it is kept.
-                self.damaged.append(path)
-                self.lost.append(f"{path}:{number + 1}: This line is not what was written.")
+                header = journal.read_header(line)[0] if number == 1 else None
+            if changes is not None:
+                yield from changes
+            elif header is not None:
+                self.tenant = self.tenant or header.tenant
+                if header.files[0] is not None and not tools.exists():
+                    self.damaged[path] = None
+                    self.lost.append(f"{tools}: It is gone; only what came after it is kept.")
+            elif number < len(lines):
+                # The last one was perhaps never finished, and so never acknowledged.
+                self.damaged[path] = None
+                self.lost.append(f"{path}:{number}: This line is not what was written.")
 
-    def note_loss(self, header: Header) -> None:
-        if header.files[0] is not None and not self.paths.tools.exists():
-            self.damaged.append(self.paths.journal)
-            self.lost.append(f"{self.paths.tools}: It is gone; only what came after it is kept.")
+    def lose(self, offset: int, problem: str) -> None:
+        line, column = positions.position_of(self.text, offset)
+        self.lost.append(f"{self.path}:{line}:{column}: {problem}")
 
-    def is_gone(self, change: Change) -> bool:
-        # What the file had before is perhaps what was lost; the change is the newer one anyway.
-        match change:
-            case Saved():
-                return change.name not in self.content.tools
-            case Put():
-                return change.key not in self.content.values.get(change.namespace, {})
-            case _:
-                return False
+    def compact(self, member: Member, *path: str) -> bytes:
+        # Each key that leads there, too, must be such that it can be written again.
+        "".join(path).encode()
+        value = self.text[member.value_start : member.end]
+        return msgspec.json.format(value.encode(), indent=-1)
 
-    def set_aside(self) -> Path | None:
-        saved_as = None
-        for path in reversed(list(dict.fromkeys(self.damaged))):
-            # A copy: until the new file is there, nobody must find none.
-            saved_as = set_aside(path, path.read_bytes())
-        return saved_as
-
-    def write(self) -> None:
-        self.content.tenant = self.tenant
-        replace_file(self.paths.tools, tools_pieces(self.content))
-        state = state_text(self.content)
-        if state is None:
-            self.paths.state.unlink(missing_ok=True)
-        else:
-            replace_file(self.paths.state, [state])
-        sync_folder(self.paths.folder)
-        os.truncate(self.paths.journal, 0)
-
-    def lose(self, path: Path, text: str, offset: int, problem: str) -> None:
-        place = place_of(text, offset)
-        self.lost.append(f"{path}:{place.line}:{place.column}: {problem}")
+    def offset_in(self, member: Member, error: ValueError) -> int:
+        """Return where in an entry its mistake is, as a reader of the file is told."""
+        if isinstance(error, ShapeError):
+            return positions.offset_of(self.text, error.steps, member)
+        value = self.text[member.value_start : member.end].encode(errors="surrogateescape")
+        return member.value_start + file_format.offset_said(error, value)
 
 
 def _versioned(text: str, start: int) -> re.Match[str] | None:
@@ -284,66 +275,15 @@ def _versioned(text: str, start: int) -> re.Match[str] | None:
     found = _VERSIONED.match(text)
     if found is None:
         with suppress(BrokenJsonError):
-            for member in members(text, start):
+            for _, member in walk(text, start):
                 # It need not come first.
                 if member.key == "version":
                     return _VERSIONED.match("{" + text[member.start : member.end])
     return found
 
 
-def _after(
-    text: str, error: BrokenJsonError, lose: Lose, last: int, indent: str
-) -> Generator[Member, None, int | None]:
-    """Go on behind what is broken, with the next line that looks like the start of an entry.
-
-    Returns where the last one ends, if all behind it can be read.
-    """
-    if indent.strip():
-        lose(error.offset, error.problem)
-        return None
-    start = re.compile(rf'^{re.escape(indent)}(?="((?:[^"\\\n]|\\.)*)"\s*:\s*\{{)', re.MULTILINE)
-    while True:
-        inside = [it[1] for it in start.finditer(text, last, error.offset)]
-        lose(error.offset, f"In {inside[-1]!r}: {error.problem}" if inside else error.problem)
-        following = start.search(text, max(text.rfind("\n", 0, error.offset) + 1, last))
-        if following is None:
-            return None
-        last = following.end()
-        try:
-            for _, member in walk_on(text, last):
-                last = member.end
-                yield member
-        except BrokenJsonError as another:
-            error = another
-        else:
-            return last
-
-
-def _place_in(text: str, member: Member, error: ValueError) -> int:
-    """Where in an entry its mistake is, as one who only reads the file is told."""
-    if isinstance(error, EntryError):
-        fields = members(text, member.value_start) if error.field is not None else ()
-        return max((it.start for it in fields if it.key == error.field), default=member.start)
-    value = text[member.value_start : member.end].encode(errors="surrogateescape")
-    return member.value_start + offset_said(error, value)
-
-
-def _readable(path: tuple[str, ...], text: str, member: Member) -> bytes:
-    """Return the value of a member.
-
-    Raises:
-        ValueError: when it, or a key that leads to it, cannot be written again.
-    """
-    "".join(path).encode()
-    return _compact(text, member)
-
-
-def _compact(text: str, member: Member) -> bytes:
-    return msgspec.json.format(text[member.value_start : member.end].encode(), indent=-1)
-
-
-def _name_in(value: object) -> str:
-    name = cast("dict[str, object]", value).get("name") if isinstance(value, dict) else None
-    if not isinstance(name, str):
-        raise EntryError("It has no name.")
-    return name
+def _name_in(value: Any) -> str:
+    try:
+        return check_name(value["name"])
+    except (LookupError, TypeError, InvalidToolError):
+        raise ShapeError("It has no name.") from None

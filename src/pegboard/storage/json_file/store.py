@@ -1,41 +1,41 @@
 """JsonStore: a store in a JSON file that people read, edit and compare."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from pegboard.errors import RevisionConflictError
-from pegboard.model import FrozenDict, Tool, Usage, freeze
+from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
-from pegboard.storage.encoding import (
-    check_key,
-    decode_tool,
-    encode_extras,
-    encode_tool,
-)
-from pegboard.storage.json_file.changes import Change, Counted, Removed, Saved
+from pegboard.storage.encoding import check_key, encode_named_value
 from pegboard.storage.json_file.content import JsonContent, revision_of
-from pegboard.storage.json_file.entries import USAGE_FIELDS
-from pegboard.storage.json_file.files import JsonFiles
+from pegboard.storage.json_file.format import unknown_fields
+from pegboard.storage.json_file.journal import Change, Counted, Forgotten, Put, Removed, Saved
 from pegboard.storage.json_file.paths import paths_of
-from pegboard.storage.json_file.values import JsonValues
+from pegboard.storage.json_file.transactions import JsonTransactions
 from pegboard.storage.leases import LEASES, lease
 from pegboard.storage.open_store import DEFAULT_TENANT
-from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
+from pegboard.storage.store import (
+    ANY,
+    OnProgress,
+    Revision,
+    StoreChange,
+    StoredTool,
+    StoredValue,
+    Use,
+)
+from pegboard.storage.tool_rows import read_row, row_of
 from pegboard.storage.urls import path_of, without_password
 from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.watchers import Watchers
 
-__all__ = ["JsonStore", "open_url"]
+__all__ = ["JsonStore", "JsonValues", "open_url"]
 
 STEP = 500
-_NO_EXTRAS = FrozenDict()
-
-Texts = dict[str, tuple[bytes, bytes | None]]
-"""By name, a definition, and unknown fields where they are to be replaced."""
+"""Tools between two reports of progress."""
 
 
 def open_url(url: str, tenant: str) -> "JsonStore":
@@ -51,21 +51,11 @@ class JsonStore:
     """Everything of one tenant in a JSON file; see `Store` for what each method does."""
 
     def __init__(self, path: Path, *, url: str, tenant: str) -> None:
-        self._url = url
-        self._tenant = tenant
+        self.url: str = url
+        self.tenant: str = tenant
         named = None if tenant == DEFAULT_TENANT else tenant
-        self._files = JsonFiles(paths_of(path, named), named)
-        self._watchers = Watchers(self._files.look)
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return self._url
-
-    @property
-    def tenant(self) -> str:
-        """Whose data it is."""
-        return self._tenant
+        self._transactions = JsonTransactions(paths_of(path, named), named)
+        self._watchers = Watchers(self._transactions.look)
 
     def __enter__(self) -> Self:
         return self
@@ -81,24 +71,21 @@ class JsonStore:
             names = list(content.tools)
             if uses:
                 names.sort(key=lambda name: -uses[name].use_frequency if name in uses else 0)
-            decoded, content.decoded = content.decoded, {}
-            return [_stored(content, name, decoded.get(name)) for name in names]
+            return [_stored(content, name) for name in names]
 
-        return self._files.read(reading)
+        return self._transactions.read(reading)
 
     def load(self, names: Iterable[str]) -> dict[str, StoredTool]:
         """Return the tools of these names; those that there are not are simply missing."""
         wanted = [check_name(name) for name in names]
-        return self._files.read(
-            lambda content: {
-                name: _stored(content, name) for name in wanted if name in content.tools
-            }
+        return self._transactions.read(
+            lambda content: {it: _stored(content, it) for it in wanted if it in content.tools}
         )
 
     def save(self, tool: Tool | StoredTool, *, expected: Revision = ANY) -> int:
         """Keep a tool and return its revision."""
-        name, text = _entry(tool)
-        return self._files.write(self._saving({name: text}, expected), only_tools=True)[name]
+        [revision] = self.save_many([tool], expected=expected).values()
+        return revision
 
     def save_many(
         self,
@@ -109,69 +96,72 @@ class JsonStore:
     ) -> dict[str, int]:
         """Keep many tools, all or none, and return their revisions by name."""
         given = list(tools)
-        texts: Texts = {}
-        for number, tool in enumerate(given):
-            if on_progress is not None and number and number % STEP == 0:
+        texts: dict[str, tuple[bytes, bytes | None]] = {}
+        for number, tool in enumerate(given, 1):
+            name, text, extras = row_of(tool)
+            texts[check_name(name)] = text, extras
+            # All before the write: a caller that raises there wants nothing to be kept.
+            if on_progress is not None and (number % STEP == 0 or number == len(given)):
                 on_progress(number, len(given))
-            name, text = _entry(tool)
-            texts[name] = text
-        if on_progress is not None:
-            # Before: whoever raises there wants nothing to be kept.
-            on_progress(len(given), len(given))
-        return self._files.write(self._saving(texts, expected), only_tools=True)
+
+        def plan(content: JsonContent) -> tuple[list[Change], dict[str, int]]:
+            changes: list[Change] = []
+            revisions: dict[str, int] = {}
+            for name, (definition, extras) in texts.items():
+                before = content.tools.get(name)
+                found = None if before is None else revision_of(before)
+                _compare(self.url, name, found, expected)
+                text = _joined(definition, before, extras)
+                revisions[name] = revision_of(text)
+                changes.append(Saved(name, found, msgspec.Raw(text)))
+            return changes, revisions
+
+        return self._transactions.write(plan)
 
     def delete(self, name: str, *, expected: Revision = ANY) -> bool:
         """Forget a tool and its usage, and tell whether there was one."""
         check_name(name)
 
         def plan(content: JsonContent) -> tuple[list[Change], bool]:
-            found = content.revision(name)
-            self.compare(name, found, expected)
-            used = content.uses.get(name)
-            changes: list[Change] = []
-            if used is not None:
-                changes.append(Counted(name, used, None))
+            found, used = content.revision(name), content.uses.get(name)
+            _compare(self.url, name, found, expected)
+            changes: list[Change] = [] if used is None else [Counted(name, used, None)]
             if found is not None:
                 changes.append(Removed(name, found))
             return changes, found is not None
 
-        return self._files.write(plan)
+        return self._transactions.write(plan)
 
     def add_usage(self, uses: Mapping[str, Use]) -> None:
         """Add to the counts of these tools, whether or not they are stored here."""
         given = checked_uses(uses)
-
-        def added(content: JsonContent) -> Generator[tuple[str, Usage]]:
-            for name, more in given.items():
-                yield name, sum_of_usage(content.uses.get(name, Usage()), more)
-
-        self._count(added)
+        self._count(given, lambda name, before: sum_of_usage(before, given[name]))
 
     def set_usage(self, usage: Mapping[str, Usage]) -> None:
         """Replace the counts of these tools."""
         given = checked_usage(usage)
-        self._count(lambda _: given.items())
+        self._count(given, lambda name, _: given[name])
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return the counts of these tools, or of all that were ever used."""
         if names is None:
-            return self._files.read(lambda content: dict(content.uses))
+            return self._transactions.read(lambda content: dict(content.uses))
         wanted = [check_name(name) for name in names]
-        return self._files.read(
-            lambda content: {name: content.uses[name] for name in wanted if name in content.uses}
+        return self._transactions.read(
+            lambda content: {it: content.uses[it] for it in wanted if it in content.uses}
         )
 
-    def namespace(self, name: str) -> JsonValues:
-        """Return the values of one room."""
-        return JsonValues(self._files, check_key("namespace", name), compare=self.compare)
+    def namespace(self, name: str) -> "JsonValues":
+        """Return the values of one namespace."""
+        return JsonValues(self._transactions, check_key("namespace", name), url=self.url)
 
     def namespaces(self) -> list[str]:
-        """Return the rooms that have values, in order."""
-        return self._files.read(lambda content: sorted(content.values))
+        """Return the namespaces that have values, in order."""
+        return self._transactions.read(lambda content: sorted(content.values))
 
     def watch(self, watcher: Callable[[StoreChange], object]) -> Callable[[], None]:
         """Tell a watcher, in a thread of the store, what changed; call the result to stop."""
-        return self._watchers.add(watcher, before_first=self._files.start_looking)
+        return self._watchers.add(watcher, before_first=self._transactions.start_looking)
 
     def elected(self, job: str) -> AbstractContextManager[bool]:
         """Return a context that is True for one process at a time: the one to do the job."""
@@ -179,72 +169,109 @@ class JsonStore:
 
     def check(self) -> None:
         """Read everything there is."""
-        self._files.check()
+        self._transactions.check()
 
     def close(self) -> None:
-        """Leave the file whole, without a journal, and let go of it."""
+        """Leave the file whole, without a journal, and close it."""
         self._watchers.close()
-        self._files.close()
+        self._transactions.close()
 
-    def compare(self, key: str, found: int | None, expected: Revision) -> None:
-        """Refuse to write where something else than expected is."""
-        if expected is not ANY and expected != found:
-            raise RevisionConflictError(key, url=self._url, expected=expected, found=found)
-
-    def _saving(
-        self, texts: Texts, expected: Revision
-    ) -> Callable[[JsonContent], tuple[list[Change], dict[str, int]]]:
-        def plan(content: JsonContent) -> tuple[list[Change], dict[str, int]]:
-            changes: list[Change] = []
-            revisions: dict[str, int] = {}
-            for name, (definition, extras) in texts.items():
-                found = content.revision(name)
-                if expected is not ANY:
-                    self.compare(name, found, expected)
-                text = _joined(definition, content.extras_of(name) if extras is None else extras)
-                revisions[name] = revision_of(text)
-                changes.append(Saved(name, found, msgspec.Raw(text)))
-            return changes, revisions
-
-        return plan
-
-    def _count(self, counts: Callable[[JsonContent], Iterable[tuple[str, Usage]]]) -> None:
+    def _count(self, names: Iterable[str], count: Callable[[str, Usage], Usage]) -> None:
         def plan(content: JsonContent) -> tuple[list[Change], None]:
             changes: list[Change] = []
-            for name, usage in counts(content):
+            for name in names:
                 before = content.uses.get(name)
+                usage = count(name, before or Usage())
                 after = None if usage == Usage() else usage
                 if after != before:
                     changes.append(Counted(name, before, after))
             return changes, None
 
-        self._files.write(plan)
+        self._transactions.write(plan)
 
 
-def _stored(content: JsonContent, name: str, decoded: Tool | None = None) -> StoredTool:
+class JsonValues:
+    """JSON values by key in one namespace; see `KeyValues` for what each method does."""
+
+    def __init__(self, transactions: JsonTransactions, namespace: str, *, url: str) -> None:
+        self._transactions = transactions
+        self._namespace = namespace
+        self._url = url
+
+    def get(self, key: str) -> StoredValue | None:
+        """Return a value, or ``None`` when there is none."""
+        text = self.text(key)
+        return None if text is None else _stored_value(text)
+
+    def text(self, key: str) -> bytes | None:
+        """Return a value as JSON, or ``None`` when there is none."""
+        check_key("key", key)
+        return self._transactions.read(lambda content: self._values(content).get(key))
+
+    def items(self) -> Mapping[str, StoredValue]:
+        """Return everything, in the order of the keys."""
+        found = self._transactions.read(lambda content: sorted(self._values(content).items()))
+        return {key: _stored_value(text) for key, text in found}
+
+    def keys(self) -> list[str]:
+        """Return the keys alone, in order."""
+        return self._transactions.read(lambda content: sorted(self._values(content)))
+
+    def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
+        """Keep a value and return its revision."""
+        [revision] = self._put({key: value}, expected)
+        return revision
+
+    def put_many(self, values: Mapping[str, Any]) -> None:
+        """Keep many values, all or none."""
+        self._put(values, ANY)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Forget values, and return how many there were."""
+        unwanted = {check_key("key", key): None for key in keys}
+
+        def plan(content: JsonContent) -> tuple[list[Change], int]:
+            values = self._values(content)
+            gone = {key: revision_of(values[key]) for key in unwanted if key in values}
+            return [Forgotten(self._namespace, key, it) for key, it in gone.items()], len(gone)
+
+        return self._transactions.write(plan)
+
+    def _put(self, values: Mapping[str, Any], expected: Revision) -> list[int]:
+        texts = {key: encode_named_value(key, value) for key, value in values.items()}
+
+        def plan(content: JsonContent) -> tuple[list[Change], list[int]]:
+            changes: list[Change] = []
+            for key, text in texts.items():
+                found = content.value_revision(self._namespace, key)
+                _compare(self._url, key, found, expected)
+                changes.append(Put(self._namespace, key, found, msgspec.Raw(text)))
+            return changes, [revision_of(text) for text in texts.values()]
+
+        return self._transactions.write(plan)
+
+    def _values(self, content: JsonContent) -> dict[str, bytes]:
+        return content.values.get(self._namespace, {})
+
+
+def _stored(content: JsonContent, name: str) -> StoredTool:
     text = content.tools[name]
-    extras = content.extras_of(name)
-    return StoredTool(
-        tool=decoded or decode_tool(text),
-        revision=revision_of(text),
-        extras=_NO_EXTRAS if extras is None else freeze(msgspec.json.decode(extras)),
-    )
+    tool = content.decoded.pop(name, None)
+    if tool is not None:
+        return StoredTool(tool=tool, revision=revision_of(text))
+    return read_row(text, revision_of(text), msgspec.json.encode(unknown_fields(text)))
 
 
-def _entry(tool: object) -> tuple[str, tuple[bytes, bytes | None]]:
-    if isinstance(tool, StoredTool):
-        extras = {name: it for name, it in tool.extras.items() if name not in USAGE_FIELDS}
-        return _name_and_text(tool.tool, encode_extras(extras))
-    if isinstance(tool, Tool):
-        return _name_and_text(tool, None)
-    raise TypeError(f"A store keeps tools, not {type(tool).__name__!r}.")
+def _compare(url: str, key: str, found: int | None, expected: Revision) -> None:
+    if expected is not ANY and expected != found:
+        raise RevisionConflictError(key, url=url, expected=expected, found=found)
 
 
-def _name_and_text(tool: Tool, extras: bytes | None) -> tuple[str, tuple[bytes, bytes | None]]:
-    return check_name(tool.name), (encode_tool(tool), extras)
+def _joined(definition: bytes, before: bytes | None, extras: bytes | None) -> bytes:
+    if extras is None and before is not None:
+        extras = msgspec.json.encode(unknown_fields(before))
+    return definition if extras in (None, b"{}") else definition[:-1] + b"," + extras[1:]
 
 
-def _joined(definition: bytes, extras: bytes | None) -> bytes:
-    if extras is None or extras == b"{}":
-        return definition
-    return definition[:-1] + b"," + extras[1:]
+def _stored_value(text: bytes) -> StoredValue:
+    return StoredValue(value=msgspec.json.decode(text), revision=revision_of(text))

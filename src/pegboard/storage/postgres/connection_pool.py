@@ -13,7 +13,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pegboard.errors import StorageError, StoreUnavailableError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.urls import without_password
 
 __all__ = ["ConnectionPool", "PostgresConnection", "connect", "parse_url"]
@@ -151,18 +151,9 @@ class ConnectionPool:
     def __init__(self, conninfo: str, url: str) -> None:
         self.url = url
         self._conninfo = conninfo
-        self._orphans: list[PostgresConnection] = []
         self._idle: list[tuple[float, PostgresConnection]] = []
         self.closed: bool = False
-        self._lock = threading.Lock()
-        self._places = threading.Semaphore(MOST)
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Leave the connections to the parent, without a word to the server."""
-        self._orphans += [connection for _, connection in self._idle]
-        self._idle = []
-        self._lock = threading.Lock()
+        self.lock: GuardedLock = GuardedLock("store", threading.Lock())
         self._places = threading.Semaphore(MOST)
 
     @contextmanager
@@ -186,18 +177,24 @@ class ConnectionPool:
 
     def forget_idle(self) -> None:
         """Close the connections that no thread uses."""
-        with self._lock:
+        with self.lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:
             connection.close()
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they are given back."""
+        """Close what is idle now, and the others when they are given back.
+
+        A forked child closes nothing: that would end the connections of its parent.
+        """
+        if self.lock.in_child:
+            return
         self.closed = True
         self.forget_idle()
 
     @contextmanager
     def _place(self) -> Generator[None]:
+        self.lock.check()
         places = self._places
         if not places.acquire(timeout=PATIENCE):
             raise StoreUnavailableError(
@@ -211,7 +208,7 @@ class ConnectionPool:
             places.release()
 
     def _take(self) -> PostgresConnection:
-        with self._lock:
+        with self.lock:
             if self._idle:
                 return self._idle.pop()[1]
         return self.new()
@@ -222,7 +219,7 @@ class ConnectionPool:
                 connection.execute("ROLLBACK")
         usable = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
         now = time.monotonic()
-        with self._lock:
+        with self.lock:
             spare = [] if usable and not self.closed else [connection]
             if not spare:
                 self._idle.append((now, connection))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pegboard.errors import RevisionConflictError
-from pegboard.storage.encoding import check_key, encode_value
+from pegboard.storage.encoding import check_key, encode_named_value
 from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
 from pegboard.storage.postgres.transactions import Transactions, batches
@@ -73,7 +73,7 @@ class PostgresKeyValues:
         Raises:
             RevisionConflictError: when something else than expected is there.
         """
-        encoded = {check_key("key", key): self._encoded(key, value)}
+        encoded = {key: encode_named_value(key, value)}
 
         def write(connection: PostgresConnection, revision: int) -> int:
             if expected is not ANY:
@@ -90,7 +90,7 @@ class PostgresKeyValues:
     def put_many(self, values: Mapping[str, Any]) -> None:
         """Keep many values, all or none."""
         self._transactions.check_open()
-        encoded = {check_key("key", it): self._encoded(it, value) for it, value in values.items()}
+        encoded = {key: encode_named_value(key, value) for key, value in values.items()}
         if encoded:
             self._transactions.write(
                 lambda connection, revision: self._put(connection, encoded, revision)
@@ -142,12 +142,6 @@ class PostgresKeyValues:
             raise damaged(
                 f"The value of {key!r} in {self._namespace!r} is not JSON: {error}.", self._url
             ) from error
-
-    def _encoded(self, key: str, value: object) -> bytes:
-        try:
-            return encode_value(value)
-        except ValueError as error:
-            raise ValueError(f"The value of {key!r} cannot be kept. {error}") from error
 
     def _id(self, key: str) -> bytes:
         # No key has a NUL in it, so no two pairs give the same.

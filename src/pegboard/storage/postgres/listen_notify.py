@@ -2,7 +2,6 @@
 
 import time
 
-from pegboard.model.fork_guard import start_anew_in_children
 from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
 from pegboard.storage.postgres.transactions import CHANNEL, tenant_mark
 from pegboard.storage.store import StoreChange
@@ -33,16 +32,8 @@ class PostgresChangeFeed:
         self._tenant = tenant
         self._mark = tenant_mark(tenant)
         self._connection: PostgresConnection | None = None
-        self._orphans: list[PostgresConnection] = []
         self._seen = 0
         self._looked = 0.0
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Leave the connection to the parent, without a word to the server."""
-        if self._connection is not None:
-            self._orphans.append(self._connection)
-            self._connection = None
 
     def begin(self) -> None:
         """Count as changes what happens from now on.

@@ -167,7 +167,9 @@ class PostgresStore:
             self.namespace(name).items()
 
     def close(self) -> None:
-        """Let go of connections and threads; any number of times."""
+        """Let go of connections and threads; any number of times. A forked child does nothing."""
+        if self._connections.lock.in_child:
+            return
         self._connections.close()
         self._transactions.close()
         self._watchers.close()

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from pegboard.errors import StorageError, StoreUnavailableError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.postgres.connection_pool import ConnectionPool, PostgresConnection
 from pegboard.storage.postgres.errors import lost_connection, repeatable, translated
 
@@ -63,13 +63,8 @@ class Transactions:
         self._connections = connections
         self._mark = tenant_mark(tenant)
         self._done: list[uuid.UUID] = []
-        self.after_fork()
-        start_anew_in_children(self)
-
-    def after_fork(self) -> None:
-        """Make new locks."""
         self._closing = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = GuardedLock("store", threading.Lock())
         self._writing = threading.local()
 
     def close(self) -> None:
@@ -77,11 +72,13 @@ class Transactions:
         self._closing.set()
 
     def check_open(self) -> None:
-        """Refuse to go on after the end.
+        """Refuse to go on after the end, or in a forked child.
 
         Raises:
             StorageError: when the store is closed.
+            ForkedProcessError: when it is the store of the parent process.
         """
+        self._connections.lock.check()
         if self._connections.closed:
             url = self._connections.url
             raise StorageError(f"The store {url} is closed; open it again.", url=url)

@@ -2,13 +2,12 @@
 
 import os
 import sqlite3
-import threading
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
 from pegboard.errors import StorageError
-from pegboard.model.fork_guard import start_anew_in_children
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
 
 __all__ = ["ReadConnection", "WriteTransaction", "is_in_use"]
@@ -28,9 +27,8 @@ class ReadConnection:
         self._connection = first
         self._closed = False
         self._forking = False
-        self._lock = threading.RLock()
+        self._lock = GuardedLock("store")
         _open.add(self)
-        start_anew_in_children(self)
 
     def __enter__(self) -> sqlite3.Connection:
         self._lock.acquire()
@@ -66,7 +64,9 @@ class ReadConnection:
         return self._connection is not None and self._file.path == path
 
     def close(self) -> None:
-        """Let go of the connection, for good."""
+        """Let go of the connection, for good; in a forked child it is the parent's."""
+        if self._lock.in_child:
+            return
         with self._lock:
             self._closed = True
             self._disconnect()
@@ -74,8 +74,8 @@ class ReadConnection:
     def before_fork(self) -> None:
         """Wait until no thread uses the connection, and let go of it.
 
-        SQLite remembers in memory which locks a process has, and would believe that a child has
-        them too.
+        SQLite remembers in memory which locks a process has. A child that opens the file for
+        itself would believe that it has them, too.
         """
         if self._lock.acquire(timeout=FORK_SECONDS):
             self._forking = True
@@ -88,10 +88,8 @@ class ReadConnection:
             self._forking = False
             self._lock.release()
 
-    def after_fork(self) -> None:
-        """Make a new lock; a connection that was in use is neither used nor closed here."""
-        self._lock = threading.RLock()
-        self._forking = False
+    def after_fork_in_child(self) -> None:
+        """Keep a connection that was in use from being closed by the garbage collector."""
         if self._connection is not None:
             _not_ours.append(self._connection)
             self._connection = None
@@ -179,5 +177,15 @@ def _after_fork_in_parent() -> None:
             it.after_fork_in_parent()
 
 
+def _after_fork_in_child() -> None:
+    for it in list(_open):
+        it.after_fork_in_child()
+    _open.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.storage.encoding import check_key, encode_value
+from pegboard.storage.encoding import check_key, encode_named_value
 from pegboard.storage.sqlite.database import SqliteDatabase
 from pegboard.storage.store import ANY, Revision, StoredValue
 
@@ -58,7 +58,7 @@ class SqliteKeyValues:
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
         """Keep a value and return its revision."""
-        text = _text(key, value)
+        text = encode_named_value(key, value).decode()
         with self._database.writing as connection:
             if expected is not ANY:
                 found = connection.execute(_GET, (*self._place, key)).fetchone()
@@ -69,7 +69,7 @@ class SqliteKeyValues:
 
     def put_many(self, values: Mapping[str, Any]) -> None:
         """Keep many values, all or none."""
-        texts = [(key, _text(key, value)) for key, value in values.items()]
+        texts = [(key, encode_named_value(key, it).decode()) for key, it in values.items()]
         with self._database.writing as connection:
             revision = self._database.next_revision(connection)
             connection.executemany(
@@ -98,11 +98,3 @@ class SqliteKeyValues:
             raise self._database.damaged(
                 f"The value of {key!r} in {self._place[1]!r} cannot be read: {error}."
             ) from error
-
-
-def _text(key: str, value: object) -> str:
-    check_key("key", key)
-    try:
-        return encode_value(value).decode()
-    except ValueError as error:
-        raise ValueError(f"The value of {key!r} cannot be kept. {error}") from error

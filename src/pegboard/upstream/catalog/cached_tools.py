@@ -1,5 +1,6 @@
 """Cached tools: read the tools of servers from a store, without starting a server or a hub."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -10,13 +11,16 @@ from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.tool_names import NameTable, mcp, name_matcher
 from pegboard.storage.store import Store
-from pegboard.upstream.catalog.cache_key import SERVERS, catalog_key
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
 __all__ = [
+    "DAY",
+    "KEPT_FOR",
+    "SERVERS",
     "CachedTool",
     "CachedTools",
     "annotations_of",
+    "catalog_key",
     "is_usable",
     "lazy_tool_of",
     "permission_of",
@@ -24,6 +28,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+SERVERS = "servers"
+"""The namespace of a store that holds the cached catalogs."""
+DAY = 86_400.0
+KEPT_FOR = 90 * DAY
+"""Seconds after which an unused entry is removed: every new token makes a new key."""
 
 
 class CachedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +58,25 @@ class CachedTools(msgspec.Struct, frozen=True, kw_only=True):
     """By the name of each tool in a hub with the same configuration."""
     unknown: tuple[ServerConfig, ...]
     """Servers that are not in the cache: new ones, and those whose configuration changed."""
+
+
+def catalog_key(config: ServerConfig) -> str:
+    """Return a key that changes with each setting that may change the tools, without secrets."""
+    identity = (
+        config.name,
+        config.transport,
+        config.command,
+        config.args,
+        dict(config.env),
+        config.cwd,
+        config.url,
+        dict(config.headers),
+        # The credential may decide which tools the server offers.
+        config.bearer_token,
+        None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
+    )
+    # Not JSON: an environment may hold text that is not valid Unicode.
+    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTools:

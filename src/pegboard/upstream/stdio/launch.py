@@ -1,4 +1,4 @@
-"""Launch the process of a stdio server: find its command, set its environment, start it."""
+"""Launch the process of a stdio server: find its command, and start it."""
 
 import errno
 import os
@@ -19,18 +19,13 @@ import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ServerUnavailableError
+from pegboard.upstream.stdio.environment import environment_for
 from pegboard.upstream.stdio.guardian import guardian
-from pegboard.upstream.stdio.orphans import MARK
 
-__all__ = ["SERVING", "cannot_start", "environment_for", "find_command", "launch"]
+__all__ = ["cannot_start", "find_command", "launch"]
 
 T = TypeVar("T")
 
-SERVING = "PEGBOARD_SERVING"
-"""The environment variable with the files that parent gateways serve, one per line."""
-
-_INHERITED = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ", SERVING}
-_INHERITED_FAMILIES = ("LC_", "XDG_")
 _WHERE_FROM = {
     "npx": "Install Node.js, which brings it.",
     "npm": "Install Node.js, which brings it.",
@@ -70,17 +65,6 @@ async def launch(config: ServerConfig, mark: str) -> subprocess.Popen[bytes]:
     except BaseException:
         start.abandon()
         raise
-
-
-def environment_for(config: ServerConfig, mark: str) -> dict[str, str]:
-    """Return the environment of the server: harmless variables of ours, its own, and the mark."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if (name in _INHERITED or name.startswith(_INHERITED_FAMILIES))
-        and not value.startswith("()")  # A shell function, which another shell would run.
-    }
-    return {"PATH": os.defpath, **inherited, **config.env, MARK: mark}
 
 
 def find_command(config: ServerConfig, environment: Mapping[str, str]) -> str:

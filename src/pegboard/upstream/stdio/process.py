@@ -35,7 +35,7 @@ def without_chatter(lines: Iterable[str]) -> list[str]:
 A = TypeVar("A")
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger("pegboard.server")
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 GRACE = 2.0
 """Seconds that a server has to end once its input is closed; half of that after SIGTERM."""

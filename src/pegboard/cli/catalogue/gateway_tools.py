@@ -1,0 +1,43 @@
+"""The tools of the gateway itself, as a client lists them on its search surface."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from pegboard.gateway import Client, ClientRequest, Face, Gateway, GatewayOptions
+from pegboard.hub import Hub
+from pegboard.model.principal import LOCAL
+from pegboard.server.settings import load_gateway_settings
+
+__all__ = ["gateway_options", "own_definitions"]
+
+
+def gateway_options(config: str | None) -> GatewayOptions:
+    """Return how the gateway of a configuration would be set up.
+
+    Raises:
+        ConfigError: when its settings cannot be used.
+    """
+    return load_gateway_settings(config).options
+
+
+def own_definitions(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
+    """Return the tools that the gateway itself has on its search surface, as it lists them."""
+    return anyio.run(_listed, options)
+
+
+class _SilentChannel:
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        raise AssertionError("Listing tools asks the client nothing.")
+
+
+async def _listed(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
+    client = Client(
+        principal=LOCAL, era="modern", version="2026-07-28", face=Face(surface="search")
+    )
+    asked = ClientRequest(method="tools/list", params={}, client=client, channel=_SilentChannel())
+    async with Hub([]) as hub, Gateway(hub, options) as gateway:
+        return (await gateway.respond(asked))["tools"]
