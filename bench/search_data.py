@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import ROOT
-from pegboard.search.evaluation_set import EvaluationSet, Question, read_evaluation_set
+from pegboard.search.evaluation import EvaluationSet, Question, read_evaluation_set
 
 SETS = (
     "toole",

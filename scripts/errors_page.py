@@ -14,51 +14,51 @@ REMEDIES = {
     "PegboardError": "Catch it where any failure of Pegboard is handled alike.",
     "ForkedProcessError": "Open the registry, hub or store in the child, or start the child with `spawn` instead of `fork`.",
     "InvalidToolError": "Register a function, a `Tool`, or an object with `name` and `call`; the message says what is missing.",
-    "ToolConflictError": 'Choose another name, or say `on_conflict=` `"skip"`, `"override"` or `"rename"`.',
-    "ToolNotFoundError": "Take a name out of `nearest`, or look with `registry.search(…)` or `pegboard search`.",
-    "InvalidPlanError": "Mend the step that `index` names; nothing of the plan has run.",
+    "ToolConflictError": 'Choose another name, or pass `on_conflict=` `"skip"`, `"override"` or `"rename"`.',
+    "ToolNotFoundError": "Use a name from `nearest`, or search with `registry.search(…)` or `pegboard search`.",
+    "InvalidPlanError": "Correct the step that `index` names. No step of the plan has run.",
     "CallRefusedError": "Catch it for every call that certainly did not begin: repeating it does no harm.",
-    "AccessDeniedError": "Widen `Access(allow=…, deny=…)`, or give the key the server, the tool or the scope.",
-    "ToolDisabledError": "`registry.enable_group(…)`, for each of `groups`.",
-    "NotImplementedToolError": "Register something that runs it under this name, or call it where it runs.",
-    "InvalidArgumentsError": "Give the message back to the model: `violations` says what to change, and where.",
-    "QueueFullError": "Try again later, or raise the `limit` or the `queue` of `Concurrency`.",
+    "AccessDeniedError": "Widen `Access(allow=…, deny=…)`, or grant the server, the tool or the scope to the key.",
+    "ToolDisabledError": "Call `registry.enable_group(…)` for each of `groups`.",
+    "NotImplementedToolError": "Register an implementation under this name, or call the tool in the program that implements it.",
+    "InvalidArgumentsError": "Return the message to the model: `violations` says what to change, and where.",
+    "QueueFullError": "Try again later, or raise the limit or the `queue` of `Concurrency`.",
     "WouldDeadlockError": "Await the asynchronous form: `registry.acall`, `hub.call`, `tools.call`.",
     "RateLimitedError": "Wait for `retry_after` seconds, or raise the limits of the key.",
-    "ToolTimeoutError": "Raise `Deadline`, or `timeouts.call` of the server. With `sent` it may have had effects: look before you repeat.",
-    "ToolExecutionError": "Show its text to the model: the tool itself says what went wrong. `result` has the whole answer.",
-    "UnauthenticatedError": "Send a key or token that is good; `reason` says what is wrong with this one.",
-    "ApiKeyNotFoundError": "`pegboard keys list` shows the ids that there are.",
-    "HandleNotFoundError": "Call the tool again: results are kept for some minutes, for whoever made the call.",
-    "ConfigError": "Mend the file at `path`, `line` and `column`; `pegboard config check` shows all problems at once.",
-    "ServerNotFoundError": "Take a name out of `known`, or `pegboard list`.",
-    "InvalidQueryError": "Change what `option` names: the text, the limit, a filter.",
-    "InvalidPatternError": "Mend the expression at `position`; look-arounds and back-references are not taken.",
-    "SearcherNotFoundError": "Take a method out of `known`, or install the package that offers it.",
-    "SearchDataError": "Install Pegboard again; the table comes with it.",
-    "StorageError": "Catch it for everything about the store; `url` says which one.",
-    "StoreUnavailableError": "Make space, permissions or the database available, and try again: nothing was changed.",
-    "StoreDamagedError": "Run what `remedy` says. Nothing in the store was touched.",
-    "StoreVersionError": "Use a Pegboard at least as new as the one that wrote it.",
-    "RevisionConflictError": "Read again, decide anew, write again.",
-    "UpstreamError": "Catch it for everything that is a server's part; `server` names it. `pegboard doctor NAME` says more.",
-    "ServerUnavailableError": "`pegboard doctor NAME` names cause and remedy. Nothing was sent: repeating is safe.",
+    "ToolTimeoutError": "Raise `Deadline`, or `timeouts.call` of the server. If `sent` is true, the tool may have had effects: check before you repeat the call.",
+    "ToolExecutionError": "Show the message to the model: the tool itself says what went wrong. `result` holds the whole result.",
+    "UnauthenticatedError": "Send a valid key or token; `reason` says what is wrong with this one.",
+    "ApiKeyNotFoundError": "Run `pegboard keys list` to see the ids of all keys.",
+    "HandleNotFoundError": "Call the tool again. A result is cached for some minutes, and only for the caller that made the call.",
+    "ConfigError": "Correct the file at `path`, `line` and `column`; `pegboard config check` shows all problems at once.",
+    "ServerNotFoundError": "Use a name from `known`, or run `pegboard list`.",
+    "InvalidQueryError": "Change what `option` names: the text, the limit or a filter.",
+    "InvalidPatternError": "Correct the expression at `position`. Look-arounds and back-references are not supported.",
+    "SearcherNotFoundError": "Use a method from `known`, or install the package that provides it.",
+    "SearchDataError": "Install Pegboard again: the word table is a part of it.",
+    "StorageError": "Catch it to handle every failure of a store; `url` says which store.",
+    "StoreUnavailableError": "Free disk space, correct the permissions or start the database, and try again. Nothing was changed.",
+    "StoreDamagedError": "Run the command in `remedy`. Nothing in the store was changed.",
+    "StoreVersionError": "Use a Pegboard at least as new as the one that wrote the store.",
+    "RevisionConflictError": "Read the value again, decide anew, and write again.",
+    "UpstreamError": "Catch it to handle every failure of a server; `server` is its name. `pegboard doctor NAME` says more.",
+    "ServerUnavailableError": "Run `pegboard doctor NAME`: it names the cause and the remedy. Nothing was sent, so repeating the call is safe.",
     "ServerTimeoutError": "Raise `timeouts.connect` or `timeouts.list` of the server if it is only slow.",
-    "CircuitOpenError": "Wait for `retry_in` seconds, or mend the server.",
-    "ServerAuthenticationError": "Give it other credentials: `bearer_token`, `headers` or `oauth` of its entry.",
+    "CircuitOpenError": "Wait for `retry_in` seconds, or repair the server.",
+    "ServerAuthenticationError": "Set other credentials in the server's entry: `bearer_token`, `headers` or `oauth`.",
     "NotConnectedError": "Connect first, or use the hub or client inside its `async with`.",
-    "ConnectionLostError": "Look whether the tool has run before you repeat it; the server is brought back by itself.",
-    "ProtocolError": "Read `rpc_code` and `rpc_message`: the server refused, or its answer was none.",
+    "ConnectionLostError": "Check whether the tool has run before you repeat the call. Pegboard reconnects the server by itself.",
+    "ProtocolError": "Read `rpc_code` and `rpc_message`: the server refused the request, or its response was invalid.",
 }
-"""What helps against each error."""
+"""What the reader of the page can do about each error."""
 
 _OPENING = """# Errors
 
 <!-- Made by `python -m scripts.reference` out of the code: change it there. -->
 
-Everything that Pegboard raises by itself is a `PegboardError`, and the built-in error you would expect as well. What a
-tool of yours raises reaches you as it is. Each class has a `code` for records and protocols; `sent` says whether the
-tool may have been started, and `transient` whether the same call may succeed a moment later.
+Every error that Pegboard itself raises is a `PegboardError`, and also the built-in error that you would expect. An
+exception of your own tool reaches you as it was raised. Each class has a `code` for records and protocols. `sent` says
+whether the tool may have been started, and `transient` says whether the same call may succeed a moment later.
 
 ```text
 {tree}

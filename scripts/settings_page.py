@@ -15,29 +15,29 @@ from scripts.struct_tables import meanings, table, type_words
 __all__ = ["VARIABLES", "page"]
 
 VARIABLES = {
-    "PEGBOARD_CONFIG": "the file with your servers, where no `--config` names one",
-    "PEGBOARD_STORE": "the URL or path of the store, where no `--store` names one",
-    "PEGBOARD_AUTH": "`keys` asks for API keys, `open` lets everybody in; stronger than the file",
+    "PEGBOARD_CONFIG": "the file with your servers, unless `--config` names one",
+    "PEGBOARD_STORE": "the URL or path of the store, unless `--store` names one",
+    "PEGBOARD_AUTH": "`keys` requires API keys, `open` lets every client in; overrides the file",
     "PEGBOARD_AUTH_ISSUER": "accept tokens of this issuer",
-    "PEGBOARD_AUTH_AUDIENCE": "what one of their `aud` must be; several, separated by commas",
-    "PEGBOARD_AUTH_JWKS_URL": "where that issuer's public keys are",
+    "PEGBOARD_AUTH_AUDIENCE": "the accepted values of their `aud`, separated by commas",
+    "PEGBOARD_AUTH_JWKS_URL": "the address of that issuer's public keys",
     "PEGBOARD_AUTH_TENANT_CLAIM": "the claim that names the tenant",
-    "PEGBOARD_AUTH_RESOURCE": "the address of this gateway as clients have it",
+    "PEGBOARD_AUTH_RESOURCE": "the address at which clients reach this gateway",
     "PEGBOARD_SEARCH_METHOD": "the default method of `search_tools`, such as `bm25`; stronger than "
     "`gateway.search_method`",
     "PEGBOARD_DEBUG": "`1` shows the traceback of an error, as `--debug` does",
-    "PEGBOARD_WORD_TABLE": "another table of words for the search, made by `make words-table`",
+    "PEGBOARD_WORD_TABLE": "another word table for the search, made by `make words-table`",
     "CLAUDE_CONFIG_DIR": "the folder of Claude Code's `.claude.json`, for `import` and `connect`",
     "CODEX_HOME": "the folder of Codex's `config.toml`, for `import` and `connect`",
-    "NO_COLOR": "no colours, whatever its value, unless that is empty",
+    "NO_COLOR": "switches colours off if it has any value that is not empty",
 }
-"""What each environment variable says."""
+"""The meaning of each environment variable."""
 
 # Where the code has nothing to add to the name, a reader of the page still has a question.
 _WORDS: Mapping[tuple[type[msgspec.Struct], str], str] = {
-    (ServerEntry, "timeouts"): "How many seconds to wait for what: see below.",
+    (ServerEntry, "timeouts"): "How many seconds Pegboard waits for each step: see below.",
     (OAuthEntry, "flow"): "Whether a person logs in, or this program by itself.",
-    (TokenIssuer, "algorithms"): "By which its tokens may be signed; only those with a public key.",
+    (TokenIssuer, "algorithms"): "The accepted signature algorithms; only public-key ones.",
     (TokenIssuer, "servers"): "Glob patterns of the servers that its tokens reach.",
     (TokenIssuer, "tools"): "Glob patterns of the tools that its tokens reach.",
     (TokenIssuer, "calls_per_minute"): "How many calls each caller may make in a minute.",
@@ -49,9 +49,10 @@ _OPENING = """# Every setting
 
 <!-- Made by `python -m scripts.reference` out of the code: change it there. -->
 
-All of this stands in one file of JSON, with comments if you like. Where it is and how to write it:
-[Configure your servers](../guides/configuration.md). `pegboard config check` finds what is wrong
-with yours, and `pegboard config schema` prints the JSON Schema for your editor.
+All settings are in one JSON file, which may contain comments.
+[Configure your servers](../guides/configuration.md) says where the file is and how to write it.
+`pegboard config check` finds the problems in your file, and `pegboard config schema` prints the
+JSON Schema for your editor.
 """
 
 
@@ -60,24 +61,26 @@ def page() -> str:
     return "\n".join(
         [
             _OPENING,
-            "## A server\n\nWhat stands under its name in `mcpServers`. Any text may hold "
+            "## A server\n\nThe entry under its name in `mcpServers`. Any string may contain "
             "[variables](../guides/configuration.md#keep-secrets-out-of-the-file).\n",
             _entries(ServerEntry, ServerConfig),
             "\n### `timeouts`\n\nIn seconds.\n",
             _entries(TimeoutsEntry, Timeouts),
-            "\n### `oauth`\n\nAn object, or `true` where the defaults will do.\n",
+            "\n### `oauth`\n\nAn object, or `true` for the defaults.\n",
             _entries(OAuthEntry, OAuthConfig),
-            "\n## The gateway\n\nWhat stands in the section `gateway`, besides `auth` and "
-            "`tenants` (an object: the file with the servers of each tenant but the first).\n",
+            "\n## The gateway\n\nThe section `gateway`. Its `auth` is described below; its "
+            "`tenants` is an object with the configuration file of each tenant but the first.\n",
             _fields(GatewayOptions),
-            "\n### `gateway.profiles`\n\nEach, by its name:\n",
+            "\n### `gateway.profiles`\n\nEach profile, by its name:\n",
             _fields(Profile),
             "\n### `gateway.auth`\n",
             _fields(AuthSettings),
-            "\n### `gateway.auth.issuers`\n\nEach of the list:\n",
+            "\n### `gateway.auth.issuers`\n\nEach item of the list:\n",
             _fields(TokenIssuer),
             "\n## Environment variables\n",
-            table([(f"`{name}`", words) for name, words in VARIABLES.items()], "Variable", "Says"),
+            table(
+                [(f"`{name}`", words) for name, words in VARIABLES.items()], "Variable", "Meaning"
+            ),
             "",
         ]
     )

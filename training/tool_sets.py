@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pegboard.model import Tool
-from pegboard.search.evaluation_set import read_evaluation_set
+from pegboard.search.evaluation import read_evaluation_set
 from pegboard.search.text.fields import ToolText, read_text
 from training.places import CATALOGS, RETRIEVAL
 

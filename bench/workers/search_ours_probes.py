@@ -12,7 +12,7 @@ from search_ours import tool_of
 from search_probes import nonsense, one_edit_apart, spellings, squashed, with_a_typo
 
 from pegboard.search import Hit, SearchEngine
-from pegboard.search.evaluation_set import Definitions
+from pegboard.search.evaluation import Definitions
 from pegboard.search.options import query_of
 
 NONSENSE_OF_EACH_KIND = 200

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazy imports: names of a package whose modules are imported when they are first used."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,13 +7,20 @@ from importlib import import_module
 __all__ = ["Listing", "Lookup", "lazy_names"]
 
 Lookup = Callable[[str], object]
-"""What a package has as ``__getattr__``,"""
+"""The type of a package's ``__getattr__``."""
 Listing = Callable[[], list[str]]
-"""and as ``__dir__``."""
+"""The type of a package's ``__dir__``."""
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Lookup, Listing]:
     """Return ``__getattr__`` and ``__dir__`` for a package.
+
+    The package's ``__init__`` binds them, and lists the same names in ``__all__``::
+
+        __getattr__, __dir__ = lazy_names(__name__, {"Registry": "registry"})
+
+    A type checker does not follow this, so the ``__init__`` also imports the names under
+    ``TYPE_CHECKING``.
 
     Args:
         package: its ``__name__``.
@@ -25,7 +32,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Lookup, Listing]
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        # From now on nobody has to look for it.
+        # From now on Python finds the name without calling this function.
         setattr(module, name, value)
         return value
 

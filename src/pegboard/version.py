@@ -1,18 +1,18 @@
-"""The version of Pegboard that is installed; it comes from the git tag."""
+"""The installed version of Pegboard, which comes from the git tag."""
 
 import os
 import sys
 
 __all__ = ["installed_version"]
 
-_BEFORE, _BEHIND = "pegboard-", ".dist-info"
+_PREFIX, _SUFFIX = "pegboard-", ".dist-info"
 
 
 def installed_version() -> str:
-    """Return the version that the installer wrote down.
+    """Return the version that the installer recorded.
 
     `pegboard --version`, `pegboard.__version__`, the gateway's ``serverInfo`` and the
-    ``clientInfo`` that servers are sent all take it from here.
+    ``clientInfo`` that Pegboard sends to servers all come from here.
     """
     # Importing `importlib.metadata` takes a tenth of a second, longer than most commands run. The
     # version is also in the name of the folder that it would read.
@@ -22,8 +22,8 @@ def installed_version() -> str:
         except OSError:
             continue
         for name in names:
-            if name.startswith(_BEFORE) and name.endswith(_BEHIND):
-                return name[len(_BEFORE) : -len(_BEHIND)]
+            if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                return name[len(_PREFIX) : -len(_SUFFIX)]
     # In a zip file, for example, there is no such folder.
     from importlib.metadata import version  # noqa: PLC0415
 

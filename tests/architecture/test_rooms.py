@@ -24,8 +24,6 @@ SMALL = {
     "lazy_names.py": "below every room",
     "policies/policy.py": "a protocol",
     "policies/validation.py": "a policy",
-    "search/methods/bm25.py": "a searcher, one a file",
-    "toolsets/anthropic.py": "a provider's dialect, one a file",
     "version.py": "below every room",
 }
 # Pictures that only their authors understood; each has a plain word now.

@@ -18,7 +18,7 @@ from pegboard.errors import ApiKeyNotFoundError, StorageError, UnauthenticatedEr
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store
 from pegboard.testing import Memory
-from pegboard.testing.store_watching import Told
+from pegboard.testing.store_watching import RecordingWatcher
 
 T = TypeVar("T")
 TEAM = KeyGrant(
@@ -40,7 +40,7 @@ async def reason_of(keys: ApiKeys, credential: str) -> str:
 
 def changed(store: Store, change: Callable[[], T]) -> T:
     """Make a change, and wait until a store has told everybody who watches it."""
-    told = Told()
+    told = RecordingWatcher()
     stop = store.watch(told)
     response = change()
     assert told.wait(namespace=api_keys.KEYS)
@@ -157,7 +157,7 @@ async def test_a_wrong_secret_and_an_unknown_key_get_the_same_answer(keys: ApiKe
         with pytest.raises(UnauthenticatedError) as refused:
             await keys.authenticate(credential)
         answers.add(f"{refused.value.reason} {refused.value}")
-    assert answers == {"unknown Nobody has this API key."}
+    assert answers == {"unknown This API key does not exist."}
 
 
 async def test_only_who_has_the_secret_learns_that_the_key_was_revoked(keys: ApiKeys) -> None:
@@ -182,7 +182,7 @@ async def test_a_key_ends_when_it_expires(keys: ApiKeys, monkeypatch: pytest.Mon
     assert (await keys.authenticate(made.secret)).expires == ends
     monkeypatch.setattr(time, "time", lambda: ends)
     assert await reason_of(keys, made.secret) == "expired"
-    with pytest.raises(ValueError, match="not valid any more"):
+    with pytest.raises(ValueError, match="no longer valid"):
         keys.rotate(made.key.id)
 
 

@@ -1,4 +1,4 @@
-"""The door: which credential is sent, and who is asked about it."""
+"""The authenticator: which credential is sent, and who is asked about it."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,11 @@ import pytest
 from anyio.to_thread import run_sync
 
 from pegboard.auth import (
+    AnonymousAuthenticator,
     ApiKeys,
     AuthSettings,
-    Door,
+    CredentialAuthenticator,
     KeyGrant,
-    OpenDoor,
     TokenIssuer,
     credential_in,
     open_authenticator,
@@ -90,7 +90,7 @@ def test_headers_that_say_something_else_or_two_things_are_malformed(
 
 
 async def test_where_nobody_has_to_say_who_they_are_everybody_is_the_person_here() -> None:
-    assert await OpenDoor().authenticate(None) is LOCAL
+    assert await AnonymousAuthenticator().authenticate(None) is LOCAL
     async with open_authenticator(AuthSettings()) as authenticator:
         assert await authenticator.authenticate("whatever") is LOCAL
 
@@ -108,11 +108,11 @@ async def test_where_nobody_has_to_say_who_they_are_everybody_is_the_person_here
     ],
 )
 async def test_a_door_lets_in_nobody_it_does_not_know(credential: str | None, reason: str) -> None:
-    door = Door([Passphrase({"word": "please"})])
+    authenticator = CredentialAuthenticator([Passphrase({"word": "please"})])
     with pytest.raises(UnauthenticatedError) as refused:
-        await door.authenticate(credential)
+        await authenticator.authenticate(credential)
     assert refused.value.reason == reason
-    assert (await door.authenticate("open please")).subject == "friend"
+    assert (await authenticator.authenticate("open please")).subject == "friend"
 
 
 async def test_nobody_becomes_the_operator_by_a_plugin() -> None:
@@ -121,7 +121,7 @@ async def test_nobody_becomes_the_operator_by_a_plugin() -> None:
             return Principal(tenant=OPERATOR, subject="anybody")
 
     with pytest.raises(UnauthenticatedError) as refused:
-        await Door([Careless({"word": ""})]).authenticate("open please")
+        await CredentialAuthenticator([Careless({"word": ""})]).authenticate("open please")
     assert refused.value.reason == "invalid"
 
 
@@ -182,7 +182,7 @@ async def test_what_goes_wrong_while_the_door_is_open_is_raised_as_it_is() -> No
 
 async def test_a_plugin_that_nobody_offers_keeps_the_door_shut() -> None:
     settings = AuthSettings(plugins={"nobody": {}})
-    with pytest.raises(ConfigError, match="Nobody offers the authenticator 'nobody'"):
+    with pytest.raises(ConfigError, match=r"No installed package provides .* 'nobody'"):
         async with open_authenticator(settings):
             pass
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from joserfc.jwk import RSAKey
 
 from pegboard.auth import AuthSettings, TokenIssuer, jwt
-from pegboard.auth.authenticator import LONGEST_CREDENTIAL, Door
+from pegboard.auth.authenticator import LONGEST_CREDENTIAL, CredentialAuthenticator
 from pegboard.auth.jwt import IssuedTokens
 from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal
@@ -288,7 +288,7 @@ async def test_any_text_is_an_authentication_that_failed(parts: list[str]) -> No
 
 
 async def test_a_huge_token_is_not_looked_at(running: TokenServer, tokens: IssuedTokens) -> None:
-    door = Door([tokens])
+    door = CredentialAuthenticator([tokens])
     huge = running.sign(padding="x" * LONGEST_CREDENTIAL)
     with pytest.raises(UnauthenticatedError) as refused:
         await door.authenticate(huge)
@@ -310,7 +310,7 @@ async def test_a_token_that_was_checked_is_remembered_until_it_expires(
 async def test_only_so_many_tokens_are_remembered(
     running: TokenServer, tokens: IssuedTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jwt, "REMEMBERED", 3)
+    monkeypatch.setattr(jwt, "MOST_CACHED", 3)
     made = [running.sign(jti=str(number)) for number in range(5)]
     found = [await tokens.authenticate(token) for token in made]
     again = [await tokens.authenticate(token) for token in made[::-1]]

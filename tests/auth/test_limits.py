@@ -66,7 +66,9 @@ def test_what_counts_as_several_calls_is_admitted_as_a_whole_or_not_at_all(clock
     assert refused.value.retry_after == pytest.approx(10.0)
     assert made(counting, somebody, 100) == 10
     clock.now += 3_600
-    with pytest.raises(RateLimitedError, match="60 calls a minute, and this counts as 61") as never:
+    with pytest.raises(
+        RateLimitedError, match="60 calls a minute, and this request counts as 61"
+    ) as never:
         counting.admit(somebody, uses=61)
     assert never.value.retry_after == math.inf
     assert made(counting, somebody, 100) == 60
@@ -133,7 +135,7 @@ def test_in_no_stretch_of_time_more_is_let_through_than_it_brings(
 def test_parked_calls_are_under_way() -> None:
     counting = CallLimits()
     somebody = caller("s", concurrent_calls=2)
-    with counting.admit(somebody, parked=1), pytest.raises(RateLimitedError):
-        counting.admit(somebody, parked=1)
+    with counting.admit(somebody, suspended=1), pytest.raises(RateLimitedError):
+        counting.admit(somebody, suspended=1)
     with pytest.raises(RateLimitedError):
-        counting.admit(somebody, parked=2)
+        counting.admit(somebody, suspended=2)

@@ -451,7 +451,9 @@ async def test_a_document_is_fetched_over_http(running: TokenServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [None, b"x" * (MOST_BYTES + 1), b"Location: /jwks"], ids=["404", "huge", "elsewhere"]
+    "response",
+    [None, b"x" * (MOST_BYTES + 1), b"Location: /jwks"],
+    ids=["404", "huge", "elsewhere"],
 )
 async def test_errors_detours_and_floods_are_not_followed(
     running: TokenServer, response: bytes | None

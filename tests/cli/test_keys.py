@@ -186,7 +186,7 @@ def test_a_key_that_was_revoked_gets_no_new_secret_and_it_is_said_what_to_do(run
     run("revoke", key)
     code, out, told = run("rotate", key)
     assert (code, out) == (1, "")
-    assert f"{key!r} is not valid any more" in told
+    assert f"{key!r} is no longer valid" in told
     assert "`pegboard keys create`" in told
 
 

@@ -171,7 +171,7 @@ def test_what_is_no_archive_is_said_plainly(tmp_path: Path, run: Run) -> None:
         file = tmp_path / "it.json"
         file.write_text(text, encoding="utf-8")
         code, _, told = run("import", str(file), "--store", str(target))
-        assert (code, "is no archive of Pegboard" in told) == (1, True)
+        assert (code, "is not an archive of Pegboard" in told) == (1, True)
     assert run("import", str(tmp_path / "missing"), "--store", str(target))[0] == 3
     assert not target.exists()
 
@@ -234,7 +234,7 @@ def test_a_sound_store_is_left_alone(url: str, run: Run) -> None:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("loop", "links lead back to themselves"),
+        ("loop", "links form a loop"),
         ("folder", "is a folder"),
         ("pipe", "a pipe or a device"),
         ("file/within", "a file, not a folder"),

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from pegboard import Tool
 from pegboard.errors import ConfigError, SearcherNotFoundError
 from pegboard.search import Query, SearchEngine
-from pegboard.search.evaluation import Search, build_by, evaluate, percentile, quality_of
-from pegboard.search.evaluation_set import Definitions, read_evaluation_set, read_tools
+from pegboard.search.evaluation import (
+    Definitions,
+    Search,
+    build_by,
+    evaluate,
+    percentile,
+    quality_of,
+    read_evaluation_set,
+    read_tools,
+)
 
 TOOLS = [
     {"id": "a/search", "name": "search", "description": "Find pages.", "server": "a"},
@@ -209,7 +217,7 @@ def test_windows_files_and_blank_lines_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["tools.jsonl", "queries.jsonl"])
 def test_a_missing_file_is_named_with_what_is_expected_of_it(tmp_path: Path, missing: str) -> None:
     (folder_of(tmp_path) / missing).unlink()
-    with pytest.raises(ConfigError, match="expected here") as caught:
+    with pytest.raises(ConfigError, match="one JSON object per line") as caught:
         read_evaluation_set(tmp_path)
     assert caught.value.path == str(tmp_path / missing)
 
@@ -220,12 +228,12 @@ def test_a_missing_file_is_named_with_what_is_expected_of_it(tmp_path: Path, mis
         ('{"id": "x", "name": "x"', "malformed|truncated"),
         ("[]", "Expected `object`"),
         ('{"id": "x"}', "missing required field `name`"),
-        ('{"name": "pay"}', "'pay' is there twice"),
+        ('{"name": "pay"}', "'pay' appears twice"),
         ('{"id": "x", "name": ""}', "must not be empty"),
         ('{"id": "x", "name": 7}', "Expected `str`"),
         ('{"id": "x", "name": "x", "input_schema": []}', "Expected `object"),
         ('{"id": "x", "name": "x", "tags": [1]}', "Expected `str`"),
-        ('{"id": "pay", "name": "x"}', "'pay' is there twice"),
+        ('{"id": "pay", "name": "x"}', "'pay' appears twice"),
         ('{"id": "x", "name": "x", "input_schema": ' + '{"a":' * 20_000, "recursion|deep|trunc"),
     ],
 )
@@ -242,7 +250,7 @@ def test_a_damaged_tool_is_named_by_its_line(tmp_path: Path, line: str, problem:
     [
         ('{"id": "4", "query": "x", "relevant": ["nobody"]}', "No tool has the id 'nobody'"),
         ('{"id": "4", "query": "x"}', "missing required field `relevant`"),
-        ('{"id": "1", "query": "x", "relevant": []}', "'1' is there twice"),
+        ('{"id": "1", "query": "x", "relevant": []}', "'1' appears twice"),
         ('{"id": "4", "query": null, "relevant": []}', "Expected `str`"),
     ],
 )
@@ -266,5 +274,5 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize("empty", ["tools.jsonl", "queries.jsonl"])
 def test_a_file_without_lines_is_an_error(tmp_path: Path, empty: str) -> None:
     (folder_of(tmp_path) / empty).write_text("\n \n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="There are no"):
+    with pytest.raises(ConfigError, match="contains no"):
         read_evaluation_set(tmp_path)

@@ -17,9 +17,8 @@ from pegboard.search.index import bm25_scoring as lexical
 from pegboard.search.index import index
 from pegboard.search.index import nearest as dense
 from pegboard.search.index.index import ToolIndex, caught_up, to_merge
-from pegboard.search.index.many_queries import Asked, candidates_of_many
 from pegboard.search.index.segment import build_segment, merge_segments
-from pegboard.search.index.snapshot import Candidates, Snapshot
+from pegboard.search.index.snapshot import CandidateQuery, Candidates, Snapshot, candidates_of_many
 from pegboard.search.index.tail import Tail
 from pegboard.search.index.view import Filters, SegmentView
 from pegboard.search.methods.index_searcher import plain_weights
@@ -293,7 +292,7 @@ def test_many_queries_at_once_get_the_same_answers(
 ) -> None:
     snapshot = built(*there).snapshot
     asked = [
-        Asked(plain_weights(query_words(text)), vectors, where)
+        CandidateQuery(plain_weights(query_words(text)), vectors, where)
         for text in queries
         for vectors in (None, MEANING.of_query(text).vectors, MEANING.of_query(f"{text};x").vectors)
         for where in (Filters(), Filters(servers=frozenset({"alpha"})))

@@ -7,7 +7,7 @@ import pytest
 from pegboard.errors import InvalidQueryError, SearcherNotFoundError
 from pegboard.model import Tool
 from pegboard.registry import Registry
-from pegboard.search import Searcher, methods, open_searcher
+from pegboard.search import Searcher, open_searcher, search_methods
 
 PLUGIN = """
 from pegboard.search.methods.regex import Regex
@@ -46,7 +46,7 @@ def test_an_unknown_method_names_those_that_are_known() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_another_package_offers_a_method() -> None:
     assert isinstance(open_searcher("mine"), Searcher)
-    assert "mine" in methods()
+    assert "mine" in search_methods()
     registry = Registry()
     registry.register(Tool(name="send_email"))
     assert registry.search("mail", method="mine").hits[0].tool.name == "send_email"

@@ -106,17 +106,17 @@ def test_scores_are_numbers_and_confidences_are_between_none_and_one(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "it answered with nothing, not an `SearchResponse`"),
-        ([1], "it answered with a 'list'"),
-        (SearchResponse(hits=5), "the hits of its answer are a 'int'"),  # pyright: ignore[reportArgumentType]
-        (SearchResponse(hits=(1,)), "a hit of its answer is no `Hit`"),  # pyright: ignore[reportArgumentType]
+        (None, "it returned nothing, not a `SearchResponse`"),
+        ([1], "it returned a 'list'"),
+        (SearchResponse(hits=5), "the hits of its response are a 'int'"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hits=(1,)), "a hit of its response is not a `Hit`"),  # pyright: ignore[reportArgumentType]
         (
             SearchResponse(hits=(hit(TOOLS[0], score="high"),)),
-            "confidence of 'mail_0' is no number",
+            "confidence of 'mail_0' is not a number",
         ),
-        (SearchResponse(hints=None), "the hints of its answer are nothing"),  # pyright: ignore[reportArgumentType]
-        (SearchResponse(hints="mail"), "the hints of its answer are a 'str'"),  # pyright: ignore[reportArgumentType]
-        (SearchResponse(hints=(1,)), "a hint of its answer is no text"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hints=None), "the hints of its response are nothing"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hints="mail"), "the hints of its response are a 'str'"),  # pyright: ignore[reportArgumentType]
+        (SearchResponse(hints=(1,)), "a hint of its response is not a string"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_an_answer_of_another_shape_is_refused_by_the_name_of_the_method(
@@ -143,5 +143,5 @@ def test_an_answer_is_needed_for_each_query(answers: Any) -> None:
 
 def test_a_searcher_where_its_maker_belongs_is_refused_in_words() -> None:
     searcher: Any = Careless(all_of)
-    with pytest.raises(TypeError, match="not a 'Careless'; write `lambda"):
+    with pytest.raises(TypeError, match=r"not a 'Careless'. Write `lambda"):
         Registry().add_searcher("mine", searcher)

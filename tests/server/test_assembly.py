@@ -93,7 +93,7 @@ async def test_the_audit_goes_to_no_pipe_nor_device(tmp_path: Path) -> None:
     os.mkfifo(path)
     for name in (str(path), os.devnull):
         options = ServeOptions(config={"mcpServers": {}}, audit_file=name)
-        with anyio.fail_after(5), pytest.raises(ConfigError, match="no ordinary file"):
+        with anyio.fail_after(5), pytest.raises(ConfigError, match="not a regular file"):
             async with open_serving(options):
                 pass
 

@@ -72,7 +72,7 @@ def _all(store: MemoryStore, *, without: str) -> object:
     ],
 )
 def test_what_is_no_archive_is_an_error_of_ours(text: bytes) -> None:
-    with pytest.raises(StorageError, match="no archive"):
+    with pytest.raises(StorageError, match="not an archive"):
         read_archive(text, name="it")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import Tool, Usage
-from pegboard.storage import open_store, tool_rows
+from pegboard.storage import encoding, open_store
 from pegboard.storage.encoding import decode_tool, encode_tool
 from pegboard.storage.json_file import format as file_format
 from pegboard.storage.json_file.content import JsonContent
@@ -79,5 +79,5 @@ def test_what_was_written_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Mo
         again.save(Tool(name="b", description="new"))
         assert [it.tool.description for it in again.load_all()] == ["", "new"]
     with open_store(tmp_path / "tools.json") as again:
-        monkeypatch.setattr(tool_rows, "decode_tool", refuse)
+        monkeypatch.setattr(encoding, "decode_tool", refuse)
         assert names(again) == ["a", "b"]

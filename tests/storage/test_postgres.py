@@ -21,7 +21,7 @@ from pegboard.storage import open_store
 from pegboard.storage.postgres.connection_pool import connect, parse_url
 from pegboard.storage.postgres.errors import translated
 from pegboard.storage.postgres.migrations import MIGRATIONS, migrate
-from pegboard.testing.store_watching import Told
+from pegboard.testing.store_watching import RecordingWatcher
 from tests.storage.postgres_server import PostgresServer, database_of
 
 KNOWN = MIGRATIONS[-1][0]
@@ -294,7 +294,7 @@ def test_a_statement_that_the_url_gives_more_time_is_not_cut_short(
 ) -> None:
     url = f"{postgres_url}&options=-c%20statement_timeout%3D{longer}"
     with connect(*parse_url(url)) as connection:
-        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SILENCE", 0.0)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SERVER_TIMEOUT", 0.0)
         slow = connection.execute("SELECT 1 FROM pg_sleep(0.5)")
         assert slow.fetchall() == [(1,)]
 
@@ -365,7 +365,7 @@ def test_a_url_with_an_at_sign_too_many_says_how_to_write_it() -> None:
 def test_what_is_not_a_tool_is_refused_in_words(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         for attempt in (store.save, lambda it: store.save_many([it])):
-            with pytest.raises(TypeError, match="A store keeps tools, not 'str'"):
+            with pytest.raises(TypeError, match="A store saves tools, not 'str'"):
                 attempt(cast("Any", "x"))
         assert store.load_all() == []
 
@@ -409,7 +409,7 @@ def test_a_server_that_is_too_old_is_refused(
 
 
 def test_a_forked_child_is_refused_and_may_open_a_store_of_its_own(postgres_url: str) -> None:
-    told = Told()
+    told = RecordingWatcher()
     with open_store(postgres_url) as store, store.elected("job") as elected:
         assert elected
         store.watch(told)

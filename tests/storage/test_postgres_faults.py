@@ -17,14 +17,14 @@ import pytest
 from pegboard.errors import RevisionConflictError, StorageError, StoreUnavailableError
 from pegboard.model import Tool
 from pegboard.storage import Store, StoreChange, Use, open_store
-from pegboard.storage.postgres.connection_pool import MOST, ConnectionPool, parse_url
+from pegboard.storage.postgres.connection_pool import MAX_CONNECTIONS, ConnectionPool, parse_url
 from pegboard.storage.postgres.store import PostgresStore
-from pegboard.testing.store_watching import Told
+from pegboard.testing.store_watching import RecordingWatcher
 from tests.storage.postgres_server import How, PostgresServer, database_of
 from tests.storage.postgres_wire import Moment, Wire
 
 WHEN = datetime(2026, 11, 16, 2, tzinfo=UTC)
-SECONDS = "pegboard.storage.postgres.transactions.SECONDS"
+SECONDS = "pegboard.storage.postgres.transactions.RETRY_SECONDS"
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_in_doubt_the_error_says_so(
     with open_store(wire.url(postgres_url)) as store:
         wire.cut_at(b"COMMIT\0", "before")
         wire.refuse_connections()
-        with pytest.raises(StoreUnavailableError, match="whether it was kept is not known"):
+        with pytest.raises(StoreUnavailableError, match="not known whether the data was saved"):
             store.save(Tool(name="a"))
 
 
@@ -294,9 +294,9 @@ def test_a_full_pool_makes_callers_wait_but_not_for_ever(
 ) -> None:
     connections = ConnectionPool(*parse_url(postgres_url))
     with ExitStack() as stack:
-        for _ in range(MOST):
+        for _ in range(MAX_CONNECTIONS):
             stack.enter_context(connections.one())
-        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.PATIENCE", 0.05)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.POOL_TIMEOUT", 0.05)
         with pytest.raises(StoreUnavailableError, match="in use"):
             stack.enter_context(connections.one())
     with connections.one() as connection:
@@ -332,7 +332,7 @@ def test_a_session_that_stops_answering_is_given_up(
             f"AND datname = '{database_of(postgres_url)}'"
         )
         # Only now: on a busy machine a sound session may be silent for so long.
-        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SILENCE", 0.3)
+        monkeypatch.setattr("pegboard.storage.postgres.connection_pool.SERVER_TIMEOUT", 0.3)
         os.kill(session, signal.SIGSTOP)
         try:
             assert names(store) == ["a"]
@@ -369,7 +369,7 @@ def test_of_two_replicas_that_write_the_same_tool_one_wins(postgres_url: str) ->
 def test_a_watcher_catches_up_when_the_server_returns(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    told = Told()
+    told = RecordingWatcher()
     with open_store(postgres_url) as store, open_store(postgres_url) as other:
         store.watch(told)
         postgres_server.stop()
@@ -385,7 +385,7 @@ def test_a_watcher_catches_up_when_the_server_returns(
 
 
 def test_a_watcher_behind_a_cut_wire_catches_up_by_revision(wire: Wire, postgres_url: str) -> None:
-    told = Told()
+    told = RecordingWatcher()
     with open_store(wire.url(postgres_url)) as store, open_store(postgres_url) as other:
         other.save(Tool(name="doomed"))
         store.watch(told)
@@ -414,7 +414,7 @@ def test_a_watcher_behind_a_cut_wire_catches_up_by_revision(wire: Wire, postgres
 def test_a_watcher_that_cannot_know_what_it_missed_is_told_everything(
     wire: Wire, postgres_server: PostgresServer, postgres_url: str, statement: str
 ) -> None:
-    told = Told()
+    told = RecordingWatcher()
     with open_store(wire.url(postgres_url)) as store, open_store(postgres_url) as other:
         other.save_many(tools(3))
         other.delete("tool-001")

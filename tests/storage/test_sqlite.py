@@ -248,7 +248,7 @@ try:
         store.watch(print)()
         store.save(Tool(name="late"))
 except StoreUnavailableError as error:
-    assert ("cannot be written" if is_open else "may only read") in str(error), error
+    assert ("is not writable" if is_open else "may only read") in str(error), error
 else:
     raise AssertionError("It was written.")
 assert sorted(path.parent.iterdir()) == before
@@ -311,7 +311,7 @@ def test_what_is_not_a_tool_is_refused_in_words(path: Path) -> None:
     with open_store(path) as file, Memory().open() as memory:
         for store in (file, memory):
             for attempt in (store.save, lambda it, store=store: store.save_many([it])):
-                with pytest.raises(TypeError, match="A store keeps tools, not 'str'"):
+                with pytest.raises(TypeError, match="A store saves tools, not 'str'"):
                     attempt(cast("Any", "x"))
             assert names(store) == []
 
@@ -545,22 +545,22 @@ def test_old_traces_of_what_was_deleted_are_removed_and_no_revision_returns(path
 
 def test_a_watcher_that_comes_too_late_for_the_traces_is_told_so(path: Path) -> None:
     slow = SqliteDatabase(path, url=str(path), tenant="default")
-    slow.start_looking()
+    slow.start_polling()
     with open_store(path) as store:
         store.save(Tool(name="one"))
         store.namespace("room").put("key", 1)
         store.delete("one")
-        assert slow.look() == StoreChange(tools=frozenset({"one"}), namespaces=frozenset({"room"}))
-        assert slow.look() is None
+        assert slow.poll() == StoreChange(tools=frozenset({"one"}), namespaces=frozenset({"room"}))
+        assert slow.poll() is None
         store.add_usage({"one": Use(1, WHEN)})
-        assert slow.look() is None
+        assert slow.poll() is None
         store.save(Tool(name="two"))
         store.delete("two")
     age_traces(path)
     with open_store(path) as store:
         store.save(Tool(name="three"))
-    assert slow.look() == StoreChange(everything=True)
-    assert slow.look() is None
+    assert slow.poll() == StoreChange(everything=True)
+    assert slow.poll() is None
     slow.close()
 
 
@@ -571,11 +571,11 @@ def test_a_watcher_is_told_when_a_backup_is_restored_in_place(path: Path, tmp_pa
         connections = [sqlite3.connect(it) for it in (path, tmp_path / "backup.db")]
         connections[0].backup(connections[1])
         store.save(Tool(name="two"))
-        database.start_looking()
+        database.start_polling()
         connections[1].backup(connections[0])
         for connection in connections:
             connection.close()
-        assert database.look() == StoreChange(everything=True)
+        assert database.poll() == StoreChange(everything=True)
         assert names(store) == ["one"]
     database.close()
 

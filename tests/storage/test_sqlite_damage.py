@@ -177,7 +177,7 @@ def test_a_damaged_file_is_not_recovered_while_a_process_uses_it(path: Path) -> 
         with pytest.raises(StoreUnavailableError, match="in use"):
             recover(path)
         store.close()
-        with pytest.raises(StoreUnavailableError, match="Another process"):
+        with pytest.raises(StoreUnavailableError, match="another process"):
             recover(path)
         assert path.read_bytes() == before
         assert sorted(path.parent.iterdir()) == names

@@ -1,30 +1,30 @@
-"""Who asks: credentials become principals, and principals keep within their limits."""
+"""Authentication: API keys, JWTs and plug-ins identify the caller, and call limits apply to it."""
 
 from pegboard.auth.api_keys import ApiKeys
 from pegboard.auth.authenticator import (
+    AnonymousAuthenticator,
     Authenticator,
-    Door,
-    KindOfCredential,
-    OpenDoor,
+    CredentialAuthenticator,
+    CredentialVerifier,
     credential_in,
+    open_authenticator,
 )
 from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant
 from pegboard.auth.limits import CallLimits
 from pegboard.auth.oauth import challenge, metadata_path, resource_metadata, scope_challenge
-from pegboard.auth.open_authenticator import open_authenticator
 from pegboard.auth.settings import AuthSettings, TokenIssuer, check_binding, load_auth_settings
 
 __all__ = [
+    "AnonymousAuthenticator",
     "ApiKey",
     "ApiKeys",
     "AuthSettings",
     "Authenticator",
     "CallLimits",
-    "Door",
+    "CredentialAuthenticator",
+    "CredentialVerifier",
     "IssuedKey",
     "KeyGrant",
-    "KindOfCredential",
-    "OpenDoor",
     "TokenIssuer",
     "challenge",
     "check_binding",

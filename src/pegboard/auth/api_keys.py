@@ -1,4 +1,4 @@
-"""ApiKeys: the keys of all tenants, kept in the operator's store."""
+"""API keys of all tenants: create, list, revoke, rotate and check them, in the operator's store."""
 
 import hmac
 import logging
@@ -44,14 +44,14 @@ KEYS = "api_keys"
 """The namespace of the operator's store in which keys are kept."""
 MAX_SECRETS = 5
 FORGOTTEN_AFTER = 90 * 24 * 3600.0
-"""Seconds for which a key that is revoked or expired is still shown."""
+"""Seconds for which a revoked or expired key is still listed."""
 ATTEMPTS = 20
-LOOKS_A_SECOND = 5
-"""How often the store is asked for keys that nobody has: guessing must not cost it anything."""
-_LOOK_WITHIN = 1.0
+LOOKUPS_PER_SECOND = 5
+"""How often the store is asked for unknown keys: clients that guess must not put load on it."""
+_LOOKUP_TIMEOUT = 1.0
 
 
-class _Known(NamedTuple):
+class _LoadedSecret(NamedTuple):
     """One secret of one key, ready to be compared."""
 
     salt: bytes
@@ -60,38 +60,38 @@ class _Known(NamedTuple):
     revoked: bool
 
 
-# Compared where there is no such key, so that it takes as long as where there is one.
-_DECOY = (_Known(bytes(16), bytes(32), Principal(subject=""), revoked=False),)
+# Compared when the key does not exist, so that this takes as long as for a key that does.
+_DECOY = (_LoadedSecret(bytes(16), bytes(32), Principal(subject=""), revoked=False),)
 
 
 class ApiKeys:
-    """The keys that open the gateway; all of them are in memory, and follow the store.
+    """The API keys of the gateway, held in memory and kept in step with the store.
 
-    A key that another process revokes is refused here within a second; one that it makes is
-    looked for when it is first used. While the store cannot be reached, what was known last
-    counts. Methods that read or write the store block.
+    When another process revokes a key, this one refuses it within a second. When another process
+    creates a key, this one loads it at its first use. While the store is unavailable, the keys
+    that were loaded last stay valid. Methods that read or write the store block.
 
     Args:
-        store: the operator's, that is, opened with ``tenant=OPERATOR``.
+        store: the operator's store, opened with ``tenant=OPERATOR``.
     """
 
     def __init__(self, store: Store) -> None:
         if store.tenant != OPERATOR:
             raise ValueError(
-                f"Keys are kept by the operator: open the store with tenant={OPERATOR!r}."
+                f"API keys are kept in the operator's store: open it with tenant={OPERATOR!r}."
             )
         self._store = store
         self._keys = store.namespace(KEYS)
-        self._known: Mapping[str, tuple[_Known, ...]] = {}
+        self._loaded: Mapping[str, tuple[_LoadedSecret, ...]] = {}
         self.damaged: tuple[str, ...] = ()
-        """The ids under which something is kept that is no key; nobody is let in by them."""
+        """The ids whose stored value is not a valid key; such a key is refused."""
         self._reading = GuardedLock("store of API keys", threading.Lock())
-        self._looks: int = LOOKS_A_SECOND
-        self._looks_since: float = 0.0
+        self._lookups_left: int = LOOKUPS_PER_SECOND
+        self._lookups_since: float = 0.0
         self._noting = GuardedLock("store of API keys", threading.Lock())
         self._uses: dict[str, Use] = {}
         self._flushing = WriteBehind(self.flush, owner="store of API keys")
-        # Before the first look, so that nothing is missed between the two.
+        # Before the first read, so that no change between the two is missed.
         self._stop = store.watch(self._follow)
         try:
             self._read()
@@ -106,41 +106,42 @@ class ApiKeys:
         self.close()
 
     def recognizes(self, credential: str) -> bool:
-        """Tell whether a credential is meant to be one of these keys."""
+        """Tell whether a credential has the form of an API key."""
         return credential.startswith("pb_")
 
     async def authenticate(self, credential: str) -> Principal:
-        """Return who has this key; waits for the store, a second at most, if nobody is known to.
+        """Return the principal of an API key; an unknown key is looked up for at most a second.
 
         Raises:
-            AuthenticationFailedError: when nobody has, or not any more.
+            UnauthenticatedError: when the key does not exist, is revoked or has expired.
         """
         parsed = parse_key(credential)
         if parsed is None:
             raise UnauthenticatedError(
-                "This is not the whole API key: it has the form `pb_<id>_<64 hexadecimal digits>`.",
+                "This is not a whole API key. A key has the form "
+                "`pb_<id>_<64 hexadecimal digits>`.",
                 reason="malformed",
             )
         key, secret = parsed
         found = self._find(key, secret)
-        # Whether the id is known or not: somebody may just have made it, or given it a new secret.
-        if found is None and self._may_look():
-            with anyio.move_on_after(_LOOK_WITHIN):
-                await anyio.to_thread.run_sync(self._look_for, key, abandon_on_cancel=True)
+        # Even if the id is known: another process may just have created or rotated the key.
+        if found is None and self._may_look_up():
+            with anyio.move_on_after(_LOOKUP_TIMEOUT):
+                await anyio.to_thread.run_sync(self._look_up, key, abandon_on_cancel=True)
             found = self._find(key, secret)
         if found is None:
-            raise UnauthenticatedError("Nobody has this API key.", reason="unknown")
+            raise UnauthenticatedError("This API key does not exist.", reason="unknown")
         now = time.time()
         _refuse_if_over(found, now)
         self._note_use(key, now)
         return found.principal
 
     def create(self, grant: KeyGrant) -> IssuedKey:
-        """Make a key; its secret is in the answer, and nowhere else.
+        """Create a key; its secret is in the returned value and nowhere else.
 
         Raises:
-            ValueError: when no key can be made for that.
-            StorageError: when it could not be kept.
+            ValueError: when the grant is not valid.
+            StorageError: when the store could not save the key.
         """
         grant.checked()
         self._forget_old()
@@ -153,13 +154,13 @@ class ApiKeys:
         return IssuedKey(stored.shown(), secret)
 
     def list(self, *, tenant: str | None = None) -> list[ApiKey]:
-        """Return all keys, or those of one tenant, the oldest first; never their secrets.
+        """Return all keys, or those of one tenant, the oldest first, without their secrets.
 
         Raises:
-            StorageError: when they cannot be read.
+            StorageError: when the store cannot be read.
         """
         self.flush()
-        # A store counts how often tools are used; the operator's has none, and counts keys.
+        # A store counts the uses of tools. The operator's store has no tools and counts key uses.
         usage = self._store.usage()
         stored = (_stored(key, it.value) for key, it in self._keys.items().items())
         shown = [it.shown(usage.get(it.id)) for it in stored if it is not None]
@@ -167,11 +168,11 @@ class ApiKeys:
         return sorted(mine, key=lambda it: (it.created, it.id))
 
     def revoke(self, key: str) -> ApiKey:
-        """Accept a key no more, in all processes within a second.
+        """Revoke a key; all processes refuse it within a second.
 
         Raises:
-            ApiKeyNotFoundError: when there is no key with this id.
-            StorageError: when that could not be kept.
+            ApiKeyNotFoundError: when no key has this id.
+            StorageError: when the store could not save the change.
         """
 
         def revoked(stored: StoredKey) -> StoredKey:
@@ -181,21 +182,21 @@ class ApiKeys:
         return self._change(key, revoked).shown()
 
     def rotate(self, key: str, *, overlap: float = 0.0) -> IssuedKey:
-        """Give a key a new secret; the old one is accepted for some seconds more.
+        """Give a key a new secret; the old secret stays valid for ``overlap`` more seconds.
 
         Raises:
-            ApiKeyNotFoundError: when there is no key with this id.
-            ValueError: when it is revoked or has expired, or the overlap is not a time.
-            StorageError: when that could not be kept.
+            ApiKeyNotFoundError: when no key has this id.
+            ValueError: when the key is revoked or has expired, or ``overlap`` is negative.
+            StorageError: when the store could not save the change.
         """
         if not 0 <= overlap < float("inf"):
-            raise ValueError(f"The overlap is a number of seconds from 0 on, not {overlap:g}.")
+            raise ValueError(f"`overlap` is a number of seconds, at least 0, not {overlap:g}.")
         secret, kept = new_secret(key)
 
         def rotated(stored: StoredKey) -> StoredKey:
             now = time.time()
             if stored.revoked is not None or (stored.expires or now + 1) <= now:
-                raise ValueError(f"Key {key!r} is not valid any more; create another.")
+                raise ValueError(f"Key {key!r} is no longer valid. Create another key.")
             old = [_ending(it, now + overlap) for it in stored.secrets]
             lasting = [it for it in old if it.until is not None and it.until > now]
             return msgspec.structs.replace(stored, secrets=(kept, *lasting[: MAX_SECRETS - 1]))
@@ -203,10 +204,10 @@ class ApiKeys:
         return IssuedKey(self._change(key, rotated).shown(), secret)
 
     def flush(self) -> None:
-        """Write down when keys were used.
+        """Write the recorded uses of keys to the store.
 
         Raises:
-            StorageError: when that is not possible now; it is kept for the next time.
+            StorageError: when the store cannot be written; the uses are kept for the next time.
         """
         with self._noting:
             uses, self._uses = self._uses, {}
@@ -220,7 +221,7 @@ class ApiKeys:
             raise
 
     def close(self) -> None:
-        """Write down the rest and stop following the store, which stays open."""
+        """Write the remaining uses and stop watching the store, which stays open."""
         self._stop()
         self._flushing.close()
 
@@ -232,32 +233,32 @@ class ApiKeys:
         # One at a time: what was read first must not replace what was read later.
         with self._reading:
             stored = {key: _stored(key, it.value) for key, it in self._keys.items().items()}
-            self._known = {key: tuple(_ready(it)) for key, it in stored.items() if it}
+            self._loaded = {key: tuple(_ready(it)) for key, it in stored.items() if it}
             self.damaged = tuple(key for key, it in stored.items() if it is None)
 
-    def _find(self, key: str, secret: str) -> _Known | None:
-        found: _Known | None = None
-        # All of them, whichever it is: how long it takes tells nothing.
-        for known in self._known.get(key, _DECOY):
-            if hmac.compare_digest(digest_of(secret, known.salt), known.digest):
-                found = known
+    def _find(self, key: str, secret: str) -> _LoadedSecret | None:
+        found: _LoadedSecret | None = None
+        # Every secret is compared, so that the time it takes does not tell which one matched.
+        for loaded in self._loaded.get(key, _DECOY):
+            if hmac.compare_digest(digest_of(secret, loaded.salt), loaded.digest):
+                found = loaded
         return found
 
-    def _may_look(self) -> bool:
+    def _may_look_up(self) -> bool:
         now = time.monotonic()
-        if now - self._looks_since >= 1:
-            self._looks_since, self._looks = now, LOOKS_A_SECOND
-        self._looks -= 1
-        return self._looks >= 0
+        if now - self._lookups_since >= 1:
+            self._lookups_since, self._lookups_left = now, LOOKUPS_PER_SECOND
+        self._lookups_left -= 1
+        return self._lookups_left >= 0
 
-    def _look_for(self, key: str) -> None:
-        if key in self.damaged or not self._reading.acquire(timeout=_LOOK_WITHIN):
+    def _look_up(self, key: str) -> None:
+        if key in self.damaged or not self._reading.acquire(timeout=_LOOKUP_TIMEOUT):
             return
         try:
             found = self._keys.get(key)
             stored = None if found is None else _stored(key, found.value)
             if stored is not None:
-                self._known = {**self._known, key: tuple(_ready(stored))}
+                self._loaded = {**self._loaded, key: tuple(_ready(stored))}
         except StorageError as error:
             logger.debug("api_key_not_looked_for: %s", error, extra={"reason": str(error)})
         finally:
@@ -287,7 +288,7 @@ class ApiKeys:
         raise AssertionError("unreachable")
 
     def _forget_old(self) -> None:
-        """Forget keys that have been good for nothing for a long time."""
+        """Delete keys that were revoked or expired a long time ago."""
         long_ago = time.time() - FORGOTTEN_AFTER
         ends = {it.id: (it.expires, it.revoked) for it in self.list()}
         old = [key for key, both in ends.items() if any(it and it < long_ago for it in both)]
@@ -297,7 +298,7 @@ class ApiKeys:
                 self._store.delete(key)
 
 
-def _refuse_if_over(found: _Known, now: float) -> None:
+def _refuse_if_over(found: _LoadedSecret, now: float) -> None:
     if found.revoked:
         raise UnauthenticatedError("This API key was revoked.", reason="revoked")
     expires = found.principal.expires
@@ -310,9 +311,9 @@ def _ending(secret: SecretHash, until: float) -> SecretHash:
     return msgspec.structs.replace(secret, until=ends)
 
 
-def _ready(key: StoredKey) -> Iterator[_Known]:
+def _ready(key: StoredKey) -> Iterator[_LoadedSecret]:
     for secret in key.secrets:
-        yield _Known(
+        yield _LoadedSecret(
             bytes.fromhex(secret.salt),
             bytes.fromhex(secret.digest),
             key.principal(secret),
@@ -325,16 +326,16 @@ def _as_json(key: StoredKey) -> object:
 
 
 def stored_key(key: str, value: object) -> StoredKey:
-    """Return what is kept of a key under its id.
+    """Return the stored key with this id.
 
     Raises:
-        ValueError: when it is damaged.
+        ValueError: when the stored value is damaged.
     """
     stored = msgspec.convert(value, StoredKey)
     check_tenant(stored.tenant)
     tuple(_ready(stored))
     if stored.id != key:
-        raise ValueError("It is kept under the id of another key.")
+        raise ValueError("It is stored under the id of another key.")
     return stored
 
 
@@ -342,7 +343,7 @@ def _stored(key: str, value: object) -> StoredKey | None:
     try:
         return stored_key(key, value)
     except ValueError as error:
-        # Whoever has it is refused; nobody else is harmed.
+        # Only the clients that use this key are refused.
         logger.error("api_key_damaged: %s: %s", key, error)  # noqa: TRY400 - the rest says nothing
         return None
 

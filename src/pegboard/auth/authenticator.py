@@ -1,76 +1,100 @@
-"""Authenticator: a credential becomes a principal."""
+"""Authenticator: turns a credential into a principal, with API keys, JWTs or a plug-in."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol, cast
 
-from pegboard.errors import UnauthenticatedError
+import anyio
+import anyio.to_thread
+
+from pegboard.auth.api_keys import ApiKeys
+from pegboard.auth.settings import AuthSettings
+from pegboard.errors import ConfigError, UnauthenticatedError
 from pegboard.model.principal import LOCAL, OPERATOR, Principal
+from pegboard.storage import open_store
 
-__all__ = ["Authenticator", "Door", "KindOfCredential", "OpenDoor", "credential_in"]
+__all__ = [
+    "ENTRY_POINTS",
+    "AnonymousAuthenticator",
+    "Authenticator",
+    "CredentialAuthenticator",
+    "CredentialVerifier",
+    "credential_in",
+    "open_authenticator",
+]
 
+ENTRY_POINTS = "pegboard.authenticators"
 LONGEST_CREDENTIAL = 16 * 1024
-"""Bytes; longer ones are not looked at."""
+"""Bytes; a longer credential is refused unread."""
 
 
-class KindOfCredential(Protocol):
-    """Knows one kind of credentials: API keys, tokens of an issuer, what a plug-in brings."""
+class CredentialVerifier(Protocol):
+    """Accepts one kind of credential: API keys, the tokens of an issuer, or a plug-in's kind."""
 
     def recognizes(self, credential: str) -> bool:
-        """Tell by its form alone whether a credential is meant to be of this kind."""
+        """Tell by its form alone whether a credential is of this kind."""
         ...
 
     async def authenticate(self, credential: str) -> Principal:
-        """Return who has this credential.
+        """Return the principal that a credential identifies.
 
         Raises:
-            AuthenticationFailedError: when it is not accepted.
+            UnauthenticatedError: when the credential is not accepted.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what it holds; may block."""
+        """Release its resources; may block."""
         ...
 
 
 class Authenticator(Protocol):
-    """Says who asks."""
+    """Identifies the caller of a request."""
 
     async def authenticate(self, credential: str | None) -> Principal:
-        """Return who has this credential.
+        """Return the principal that a credential identifies.
 
         Raises:
-            AuthenticationFailedError: when there is none, or it is not accepted.
+            UnauthenticatedError: when the credential is missing or not accepted.
         """
         ...
 
 
-class OpenDoor:
-    """Nobody has to say who they are: everybody is the one person at this machine."""
+class AnonymousAuthenticator:
+    """Requires no credential: every caller is the user of this machine."""
 
     async def authenticate(self, credential: str | None) -> Principal:
-        """Return the person at this machine, whatever was sent."""
+        """Return the user of this machine, whatever the client sent."""
         return LOCAL
 
 
-class Door:
-    """Everybody has to say who they are, with a credential of one of some kinds."""
+class CredentialAuthenticator:
+    """Requires a credential, which the first verifier that recognizes it checks."""
 
-    def __init__(self, kinds: Sequence[KindOfCredential]) -> None:
-        self._kinds = tuple(kinds)
+    def __init__(self, verifiers: Sequence[CredentialVerifier]) -> None:
+        self._verifiers = tuple(verifiers)
 
     async def authenticate(self, credential: str | None) -> Principal:
-        """Return who has this credential, asking the first kind that recognizes it."""
+        """Return the principal that a credential identifies.
+
+        Raises:
+            UnauthenticatedError: when the credential is missing or not accepted.
+        """
         if not credential:
             raise UnauthenticatedError(
-                "Who asks? Send an API key or a token as `Authorization: Bearer …`, or a key as "
-                "`X-API-Key: …`.",
+                "A credential is required. Send an API key or a token as "
+                "`Authorization: Bearer …`, or a key as `X-API-Key: …`.",
                 reason="missing",
             )
         if len(credential) > LONGEST_CREDENTIAL or not credential.isascii():
-            raise UnauthenticatedError("This is no credential.", reason="malformed")
-        for kind in self._kinds:
-            if kind.recognizes(credential):
-                return _outsider(await kind.authenticate(credential))
+            raise UnauthenticatedError("This is not a valid credential.", reason="malformed")
+        for verifier in self._verifiers:
+            if verifier.recognizes(credential):
+                return _outsider(await verifier.authenticate(credential))
         raise UnauthenticatedError(
             "Credentials of this kind are not accepted here.", reason="unknown"
         )
@@ -80,20 +104,110 @@ def credential_in(authorization: str | None, api_key: str | None = None) -> str 
     """Return the credential in the headers ``Authorization`` and ``X-API-Key``, if there is one.
 
     Raises:
-        AuthenticationFailedError: when they say something else, or two things.
+        UnauthenticatedError: when a header is malformed, or the two hold different credentials.
     """
     found = {it.strip() for it in (_bearer(authorization), api_key) if it and it.strip()}
     if len(found) > 1:
         raise UnauthenticatedError(
-            "`Authorization` and `X-API-Key` name two credentials; send one.", reason="malformed"
+            "`Authorization` and `X-API-Key` hold two different credentials. Send one.",
+            reason="malformed",
         )
     return next(iter(found), None)
 
 
+@asynccontextmanager
+async def open_authenticator(
+    settings: AuthSettings, *, storage: str | Path | None = None
+) -> AsyncGenerator[Authenticator]:
+    """Open the authenticator that the settings describe, and close it when the context ends.
+
+    Args:
+        settings: which credentials are accepted.
+        storage: where API keys are kept; a URL or path as for `open_store`.
+
+    Raises:
+        ConfigError: when a plug-in is missing or cannot be used.
+        StorageError: when the API keys cannot be read.
+    """
+    if not settings.required:
+        yield AnonymousAuthenticator()
+        return
+    with ExitStack() as stack:
+        verifiers, background = await anyio.to_thread.run_sync(
+            partial(_open, settings, storage, stack)
+        )
+        closing = stack.pop_all()
+    try:
+        async with _running(background):
+            yield CredentialAuthenticator(verifiers)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(closing.close)
+
+
+_Plugin = Callable[[Mapping[str, Any]], CredentialVerifier]
+"""Takes its options from the settings."""
+
+_Background = Callable[[], Coroutine[Any, Any, None]]
+"""The background work of a verifier, which runs until it is cancelled."""
+
+
+@asynccontextmanager
+async def _running(background: Sequence[_Background]) -> AsyncGenerator[None]:
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        for it in background:
+            tasks.start_soon(it)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised below, as it is and not in a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _open(
+    settings: AuthSettings, storage: str | Path | None, stack: ExitStack
+) -> tuple[list[CredentialVerifier], list[_Background]]:
+    verifiers: list[CredentialVerifier] = []
+    background: list[_Background] = []
+    if settings.keys:
+        store = stack.enter_context(open_store(storage, tenant=OPERATOR))
+        verifiers.append(ApiKeys(store))
+        stack.callback(verifiers[-1].close)
+    for name, options in settings.plugins.items():
+        verifiers.append(_plugin(name)(options))
+        stack.callback(verifiers[-1].close)
+    if settings.issuers:
+        # Imported only here: a gateway without tokens need not load the code for signatures.
+        tokens = import_module("pegboard.auth.jwt")
+        issued = tokens.IssuedTokens(settings)
+        verifiers.append(cast("CredentialVerifier", issued))
+        background.append(cast("_Background", issued.keep_fresh))
+        stack.callback(verifiers[-1].close)
+    return verifiers, background
+
+
+def _plugin(name: str) -> _Plugin:
+    for plugin in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            return plugin.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"The authenticator {name!r} cannot be used: {error}.") from error
+    known = ", ".join(sorted(entry_points(group=ENTRY_POINTS).names)) or "none"
+    raise ConfigError(
+        f"No installed package provides the authenticator {name!r} (known: {known}). Install a "
+        f"package that has it under the entry point {ENTRY_POINTS!r}."
+    )
+
+
 def _outsider(principal: Principal) -> Principal:
-    # Whatever a plug-in says: who were of this tenant could read the keys.
+    # Also for plug-ins: a caller of the operator's tenant could read the API keys.
     if principal.tenant == OPERATOR:
-        raise UnauthenticatedError("Nobody belongs to the operator.", reason="invalid")
+        raise UnauthenticatedError(
+            "No caller can belong to the operator's tenant.", reason="invalid"
+        )
     return principal
 
 

@@ -1,4 +1,4 @@
-"""Tokens of an OAuth 2.1 authorization server, checked here with its public keys."""
+"""JWT access tokens of OAuth 2.1 authorization servers: check the signature and the claims."""
 
 import hashlib
 import time
@@ -18,12 +18,12 @@ from pegboard.storage import check_key
 
 __all__ = ["IssuedTokens"]
 
-REMEMBERED = 4096
-"""So many tokens that were checked are remembered,"""
-REMEMBERED_FOR = 60.0
-"""for so many seconds."""
+MOST_CACHED = 4096
+"""How many checked tokens are cached."""
+CACHED_FOR = 60.0
+"""Seconds for which a checked token is cached."""
 LATEST = 2**53
-# A token for something else, such as a logout, must not open this door.
+# A token for another purpose, such as a logout token, is not an access token.
 _TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt", "application/jwt"})
 
 
@@ -35,29 +35,29 @@ class _Checked(NamedTuple):
 
 
 class IssuedTokens:
-    """Accepts signed tokens of some issuers, meant for this gateway."""
+    """Accepts signed tokens that the configured issuers made for this gateway."""
 
     def __init__(self, settings: AuthSettings, *, fetch: Fetch = fetch_document) -> None:
         own = () if settings.resource is None else (settings.resource,)
         self._audiences = {it.issuer: it.audience or own for it in settings.issuers}
         self._issuers = {it.issuer: it for it in settings.issuers}
         self._keys = {it.issuer: SigningKeys(it, fetch=fetch) for it in settings.issuers}
-        self._remembered: OrderedDict[bytes, _Checked] = OrderedDict()
+        self._cached: OrderedDict[bytes, _Checked] = OrderedDict()
 
     def recognizes(self, credential: str) -> bool:
         """Tell whether a credential has the form of a signed token."""
         return credential.count(".") == 2
 
     async def authenticate(self, credential: str) -> Principal:
-        """Return whom a token is about.
+        """Return the principal that a token identifies.
 
         Raises:
-            AuthenticationFailedError: when it is not accepted, or its issuer's keys are not known.
+            UnauthenticatedError: when it is not accepted, or its issuer's keys are unavailable.
         """
-        # Not the token itself: it need not lie about in memory.
+        # The cache holds a hash, so that the token itself does not stay in memory.
         fingerprint = hashlib.sha256(credential.encode()).digest()
         now = time.time()
-        checked = self._remembered.get(fingerprint)
+        checked = self._cached.get(fingerprint)
         if checked is not None and _still_good(checked, now):
             return checked.principal
         issuer, header = self._named_issuer(credential)
@@ -66,21 +66,21 @@ class IssuedTokens:
         key = await keys.find(_key_id(header), algorithm)
         claims = _claims(credential, key, issuer, audience=self._audiences[issuer.issuer])
         principal = _principal(claims, issuer)
-        self._remember(fingerprint, _Checked(principal, now, keys, keys.generation))
+        self._cache(fingerprint, _Checked(principal, now, keys, keys.generation))
         return principal
 
     async def keep_fresh(self) -> None:
-        """Fetch the issuers' keys again when they are old, so that nobody waits; until cancelled.
+        """Fetch the issuers' old keys again in the background, until cancelled.
 
-        An issuer that does not answer holds up no other one.
+        An issuer that does not answer does not delay the others.
         """
         async with anyio.create_task_group() as tasks:
             for keys in self._keys.values():
                 tasks.start_soon(keys.keep_fresh)
 
     def close(self) -> None:
-        """Forget the tokens."""
-        self._remembered.clear()
+        """Clear the cache of tokens."""
+        self._cached.clear()
 
     def _named_issuer(self, token: str) -> tuple[TokenIssuer, Mapping[str, Any]]:
         try:
@@ -93,16 +93,16 @@ class IssuedTokens:
             raise _invalid("Tokens of its issuer are not accepted here.")
         return issuer, unchecked["header"]
 
-    def _remember(self, fingerprint: bytes, checked: _Checked) -> None:
-        self._remembered[fingerprint] = checked
-        self._remembered.move_to_end(fingerprint)
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
+    def _cache(self, fingerprint: bytes, checked: _Checked) -> None:
+        self._cached[fingerprint] = checked
+        self._cached.move_to_end(fingerprint)
+        if len(self._cached) > MOST_CACHED:
+            self._cached.popitem(last=False)
 
 
 def _still_good(checked: _Checked, now: float) -> bool:
     return (
-        0 <= now - checked.at < REMEMBERED_FOR
+        0 <= now - checked.at < CACHED_FOR
         and checked.generation == checked.keys.generation
         and now < cast("float", checked.principal.expires)
     )
@@ -111,7 +111,7 @@ def _still_good(checked: _Checked, now: float) -> bool:
 def _algorithm(header: Mapping[str, Any], issuer: TokenIssuer) -> str:
     algorithm, kind = header.get("alg"), header.get("typ", "JWT")
     if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
-        raise _invalid("It is not signed in a way that is accepted here.")
+        raise _invalid("Its signature algorithm is not accepted here.")
     if not isinstance(kind, str) or kind.lower() not in _TYPES or "crit" in header:
         raise _invalid("It is not an access token.")
     return algorithm
@@ -120,7 +120,7 @@ def _algorithm(header: Mapping[str, Any], issuer: TokenIssuer) -> str:
 def _key_id(header: Mapping[str, Any]) -> str | None:
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):
-        raise _invalid("It does not name its key.")
+        raise _invalid("Its key id (`kid`) is not a text.")
     return key_id
 
 
@@ -142,7 +142,7 @@ def _claims(
     except jwt.ImmatureSignatureError:
         raise _invalid("It is not valid yet.") from None
     except jwt.InvalidAudienceError:
-        raise _invalid("It is meant for somebody else (`aud`).") from None
+        raise _invalid("It was issued for another audience (`aud`).") from None
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
         raise _invalid("Its signature or its claims are wrong.") from None
 
@@ -154,10 +154,10 @@ def _principal(claims: Mapping[str, Any], issuer: TokenIssuer) -> Principal:
             issuer.tenant if issuer.tenant_claim is None else claims.get(issuer.tenant_claim)
         )
     except (ValueError, TypeError):
-        raise _invalid("It does not say whom it is about, or where they belong.") from None
+        raise _invalid("Its subject or its tenant is missing or not valid.") from None
     return Principal(
         tenant=tenant,
-        # With the issuer: whoever chooses a subject there must not become somebody else here.
+        # With the issuer: a subject of one issuer must not pass for a subject of another.
         subject=f"{issuer.issuer}|{subject}",
         scopes=frozenset(_scopes(claims, issuer)),
         servers=issuer.servers,

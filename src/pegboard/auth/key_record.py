@@ -1,4 +1,4 @@
-"""ApiKey: what a key grants, and what is kept of its secret."""
+"""The record of an API key: what it grants, its id, and the salted hash of its secret."""
 
 import hmac
 import re
@@ -36,31 +36,31 @@ _SALT_BYTES = 16
 
 
 class KeyGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key is for."""
+    """What a key grants."""
 
     name: str = ""
-    """What people call it: whom or what it was made for."""
+    """A name for people: whom or what the key was made for."""
     tenant: str = DEFAULT_TENANT
     scopes: tuple[Scope, ...] = ("call",)
     servers: tuple[str, ...] = ("*",)
     tools: tuple[str, ...] = ("*",)
     expires: float | None = None
-    """Seconds since the epoch; ``None`` for a key that is good until it is revoked."""
+    """Seconds since the epoch; ``None`` for a key that is valid until it is revoked."""
     surface: Surface | None = None
-    """What its holder sees where the address does not say it."""
+    """The surface that the client sees unless the address names one."""
     calls_per_minute: int | None = None
     concurrent_calls: int | None = None
 
     def checked(self) -> Self:
-        """Return it.
+        """Return the grant itself if it is valid.
 
         Raises:
-            ValueError: when no key can be made for it.
+            ValueError: when it is not.
         """
         try:
             msgspec.convert(msgspec.to_builtins(self), type(self))
         except msgspec.ValidationError as error:
-            raise ValueError(f"No key can be made for that: {error}.") from error
+            raise ValueError(f"The grant of the key is not valid: {error}.") from error
         check_tenant(self.tenant)
         if not self.scopes:
             raise ValueError("A key needs at least one scope: read, call, register or admin.")
@@ -71,28 +71,28 @@ class KeyGrant(msgspec.Struct, frozen=True, kw_only=True):
         _check_patterns("server", self.servers)
         _check_patterns("tool", self.tools)
         if self.expires is not None and not time.time() < self.expires < float("inf"):
-            raise ValueError("A key expires in the future: give a later moment, or none at all.")
+            raise ValueError("A key must expire in the future: give a later time, or none.")
         for limit in (self.calls_per_minute, self.concurrent_calls):
             if limit is not None and limit < 1:
-                raise ValueError(f"A limit of calls is at least 1, not {limit}.")
+                raise ValueError(f"A call limit is at least 1, not {limit}.")
         return self
 
 
 class ApiKey(KeyGrant, frozen=True, kw_only=True):
-    """A key as people see it: everything but the secret."""
+    """A key as listed: everything but the secret."""
 
     id: str
     created: float
     revoked: float | None = None
-    """When it was revoked, if it was."""
+    """When the key was revoked, if it was."""
     last_used: float | None = None
-    """Written down every two seconds."""
+    """When a client last used the key; written every two seconds."""
     uses: int = 0
-    """How many requests were made with it."""
+    """How many requests used the key."""
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """A key that was just made, with its secret: this is the only time that it is shown."""
+    """A new key with its secret, which is shown only this once."""
 
     key: ApiKey
     secret: str
@@ -107,16 +107,16 @@ class IssuedKey(msgspec.Struct, frozen=True):
 
 
 class SecretHash(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a secret, from which it cannot be found again.
+    """The salted hash of a secret, from which the secret cannot be recovered.
 
-    One round of HMAC-SHA-256 is enough: the secret is 256 random bits, which nobody can guess
-    however fast they try. Slow hashes protect what people choose, and would cost every request.
+    One round of HMAC-SHA-256 is enough: the secret is 256 random bits, which no attacker can guess
+    at any speed. Slow hashes protect passwords that people choose, and would slow every request.
     """
 
     salt: str
     digest: str
     until: float | None = None
-    """When it stops being accepted; a key that was rotated has an old one for a while."""
+    """When it stops being accepted; a rotated key keeps its old secret for a while."""
 
     @classmethod
     def of(cls, secret: str) -> Self:
@@ -126,7 +126,7 @@ class SecretHash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredKey(ApiKey, frozen=True, kw_only=True):
-    """A key as it is kept."""
+    """A key as it is stored."""
 
     secrets: tuple[SecretHash, ...] = ()
 
@@ -139,7 +139,7 @@ class StoredKey(ApiKey, frozen=True, kw_only=True):
         return msgspec.structs.replace(shown, last_used=last, uses=usage.use_frequency)
 
     def principal(self, secret: SecretHash) -> Principal:
-        """Return whoever shows this secret of it."""
+        """Return the principal of a client that sends this secret of the key."""
         ends = [it for it in (self.expires, secret.until, self.revoked) if it is not None]
         return Principal(
             tenant=self.tenant,
@@ -155,12 +155,12 @@ class StoredKey(ApiKey, frozen=True, kw_only=True):
 
 
 def new_id() -> str:
-    """Return an id that nobody has, without letters that look alike."""
+    """Return a new random id, without letters that look alike."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(12))
 
 
 def new_secret(key: str) -> tuple[str, SecretHash]:
-    """Return a secret for the key with this id as a client sends it, and what to keep of it."""
+    """Return a new secret for the key with this id as a client sends it, and its hash."""
     secret = secrets.token_hex(32)
     return f"pb_{key}_{secret}", SecretHash.of(secret)
 
@@ -182,22 +182,24 @@ def digest_of(secret: str, salt: bytes) -> bytes:
 
 
 def check_tenant(tenant: object) -> str:
-    """Return the name of a tenant if somebody can belong to it.
+    """Return the name of a tenant if a caller can belong to it.
 
     Raises:
-        ValueError: when nobody can.
+        ValueError: when the name is not valid, or is the operator's.
     """
     if check_key("tenant", tenant) == OPERATOR:
-        raise ValueError(f"Nobody belongs to the tenant {OPERATOR!r}: the keys are kept there.")
+        raise ValueError(
+            f"No caller can belong to the tenant {OPERATOR!r}: the API keys are kept there."
+        )
     return cast("str", tenant)
 
 
 def _check_patterns(kind: str, patterns: Iterable[str]) -> None:
     found = tuple(patterns)
     if not 0 < len(found) <= MAX_PATTERNS:
-        raise ValueError(f"A key has 1 to {MAX_PATTERNS} patterns of {kind}s; `*` stands for all.")
+        raise ValueError(f"A key has 1 to {MAX_PATTERNS} {kind} patterns; `*` stands for all.")
     for pattern in found:
         if len(pattern) > MAX_NAME_LENGTH or not pattern.isprintable():
             raise ValueError(
-                f"A pattern of {kind}s has at most {MAX_NAME_LENGTH} printable characters."
+                f"A {kind} pattern has at most {MAX_NAME_LENGTH} printable characters."
             )

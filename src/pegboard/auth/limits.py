@@ -1,4 +1,4 @@
-"""CallLimits: how often, and how much at once, each caller may call."""
+"""Rate limit and concurrency limit of each caller of the gateway."""
 
 import math
 import time
@@ -12,21 +12,21 @@ from pegboard.model.principal import Principal
 __all__ = ["CallLimits"]
 
 MOST_CALLERS = 10_000
-"""So many are remembered; whoever has been away longest is forgotten, and starts anew."""
+"""How many callers are tracked; beyond that, the one that was idle longest starts anew."""
 SOON = 1.0
-"""Seconds after which to try again when only another call has to end first."""
+"""Seconds after which to retry when another call has to end first."""
 
 
 class CallLimits:
-    """Counts the calls of this process, by tenant and subject; for the thread of one event loop.
+    """Counts the calls of each tenant and subject in this process; used by one event loop only.
 
-    A caller with ``calls_per_minute`` may make so many at once, and then as many as a minute
-    brings, evenly. One with ``concurrent_calls`` may have so many under way.
+    ``calls_per_minute`` is a token bucket: a caller may make that many calls at once, and the
+    bucket refills evenly within a minute. ``concurrent_calls`` limits the calls in flight.
 
     Args:
-        calls_per_minute: for callers that have no limit of their own.
-        concurrent_calls: the same.
-        clock: seconds that never go back.
+        calls_per_minute: the limit of callers that have none of their own.
+        concurrent_calls: the limit of callers that have none of their own.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -42,29 +42,29 @@ class CallLimits:
         self._callers: OrderedDict[tuple[str, str], _Caller] = OrderedDict()
 
     def admit(
-        self, principal: Principal, *, tool: str = "", parked: int = 0, uses: int = 1
+        self, principal: Principal, *, tool: str = "", suspended: int = 0, uses: int = 1
     ) -> "Admission":
-        """Return what surrounds one call: ``with limits.admit(principal): ...``.
+        """Return a context manager around one call: ``with limits.admit(principal): ...``.
 
         Args:
-            principal: who calls.
-            tool: what is called, for the error.
-            parked: how many calls of theirs are under way that nobody waits for just now.
-            uses: as how many calls of a minute it counts; all of them are admitted, or none.
+            principal: the caller.
+            tool: the name of the called tool, for the error.
+            suspended: how many of the caller's calls are in flight but wait for its input.
+            uses: as how many calls of a minute this one counts; all are admitted, or none.
 
         Raises:
-            RateLimitedError: when the caller has to wait; ``retry_after`` says how long, and is
-                infinite if it counts as more than there is in a minute.
+            RateLimitedError: when the caller has to wait; ``retry_after`` says how long. It is
+                infinite if ``uses`` exceeds the calls of a minute.
         """
         per_minute = principal.calls_per_minute or self._per_minute
         concurrent = principal.concurrent_calls or self._concurrent
         if per_minute is None and concurrent is None:
             return _UNLIMITED
         caller = self._caller((principal.tenant, principal.subject))
-        if concurrent is not None and caller.running + parked >= concurrent:
+        if concurrent is not None and caller.running + suspended >= concurrent:
             raise RateLimitedError(
-                f"{concurrent} calls of yours are under way, which is as many as may be. Wait for "
-                "one of them to end.",
+                f"You have {concurrent} calls in flight, which is your limit. Wait for one of them "
+                "to end.",
                 tool=tool,
                 retry_after=SOON,
             )
@@ -83,14 +83,14 @@ class CallLimits:
         return found
 
     def _forget_one(self) -> None:
-        # One with calls under way would be let in once more than it may.
+        # A caller with calls in flight must not be forgotten: it would exceed its limit.
         idle = next((key for key, it in self._callers.items() if not it.running), None)
         if idle is not None:
             del self._callers[idle]
 
 
 class Admission:
-    """One call under way; leave it when the call has ended."""
+    """A context manager that counts one call in flight until it ends."""
 
     __slots__ = ("_caller",)
 
@@ -117,8 +117,8 @@ class _Caller:
 
     def take(self, uses: int, per_minute: int, *, now: float, tool: str) -> None:
         if uses > per_minute:
-            words = f"You may make {per_minute} calls a minute, and this counts as {uses}: ask for "
-            words += "less at once."
+            words = f"You may make {per_minute} calls a minute, and this request counts as {uses}. "
+            words += "Ask for less at once."
             raise RateLimitedError(words, tool=tool, retry_after=math.inf)
         each = 60.0 / per_minute
         paid_until = max(self.paid_until, now) + uses * each

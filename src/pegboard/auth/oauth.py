@@ -1,4 +1,4 @@
-"""What a protected resource tells OAuth clients: where to get a token, and what was wrong."""
+"""OAuth protected-resource metadata (RFC 9728) and `WWW-Authenticate` headers for clients."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,12 +27,12 @@ def resource_metadata(settings: AuthSettings) -> dict[str, Any] | None:
 
 
 def metadata_path(settings: AuthSettings) -> str:
-    """Return the path at which the metadata is looked for: that of the resource comes behind."""
+    """Return the path of the metadata, which ends with the path of the resource."""
     return WELL_KNOWN + urlsplit(settings.resource or "").path.rstrip("/")
 
 
 def challenge(settings: AuthSettings, failure: UnauthenticatedError) -> str:
-    """Return the header ``WWW-Authenticate`` of an answer 401."""
+    """Return the ``WWW-Authenticate`` header of a 401 response."""
     asked = {"scope": " ".join(_ordinary(settings))} if settings.issuers else {}
     # Nothing was sent, so nothing was wrong with it (RFC 6750, 3.1).
     if failure.reason == "missing":
@@ -41,14 +41,14 @@ def challenge(settings: AuthSettings, failure: UnauthenticatedError) -> str:
 
 
 def scope_challenge(settings: AuthSettings, scope: Scope) -> str:
-    """Return the header ``WWW-Authenticate`` of an answer 403: which scope to ask for."""
+    """Return the ``WWW-Authenticate`` header of a 403 response, with the scope to ask for."""
     names = {name for it in settings.issuers for name, given in it.scopes.items() if scope in given}
     wanted = {"scope": " ".join(sorted(names))} if names else {}
     return _bearer(settings, error="insufficient_scope", **wanted)
 
 
 def _ordinary(settings: AuthSettings) -> list[str]:
-    """Return the scopes for finding and calling; clients ask for all that they are told of."""
+    """Return the scopes for finding and calling; clients request every scope that is listed."""
     granting = [pair for it in settings.issuers for pair in it.scopes.items()]
     modest = {name for name, given in granting if _ENOUGH.issuperset(given)}
     return sorted(modest or {name for name, _ in granting})

@@ -1,4 +1,4 @@
-"""Read the settings of who is let in, from the configuration file and the environment."""
+"""Authentication settings: read `gateway.auth` and `PEGBOARD_AUTH*`, and check them."""
 
 import ipaddress
 import os
@@ -29,7 +29,7 @@ __all__ = [
 SAFE_ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""Those with a public key: of the others, whoever can check a token can make one."""
+"""The public-key algorithms: with the others, each party that can check a token can forge one."""
 
 
 def _own_scopes() -> dict[str, tuple[Scope, ...]]:
@@ -45,67 +45,67 @@ class TokenIssuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """An authorization server whose tokens are accepted."""
 
     issuer: str
-    """What its tokens say under ``iss``, to the letter."""
+    """The exact value of ``iss`` in its tokens."""
     audience: tuple[str, ...] = ()
-    """What one of the token's ``aud`` must be; if left out, the address of this gateway."""
+    """The accepted values of ``aud``; by default the address of this gateway."""
     jwks_url: str | None = None
-    """Where its public keys are; if left out, its metadata (RFC 8414) says so."""
+    """The address of its public keys; by default its metadata (RFC 8414) names it."""
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA")
     scope_claim: str | None = None
-    """The claim that holds the scopes; if left out, ``scope``, or else ``scp``."""
+    """The claim that holds the scopes; by default ``scope``, or else ``scp``."""
     scopes: Mapping[str, tuple[Scope, ...]] = msgspec.field(default_factory=_own_scopes)
-    """What each scope of a token grants here; others grant nothing."""
+    """What each scope of a token grants in this gateway; other scopes grant nothing."""
     tenant_claim: str | None = None
     """The claim that names the tenant; a token without it is refused."""
     tenant: str = DEFAULT_TENANT
-    """Where everybody belongs if no claim says so."""
+    """The tenant of all its callers, unless ``tenant_claim`` is set."""
     servers: tuple[str, ...] = ("*",)
     tools: tuple[str, ...] = ("*",)
     calls_per_minute: int | None = None
     concurrent_calls: int | None = None
     leeway: float = 10.0
-    """Seconds by which clocks may differ."""
+    """The accepted clock skew, in seconds."""
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is let in. With nothing switched on, everybody is, and only from this machine."""
+    """How clients authenticate. By default every client on this machine is let in, and no other."""
 
     keys: bool = False
     """Accept API keys."""
     issuers: tuple[TokenIssuer, ...] = ()
-    """Accept tokens of these."""
+    """Accept tokens of these authorization servers."""
     resource: str | None = None
-    """The address of this gateway as clients have it, such as ``https://tools.example.com/mcp``."""
+    """The address at which clients reach this gateway, such as ``https://tools.example.com/mcp``."""
     plugins: Mapping[str, Mapping[str, Any]] = msgspec.field(
         default_factory=dict[str, Mapping[str, Any]]
     )
-    """Further kinds of credentials, by the name of their entry point, with their options."""
+    """Other kinds of credentials: the name of each plug-in's entry point, with its options."""
     allow_open: bool = False
-    """Serve other machines too although nobody has to say who they are."""
+    """Serve other machines even without authentication."""
 
     @property
     def required(self) -> bool:
-        """Whether everybody has to say who they are."""
+        """Whether every client has to authenticate."""
         return self.keys or bool(self.issuers) or bool(self.plugins)
 
 
 def check_binding(settings: AuthSettings, host: str) -> None:
-    """Refuse to serve other machines where nobody has to say who they are.
+    """Refuse to serve other machines without authentication.
 
     Raises:
-        ConfigError: naming the ways out.
+        ConfigError: with a message that names the remedies.
     """
     if settings.required or settings.allow_open or is_loopback(host):
         return
     raise ConfigError(
-        f"Everybody who reaches {host!r} could call every tool. Switch on API keys "
-        "(`PEGBOARD_AUTH=keys`, then `pegboard keys create`) or serve 127.0.0.1 only; if something "
-        "else keeps others out, say `--allow-anonymous` (or `PEGBOARD_AUTH=open`)."
+        f"Every client that reaches {host!r} could call every tool. Switch on API keys "
+        "(`PEGBOARD_AUTH=keys`, then `pegboard keys create`) or serve 127.0.0.1 only. If something "
+        "else keeps other clients out, pass `--allow-anonymous` (or set `PEGBOARD_AUTH=open`)."
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine only."""
+    """Tell whether a host is a loopback address, which only this machine reaches."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -115,7 +115,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_safe_address(address: str) -> bool:
-    """Tell whether keys can be fetched there: by TLS, or on this machine."""
+    """Tell whether signing keys may be fetched from an address: by TLS, or on this machine."""
     if not is_web_address(address):
         return False
     parts = urlsplit(address)
@@ -123,7 +123,7 @@ def is_safe_address(address: str) -> bool:
 
 
 def is_web_address(address: str) -> bool:
-    """Tell whether this is an address of the web, without a fragment."""
+    """Tell whether an address is an HTTP or HTTPS URL without a fragment."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -140,23 +140,23 @@ def load_auth_settings(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> AuthSettings:
-    """Read ``gateway.auth`` in the file with the servers, and what the environment says instead.
+    """Read ``gateway.auth`` in the configuration file; environment variables override it.
 
     | Variable | Stands for |
     | --- | --- |
-    | ``PEGBOARD_AUTH`` | ``keys`` accepts API keys, ``open`` lets in everybody |
+    | ``PEGBOARD_AUTH`` | ``keys`` accepts API keys, ``open`` lets every client in |
     | ``PEGBOARD_AUTH_RESOURCE`` | ``resource`` |
-    | ``PEGBOARD_AUTH_ISSUER`` | one ``issuer``, instead of those of the file |
+    | ``PEGBOARD_AUTH_ISSUER`` | one ``issuer``, instead of those in the file |
     | ``PEGBOARD_AUTH_AUDIENCE`` | its ``audience``; several, separated by commas |
     | ``PEGBOARD_AUTH_JWKS_URL`` | its ``jwks_url`` |
     | ``PEGBOARD_AUTH_TENANT_CLAIM`` | its ``tenant_claim`` |
 
     Args:
-        source: the file, what is in one, or ``None`` to look for it as `load_servers` does.
+        source: the file, its content, or ``None`` to look for it as `load_servers` does.
         environ: instead of the environment of this process.
 
     Raises:
-        ConfigError: when it cannot be used; a door that cannot be shut stays shut.
+        ConfigError: when the settings cannot be used; the gateway then lets no client in.
     """
     environ = os.environ if environ is None else environ
     path, content = _read(source, environ)
@@ -244,7 +244,7 @@ def _checked(settings: AuthSettings, path: str | None) -> AuthSettings:
             raise ConfigError(f"Issuer {issuer.issuer!r}: {problem}", path=path)
     if settings.resource is not None and not is_web_address(settings.resource):
         raise ConfigError(
-            "`resource` is the address that clients have of this gateway, "
+            "`resource` is the address at which clients reach this gateway, "
             "such as `https://tools.example.com/mcp`.",
             path=path,
         )
@@ -255,11 +255,11 @@ def _checked(settings: AuthSettings, path: str | None) -> AuthSettings:
 
 def _problems(issuer: TokenIssuer, settings: AuthSettings) -> Iterator[str]:
     if not issuer.audience and settings.resource is None:
-        yield "say for whom its tokens must be: set `audience`, or `resource`."
+        yield "set `audience` or `resource`, which its tokens must name in `aud`."
     unsafe = sorted(set(issuer.algorithms) - set(SAFE_ALGORITHMS))
     if unsafe or not issuer.algorithms:
         has, accepted = ", ".join(unsafe) or "nothing", ", ".join(SAFE_ALGORITHMS)
-        yield f"`algorithms` has {has}; accepted are {accepted}."
+        yield f"`algorithms` contains {has}; the accepted ones are {accepted}."
     for address in (issuer.issuer, issuer.jwks_url):
         if address is not None and not is_safe_address(address):
             yield f"{address!r} is not an `https://` address."

@@ -27,8 +27,7 @@ from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
 from pegboard.server.process.instance_discovery import running_instances
 from pegboard.storage import default_url, open_store
-from pegboard.storage.open_store import check_url
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import check_url, without_password
 
 __all__ = ["LogFloods", "ServeChoices", "run"]
 

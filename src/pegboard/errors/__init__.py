@@ -1,45 +1,45 @@
-"""The whole error tree of Pegboard.
+"""Every error that Pegboard raises: the whole tree of exceptions, with their codes.
 
     PegboardError
     ├── ForkedProcessError       RuntimeError    a forked child used what its parent opened
-    ├── InvalidToolError         TypeError       what was registered is not a tool
+    ├── InvalidToolError         TypeError       the registered object is not a tool
     ├── ToolConflictError        ValueError      the name is taken
-    ├── ToolNotFoundError        KeyError, ValueError
-    ├── InvalidPlanError         ValueError      a plan step is malformed
+    ├── ToolNotFoundError        KeyError, ValueError  no tool has that name
+    ├── InvalidPlanError         ValueError      a step of a plan is malformed
     ├── CallRefusedError                         the call never reached the tool
     │   ├── AccessDeniedError    PermissionError an access list forbids it
     │   ├── ToolDisabledError    RuntimeError    one of its groups is switched off
-    │   ├── NotImplementedToolError RuntimeError only a definition is registered
+    │   ├── NotImplementedToolError RuntimeError the tool is registered as a definition only
     │   ├── InvalidArgumentsError ValueError     the arguments break the input schema
     │   ├── QueueFullError       RuntimeError    too many calls run and wait already
     │   ├── WouldDeadlockError   RuntimeError    a blocking call on the loop that must do the work
-    │   └── RateLimitedError     RuntimeError    somebody calls more often than they may
+    │   └── RateLimitedError     RuntimeError    the caller exceeds its rate limit
     ├── ToolTimeoutError         TimeoutError    the deadline passed
     ├── ToolExecutionError       RuntimeError    the tool reported its own failure
-    ├── AuthenticationFailedError PermissionError nobody knows who asks
+    ├── UnauthenticatedError     PermissionError the credential is missing or not accepted
     ├── ApiKeyNotFoundError      KeyError        no API key has that id
-    ├── HandleNotFoundError      KeyError        no result is kept under that handle
+    ├── HandleNotFoundError      KeyError        no cached result has that handle
     ├── ConfigError              ValueError      a configuration file cannot be used
-    ├── ServerNotFoundError      KeyError, ValueError
-    ├── InvalidQueryError        ValueError      what is searched for cannot be searched for
-    │   ├── InvalidPatternError                  the regular expression is none, or not a linear one
+    ├── ServerNotFoundError      KeyError, ValueError  no server has that name
+    ├── InvalidQueryError        ValueError      the search query cannot be used
+    │   ├── InvalidPatternError                  the regular expression is invalid or unsupported
     │   └── SearcherNotFoundError KeyError       no search method has that name
-    ├── SearchDataError          RuntimeError    the table of words is missing or damaged
-    ├── StorageError                             what is to be kept was not kept, or cannot be read
+    ├── SearchDataError          RuntimeError    the word table is missing or damaged
+    ├── StorageError                             the store could not be read or written
     │   ├── StoreUnavailableError OSError        no disk space, no permission, no server
-    │   ├── StoreDamagedError    ValueError      not what was written; it is left as it is
+    │   ├── StoreDamagedError    ValueError      the store is damaged; it is left as it is
     │   ├── StoreVersionError                    written by a newer Pegboard; it is left as it is
-    │   └── RevisionConflictError                somebody else wrote first
+    │   └── RevisionConflictError                another process or thread wrote first
     └── UpstreamError                            a server could not do its part
         ├── ServerUnavailableError ConnectionError it cannot be started or reached; nothing was sent
         │   ├── ServerTimeoutError TimeoutError  it did not answer while connecting or listing
-        │   ├── CircuitOpenError                 it failed too often and is left alone for a while
-        │   └── AuthenticationError PermissionError it wants other credentials
-        ├── NotConnectedError    RuntimeError    nobody connected, or somebody closed
+        │   ├── CircuitOpenError                 it failed too often; its circuit breaker is open
+        │   └── ServerAuthenticationError PermissionError it does not accept the credentials
+        ├── NotConnectedError    RuntimeError    it is not connected yet, or not any more
         ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
-        └── ProtocolError        RuntimeError    it answered with an error, or with nonsense
+        └── ProtocolError        RuntimeError    it answered with an error, or not as MCP requires
 
-A tool's own exception is never wrapped: it reaches the caller as it was raised.
+Pegboard never wraps a tool's own exception: it reaches the caller as it was raised.
 Each class has a ``code`` for records and protocols. ``sent`` says whether the tool may have been
 started, so that a caller knows whether repeating the call is safe.
 """
@@ -138,7 +138,7 @@ __all__ = [
     "WouldDeadlockError",
 ]  # fmt: skip
 
-# People read and import them from here, so that is what a traceback says.
+# Users import the errors from here, so a traceback names this module.
 for _kind in [globals()[name] for name in __all__]:
     if isinstance(_kind, type):
         _kind.__module__ = __name__

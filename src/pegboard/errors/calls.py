@@ -1,4 +1,4 @@
-"""Errors of tools and calls."""
+"""Errors of tools and calls: not found, invalid arguments, access denied, queue full, timeout."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -24,26 +24,26 @@ __all__ = [
 
 
 class InvalidToolError(PegboardError, TypeError):
-    """What was given to ``register`` is not a tool, or its definition is broken."""
+    """The object given to ``register`` is not a tool, or its definition is invalid."""
 
     code: ClassVar[str] = "invalid_tool"
 
 
 class ToolConflictError(PegboardError, ValueError):
-    """A tool of that name is registered already."""
+    """A tool with that name is already registered."""
 
     code: ClassVar[str] = "tool_conflict"
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"A tool named {name!r} is registered already. Pass `on_conflict` as 'override', "
-            "'skip' or 'rename', or unregister the other one first."
+            f"A tool named {name!r} is already registered. Pass `on_conflict` as 'override', "
+            "'skip' or 'rename', or unregister the other tool first."
         )
         self.name = name
 
 
 class ToolNotFoundError(PegboardError, KeyError, ValueError):
-    """No tool has that name; ``nearest`` holds names that look like it."""
+    """No tool has that name; ``nearest`` holds similar names."""
 
     code: ClassVar[str] = "not_found"
 
@@ -58,7 +58,7 @@ class ToolNotFoundError(PegboardError, KeyError, ValueError):
 
 
 class InvalidPlanError(PegboardError, ValueError):
-    """A step of a plan cannot be run as it is; ``index`` tells which."""
+    """A step of a plan is malformed; ``index`` is its position in the plan."""
 
     code: ClassVar[str] = "invalid_plan"
 
@@ -68,7 +68,7 @@ class InvalidPlanError(PegboardError, ValueError):
 
 
 class CallRefusedError(PegboardError):
-    """The call was turned down before the tool was started; ``tool`` is its name."""
+    """The call was refused before the tool was started; ``tool`` is the tool's name."""
 
     def __init__(self, message: str, *, tool: str) -> None:
         super().__init__(message)
@@ -89,15 +89,15 @@ class ToolDisabledError(CallRefusedError, RuntimeError):
     def __init__(self, tool: str, *, groups: Sequence[str]) -> None:
         names = ", ".join(repr(group) for group in groups)
         super().__init__(
-            f"Tool {tool!r} is switched off with its group {names}. "
-            "Switch it on with `enable_group`.",
+            f"Tool {tool!r} is disabled because its group {names} is switched off. "
+            "Switch the group on with `enable_group`.",
             tool=tool,
         )
         self.groups: tuple[str, ...] = tuple(groups)
 
 
 class NotImplementedToolError(CallRefusedError, RuntimeError):
-    """Only the definition of the tool is registered, nothing that could run it."""
+    """Only the definition of the tool is registered, without an implementation."""
 
     code: ClassVar[str] = "no_implementation"
 
@@ -122,7 +122,7 @@ class Violation(NamedTuple):
 
 
 class InvalidArgumentsError(CallRefusedError, ValueError):
-    """The arguments break the tool's input schema; ``violations`` lists every way."""
+    """The arguments break the tool's input schema; ``violations`` lists every problem."""
 
     code: ClassVar[str] = "invalid_arguments"
 
@@ -133,15 +133,15 @@ class InvalidArgumentsError(CallRefusedError, ValueError):
 
 
 class QueueFullError(CallRefusedError, RuntimeError):
-    """As many calls run and wait as the tool or registry allows."""
+    """The tool or the registry already runs and queues as many calls as it allows."""
 
     code: ClassVar[str] = "queue_full"
     transient: ClassVar[bool] = True
 
     def __init__(self, tool: str, *, limit: int, queue: int) -> None:
         super().__init__(
-            f"Tool {tool!r} was not started: as many calls run ({limit}) and wait ({queue}) "
-            "as may. Try again later.",
+            f"Tool {tool!r} was not started: it already runs ({limit}) and queues ({queue}) as "
+            "many calls as it may. Try again later.",
             tool=tool,
         )
         self.limit = limit
@@ -149,7 +149,7 @@ class QueueFullError(CallRefusedError, RuntimeError):
 
 
 class WouldDeadlockError(CallRefusedError, RuntimeError):
-    """A blocking call was made from the very event loop that would have to do its work."""
+    """A blocking call was made on the event loop that has to run the call."""
 
     code: ClassVar[str] = "would_deadlock"
 
@@ -180,7 +180,7 @@ class ToolTimeoutError(PegboardError, TimeoutError):
             f"Tool {tool!r} did not finish within {seconds:g} s. It may have had effects; "
             f"{remedy} if it needs longer."
             if sent
-            else f"Tool {tool!r} was not started: it waited {seconds:g} s for a place. Raise the "
+            else f"Tool {tool!r} was not started: it waited {seconds:g} s in the queue. Raise the "
             "limit of its `Concurrency`, or its `Deadline`."
         )
         self.tool: str = tool

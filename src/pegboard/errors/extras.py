@@ -1,4 +1,4 @@
-"""How to install Pegboard, or what a part of it needs besides, from where it came from."""
+"""The commands that install Pegboard or one of its optional extras, for error messages."""
 
 import sys
 
@@ -16,7 +16,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_tool() -> str:
-    """Return the command by which uv installs Pegboard for good, from where it was taken."""
+    """Return the command by which uv installs Pegboard permanently, from the same source."""
     return f"uv tool install '{_requirement(_origin())}'"
 
 
@@ -56,7 +56,7 @@ def _requirement(origin: dict[str, object], extra: str = "") -> str:
 
 
 def _origin() -> dict[str, object]:
-    """Return what the installer wrote down of where it took Pegboard from: it may be no index."""
+    """Return what the installer recorded about the source of Pegboard, which may be no index."""
     # They take longer to import than most commands run.
     import json  # noqa: PLC0415
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415

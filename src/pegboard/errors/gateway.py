@@ -1,4 +1,4 @@
-"""Errors of the gateway: of those who ask, and of what is kept for them."""
+"""Errors of the gateway's clients: unauthenticated, rate limited, unknown API key or handle."""
 
 from typing import ClassVar, Literal
 
@@ -20,7 +20,7 @@ UnauthenticatedReason = Literal[
 
 
 class UnauthenticatedError(PegboardError, PermissionError):
-    """Nobody knows who asks; ``reason`` says in one word why."""
+    """The credential is missing or was not accepted; ``reason`` says why in one word."""
 
     code: ClassVar[str] = "unauthenticated"
 
@@ -36,13 +36,13 @@ class ApiKeyNotFoundError(PegboardError, KeyError):
 
     def __init__(self, key: object) -> None:
         super().__init__(
-            f"No API key has the id {shorten(key)}; `pegboard keys list` shows all of them."
+            f"No API key has the id {shorten(key)}. `pegboard keys list` shows all keys."
         )
         self.key = key
 
 
 class RateLimitedError(CallRefusedError, RuntimeError):
-    """Somebody asks more often than they may; after ``retry_after`` seconds they may again."""
+    """The caller exceeded its rate limit; it may call again after ``retry_after`` seconds."""
 
     code: ClassVar[str] = "rate_limited"
     transient: ClassVar[bool] = True
@@ -53,13 +53,13 @@ class RateLimitedError(CallRefusedError, RuntimeError):
 
 
 class HandleNotFoundError(PegboardError, KeyError):
-    """No result is kept under that handle, or not any more, or not for whoever asks."""
+    """No result has that handle: it has expired, or another caller's call produced it."""
 
     code: ClassVar[str] = "handle_not_found"
 
     def __init__(self, handle: object) -> None:
         super().__init__(
-            f"No result is kept as {shorten(handle)}: it is kept for some minutes, and only for "
-            "whoever made the call. Call the tool again."
+            f"No result has the handle {shorten(handle)}. A result is cached for some minutes, and "
+            "only for the caller that made the call. Call the tool again."
         )
         self.handle = handle

@@ -1,4 +1,4 @@
-"""The root of the error tree, and the error of a forked child process."""
+"""PegboardError, the base class of every error, and the error of a forked child process."""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,19 +8,19 @@ Outcome = Literal["ok", "tool_error", "raised", "refused", "timeout", "cancelled
 """How a call ended."""
 
 LISTED = 100
-"""So many names or violations at most are listed in a message."""
+"""The most names or violations that a message lists."""
 
 
 class PegboardError(Exception):
-    """Every error Pegboard raises by itself."""
+    """The base class of every error that Pegboard itself raises."""
 
     code: ClassVar[str] = "error"
     outcome: ClassVar[Outcome] = "refused"
     transient: ClassVar[bool] = False
-    """True when the same call may succeed a moment later, and certainly was not started."""
+    """True when the tool was certainly not started and the same call may soon succeed."""
     sent: bool = False
     tool: str = ""
-    """The tool it is about; a tool that calls tools may pass on errors about another one."""
+    """The tool that the error is about; a tool that calls other tools may pass on their errors."""
 
     def __str__(self) -> str:
         # KeyError would show the repr of the message.

@@ -1,4 +1,4 @@
-"""Errors of searches."""
+"""Errors of searches: an invalid query or pattern, an unknown method, damaged search data."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -9,7 +9,7 @@ __all__ = ["InvalidPatternError", "InvalidQueryError", "SearchDataError", "Searc
 
 
 class InvalidQueryError(PegboardError, ValueError):
-    """A search cannot be made as it was asked for; ``option`` names what is wrong with it."""
+    """The query of a search cannot be used; ``option`` names the part that is wrong."""
 
     code: ClassVar[str] = "invalid_query"
 
@@ -19,7 +19,7 @@ class InvalidQueryError(PegboardError, ValueError):
 
 
 class InvalidPatternError(InvalidQueryError):
-    """A regular expression cannot be used; ``position`` tells where, if that is known."""
+    """A regular expression cannot be used; ``position`` is where it fails, if that is known."""
 
     code: ClassVar[str] = "invalid_pattern"
 
@@ -32,7 +32,7 @@ class InvalidPatternError(InvalidQueryError):
 
 
 class SearcherNotFoundError(InvalidQueryError, KeyError):
-    """No search method has that name; ``known`` lists those that there are."""
+    """No search method has that name; ``known`` lists the methods that exist."""
 
     code: ClassVar[str] = "searcher_not_found"
 
@@ -44,6 +44,6 @@ class SearcherNotFoundError(InvalidQueryError, KeyError):
 
 
 class SearchDataError(PegboardError, RuntimeError):
-    """The table that says what words mean, which comes with Pegboard, is missing or damaged."""
+    """The word table for semantic search, which is a part of Pegboard, is missing or damaged."""
 
     code: ClassVar[str] = "search_data"

@@ -1,4 +1,4 @@
-"""Errors of configurations and of the servers in them."""
+"""Errors of configuration files and upstream servers: unavailable, timeout, open circuit."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -20,7 +20,10 @@ __all__ = [
 
 
 class ConfigError(PegboardError, ValueError):
-    """A configuration file, or one entry of it, cannot be used; ``is_missing``: there is none."""
+    """A configuration file or one of its entries cannot be used.
+
+    ``is_missing`` says that the file does not exist.
+    """
 
     code: ClassVar[str] = "config"
 
@@ -55,7 +58,7 @@ class ServerNotFoundError(PegboardError, KeyError, ValueError):
 
 
 class UpstreamError(PegboardError):
-    """A server could not do its part; ``server`` is its name, ``sent`` whether the tool may run."""
+    """A server failed; ``server`` is its name, and ``sent`` says whether the tool may have run."""
 
     code: ClassVar[str] = "upstream"
 
@@ -79,7 +82,7 @@ class ServerTimeoutError(ServerUnavailableError, TimeoutError):
 
 
 class CircuitOpenError(ServerUnavailableError):
-    """The server failed too often; it is tried again after ``retry_in`` seconds."""
+    """The server failed too often, so its circuit breaker is open for ``retry_in`` seconds."""
 
     code: ClassVar[str] = "circuit_open"
 
@@ -89,20 +92,20 @@ class CircuitOpenError(ServerUnavailableError):
 
 
 class ServerAuthenticationError(ServerUnavailableError, PermissionError):
-    """The server does not accept the credentials it was given."""
+    """The server does not accept the credentials of its configuration."""
 
     code: ClassVar[str] = "authentication"
     transient: ClassVar[bool] = False
 
 
 class NotConnectedError(UpstreamError, RuntimeError):
-    """Nobody has connected yet, or the connection was closed on purpose."""
+    """The connection has not been opened yet, or the program has closed it."""
 
     code: ClassVar[str] = "not_connected"
 
 
 class ConnectionLostError(UpstreamError, ConnectionError):
-    """The server went away before it answered. The tool may have run all the same."""
+    """The server went away before it answered. The tool may have run nevertheless."""
 
     code: ClassVar[str] = "connection_lost"
     outcome: ClassVar[Outcome] = "raised"
@@ -110,13 +113,13 @@ class ConnectionLostError(UpstreamError, ConnectionError):
 
 
 class ProtocolError(UpstreamError, RuntimeError):
-    """The server answered with a JSON-RPC error, or with something that is no answer."""
+    """The server answered with a JSON-RPC error, or with a message that is not valid MCP."""
 
     code: ClassVar[str] = "protocol"
     outcome: ClassVar[Outcome] = "raised"
     sent: bool = True
     rpc_message: str | None = None
-    """What the server itself said in a JSON-RPC error, without our words around it."""
+    """The server's own message in a JSON-RPC error, without Pegboard's words around it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Errors of stores."""
+"""Errors of stores: unavailable, damaged, of a newer version, or changed meanwhile."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 class StorageError(PegboardError):
-    """What is to be kept was not kept, or cannot be read; ``url`` says where."""
+    """A store could not be read or written; ``url`` says which one."""
 
     code: ClassVar[str] = "storage"
 
@@ -24,15 +24,15 @@ class StorageError(PegboardError):
 
 
 class StoreUnavailableError(StorageError, OSError):
-    """The store cannot be read or written now, and nothing was changed by the attempt."""
+    """The store cannot be read or written at the moment. The attempt changed nothing."""
 
     code: ClassVar[str] = "store_unavailable"
 
 
 class StoreDamagedError(StorageError, ValueError):
-    """The store does not hold what was written to it; nothing in it is touched.
+    """The store is damaged: it does not hold what was written to it. Pegboard leaves it as it is.
 
-    ``line`` and ``column`` say where a file stops making sense, ``remedy`` what to run.
+    ``line`` and ``column`` say where the file becomes invalid, and ``remedy`` what to run.
     """
 
     code: ClassVar[str] = "store_damaged"
@@ -58,14 +58,14 @@ class StoreDamagedError(StorageError, ValueError):
 
 
 class StoreVersionError(StorageError):
-    """The store was written by a newer Pegboard; nothing in it is touched."""
+    """A newer Pegboard wrote the store. This one leaves it as it is."""
 
     code: ClassVar[str] = "store_version"
 
     def __init__(self, *, url: str, found: int, known: int) -> None:
         super().__init__(
-            f"{url} is of version {found}, and this Pegboard knows versions up to {known}. "
-            "Nothing was changed; use a newer Pegboard.",
+            f"{url} has format version {found}, and this Pegboard reads versions up to {known}. "
+            "Nothing was changed. Use a newer Pegboard.",
             url=url,
         )
         self.found = found
@@ -73,7 +73,7 @@ class StoreVersionError(StorageError):
 
 
 class RevisionConflictError(StorageError):
-    """Somebody else wrote ``key`` first; read it again, and decide anew."""
+    """Another process or thread wrote ``key`` first; read it again and decide anew."""
 
     code: ClassVar[str] = "revision_conflict"
 
@@ -81,7 +81,7 @@ class RevisionConflictError(StorageError):
         wanted = "nothing" if expected is None else f"revision {expected}"
         there = "nothing" if found is None else f"revision {found}"
         super().__init__(
-            f"{key!r} was changed by somebody else: {wanted} was expected, {there} is there. "
+            f"{key!r} was changed meanwhile: {wanted} was expected, but {there} was found. "
             "Read it again and decide anew.",
             url=url,
         )

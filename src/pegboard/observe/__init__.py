@@ -1,11 +1,11 @@
-"""Where call records go: the log, a file of JSON lines, a store, the audit, OpenTelemetry."""
+"""Observers of calls: log, JSON lines, history in a store, audit log, OpenTelemetry spans."""
 
 from pegboard.observe.audit import Audit, AuditRecord
-from pegboard.observe.daily_usage import DailyUsage
 from pegboard.observe.history import History
 from pegboard.observe.json_lines import JsonLines, read_records
 from pegboard.observe.log import CallLog
 from pegboard.observe.otel import CallSpans
+from pegboard.observe.usage import DailyUsage
 
 __all__ = [
     "Audit",

@@ -1,4 +1,4 @@
-"""Audit: who did what, kept in a store, in a file, or in both."""
+"""Audit log: who did what, with secrets redacted, in a store, in a file, or in both."""
 
 import logging
 import os
@@ -27,34 +27,34 @@ from pegboard.storage.write_behind import WriteBehind
 __all__ = ["AUDIT", "Audit", "AuditOutcome", "AuditRecord", "record_of_call", "without_secrets"]
 
 AuditOutcome = Literal["done", "refused", "failed"]
-"""It was done; it was not allowed; it was tried and did not work."""
+"""Whether the action was done, was refused, or failed."""
 
 LONGEST_TEXT = 300
 LOOKED_AT = 1_000
-"""So much of a text is looked through for secrets before it is cut: one may be where it is cut."""
+"""How many characters of a text are searched for secrets before it is cut, which may split one."""
 _OWN_KEY = re.compile(r"\b(pb_[a-z0-9]{1,12})_[0-9A-Za-z]+")
 _NAMES = ("tenant", "subject")
 _TEXTS = (*_NAMES, "action", "reason", "target", "source")
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One act, or several that are alike."""
+    """One action, or several equal ones."""
 
     at: float
-    """Seconds since the epoch; of the first, if there are several."""
+    """Seconds since the epoch, of the first of several actions."""
     action: str
-    """``authenticate``, ``keys.create``, ``register_tool``, or the method that was asked for."""
+    """``authenticate``, ``keys.create``, ``register_tool``, or the method of the request."""
     outcome: AuditOutcome
     reason: str = ""
-    """The code of the error, or why it was refused."""
+    """The code of the error, or why the action was refused."""
     tenant: str = ""
     subject: str = ""
     target: str = ""
-    """What it was done to: a tool, a prompt, a resource, the id of a key."""
+    """The object of the action: a tool, a prompt, a resource, or the id of a key."""
     source: str = ""
     """Where the request came from."""
     count: int = 1
-    """How many there were, all alike, within the two seconds between two writes."""
+    """How many equal actions there were within the two seconds between two writes."""
     duration: float | None = None
     """Seconds."""
     arguments_size: int | None = None
@@ -62,14 +62,14 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            # Whoever chooses a text must not choose how much is kept of it, in memory either.
+            # A caller that chooses a text must not choose how much of it is kept, even in memory.
             text = getattr(self, name)
             if len(text) > LOOKED_AT:
                 msgspec.structs.force_setattr(self, name, text[:LOOKED_AT])
 
 
 def record_of_call(record: CallRecord) -> AuditRecord:
-    """Return what the audit keeps of a call; the caller is in its ``meta``."""
+    """Return the audit record of a call; the caller is in its ``meta``."""
     return AuditRecord(
         at=record.started,
         action="tools/call",
@@ -88,7 +88,7 @@ _OUTCOMES: dict[str, AuditOutcome] = {"ok": "done", "refused": "refused"}
 
 
 def without_secrets(record: AuditRecord) -> dict[str, Any]:
-    """Return a record as JSON, with nothing in it that looks like a secret, and no long text."""
+    """Return a record as JSON, with everything that looks like a secret redacted, and texts cut."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     for name in found.keys() & set(_TEXTS):
         text = _redacted(found[name], is_name=name in _NAMES)
@@ -102,7 +102,7 @@ def _redacted(text: str, *, is_name: bool) -> str:
     text = "".join(it if it.isprintable() else "?" for it in text)
     text = _OWN_KEY.sub(r"\1_***", text)
     if is_name:
-        # Of names only what is certainly a token: an issuer with a random path is none.
+        # In names only certain tokens are redacted: an issuer with a random path is not one.
         return "***" if looks_like_token(text) else text
     for suspect in sorted({it.value for it in secrets_in(text)}, key=len, reverse=True):
         text = text.replace(suspect, "***")
@@ -118,28 +118,28 @@ logger: logging.Logger = logging.getLogger("pegboard.observe")
 AUDIT = "audit"
 """The namespace of a store in which the audit is kept."""
 MOST_PENDING = 10_000
-"""So many records wait to be written; what comes then is counted, and the count is written."""
+"""How many records may wait to be written; of later ones only the number is written."""
 MOST_TARGETS = 10
-"""Of so many refusals of one caller, between two writes, the targets are kept; the rest is one.
+"""How many refusals of one caller keep their targets between two writes; the rest become one.
 
-Whoever is refused chooses what to ask for, and must not fill the audit with it.
+A refused caller chooses its targets, and must not fill the audit with them.
 """
 REFUSED = "-refused"
-"""How the key of a refusal ends: they are counted without being read."""
+"""The end of the key of a refusal, by which refusals are counted without reading them."""
 
 
 class Audit:
-    """Notes what happened and returns at once; writes in the background, every two seconds.
+    """Records actions and returns at once; writes in the background, every two seconds.
 
-    Refusals that are alike become one record with a count, so that a flood is one line. Texts that
-    look like secrets are hidden. It is also an observer: given to a registry, it notes every call.
+    Equal refusals become one record with a count, so that a flood is one line. Texts that look
+    like secrets are redacted. It is also an observer: passed to a registry, it records every call.
 
     Args:
-        store: where the last records are kept, of all processes that use it; the operator's.
-        path: a file to which every record is appended as a line of JSON, for its owner to read. It
-            is opened for each write, so that it can be moved away at any time.
-        keep: how many records the store keeps of what was done or failed. Of refusals it keeps
-            half as many besides, so that no number of them pushes out what was done.
+        store: the operator's store, which keeps the last records of all processes that use it.
+        path: a file to which every record is appended as a line of JSON; only its owner may read
+            it. It is opened for each write, so it can be moved away at any time.
+        keep: how many records of done or failed actions the store keeps. It keeps half as many
+            refusals besides, so that no number of refusals pushes out the other records.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Audit:
         target: str = "",
         source: str = "",
     ) -> None:
-        """Note one act."""
+        """Record one action."""
         self.add(
             AuditRecord(
                 at=time.time(),
@@ -188,7 +188,7 @@ class Audit:
         )
 
     def add(self, record: AuditRecord) -> None:
-        """Note one act of which more is known."""
+        """Add a whole record."""
         if not self._backlogs:
             return
         with self._noting:
@@ -207,11 +207,11 @@ class Audit:
         self._flushing.wake()
 
     def __call__(self, record: CallRecord, /) -> None:
-        """Note a call, as an observer of a registry."""
+        """Record a call, as an observer of a registry."""
         self.add(record_of_call(record))
 
     def records(self, limit: int = 100) -> list[AuditRecord]:
-        """Return the last records that the store keeps, the newest first.
+        """Return the last records in the store, the newest first.
 
         Raises:
             StorageError: when the store cannot be read or written.
@@ -220,11 +220,11 @@ class Audit:
         return [] if self._kept is None else self._kept.last(limit)
 
     def flush(self) -> None:
-        """Write down what was noted.
+        """Write the pending records.
 
         Raises:
-            OSError: when the file cannot be written; it is kept for the next time.
-            StorageError: the same, of the store.
+            OSError: when the file cannot be written; the records are kept for the next time.
+            StorageError: when the store cannot be written; likewise.
         """
         with self._writing:
             records = self._take()
@@ -238,7 +238,7 @@ class Audit:
                 raise failure
 
     def close(self) -> None:
-        """Write down the rest and stop."""
+        """Write the pending records and stop."""
         self._flushing.close()
 
     def _bounded(self, record: AuditRecord) -> AuditRecord:
@@ -251,7 +251,7 @@ class Audit:
         return msgspec.structs.replace(record, target="")
 
     def _take(self) -> dict[str, AuditRecord]:
-        """Return what was noted, by the keys that it has in a store."""
+        """Return the pending records by their keys in a store."""
         with self._noting:
             records, self._pending = list(self._pending.values()), {}
             lost, self._lost = self._lost, 0
@@ -265,7 +265,7 @@ class Audit:
         return {self._key(it): it for it in records}
 
     def _key(self, record: AuditRecord) -> str:
-        # By time, and different for acts of the same moment in different processes.
+        # Ordered by time, and different for actions of the same moment in different processes.
         key = f"{record.at:017.6f}-{self._source}-{next(self._numbers):09d}"
         return f"{key}{REFUSED}" if record.outcome == "refused" else key
 
@@ -275,7 +275,7 @@ class _Writer(Protocol):
 
 
 class _Backlog:
-    """What one writer has not written yet; one that fails does not hold up the other."""
+    """The records that one writer has not written yet; if it fails, the other is not delayed."""
 
     def __init__(self, writer: _Writer) -> None:
         self._writer = writer
@@ -292,7 +292,7 @@ class _Backlog:
             self._writer.write(self._waiting)
             self._waiting.clear()
         if self._dropped:
-            words = "audit_dropped: it is written again, without %d records"
+            words = "audit_dropped: the audit is written again, without %d records"
             logger.error(words, self._dropped, extra={"records": self._dropped})
             self._dropped = 0
 
@@ -300,8 +300,10 @@ class _Backlog:
         for key in oldest:
             del self._waiting[key]
         if oldest and not self._dropped:
-            # Once; how many there were in the end is told when it can be written again.
-            words = "audit_dropped: it cannot be written; %d records are lost, and more will be"
+            # Logged once; the final number is logged when the audit can be written again.
+            words = (
+                "audit_dropped: the audit cannot be written; %d records are lost, more may follow"
+            )
             logger.error(words, len(oldest), extra={"records": len(oldest)})
         self._dropped += len(oldest)
 
@@ -330,7 +332,7 @@ class _InStore:
         self._values.put_many({key: without_secrets(it) for key, it in records.items()})
         self._since_pruned += len(records)
         if self._since_pruned > self._keep // 10:
-            # What is written is written: it must not be written again because of this.
+            # The records are written; a failure here must not write them again.
             with suppress(StorageError):
                 self._prune()
 
@@ -338,7 +340,7 @@ class _InStore:
         newest_first = sorted(self._values.items().items(), reverse=True)[:limit]
         found: list[AuditRecord] = []
         for _, it in newest_first:
-            # What somebody else left there, or damaged, is no act.
+            # A value of another program, or a damaged one, is not a record.
             with suppress(msgspec.ValidationError):
                 found.append(msgspec.convert(it.value, AuditRecord))
         return found
@@ -367,5 +369,5 @@ def _alike(record: AuditRecord) -> tuple[object, ...]:
 
 
 def _room_for(record: AuditRecord) -> int:
-    # However many are refused at once, there is room for what is done meanwhile.
+    # However many actions are refused at once, there is room for the others.
     return MOST_PENDING // 2 if record.outcome == "refused" else MOST_PENDING

@@ -1,4 +1,4 @@
-"""History: the last calls, and how often tools were called before, kept in a store."""
+"""History: an observer that keeps the last calls, and daily totals of older ones, in a store."""
 
 import secrets
 import threading
@@ -11,24 +11,21 @@ import msgspec
 from pegboard.model import CallRecord
 from pegboard.model.call import NO_META
 from pegboard.model.fork_guard import GuardedLock
-from pegboard.observe.daily_usage import DailyTotals, DailyUsage
+from pegboard.observe.usage import CALLS, DailyTotals, DailyUsage
 from pegboard.storage import Store
 from pegboard.storage.write_behind import WriteBehind
 
-__all__ = ["CALLS", "History"]
-
-CALLS = "calls"
-"""The namespace of a store in which calls are kept."""
+__all__ = ["History"]
 
 
 class History:
-    """An observer that keeps the last calls; written in the background, never on the path of one.
+    """An observer that keeps the last calls; it writes in the background and delays no call.
 
-    Of older ones it keeps how many there were, of each tool on each day.
+    Of older calls it keeps the number for each tool and day.
 
     Args:
-        store: where they are kept. Records of all processes that use it come together there.
-        keep: how many calls; older ones are forgotten.
+        store: the store that keeps the calls of all processes that use it.
+        keep: how many calls to keep; older ones are deleted.
     """
 
     def __init__(self, store: Store, *, keep: int = 10_000) -> None:
@@ -48,7 +45,7 @@ class History:
         self._unwritten: dict[str, CallRecord] = {}
 
     def __call__(self, record: CallRecord) -> None:
-        """Note a call."""
+        """Record a call."""
         self._pending.append(record)
         self._flushing.wake()
 
@@ -66,24 +63,24 @@ class History:
         return list(islice((it for it in newest_first if tool in (None, it.tool)), limit))
 
     def usage(self, days: int = 30) -> list[DailyUsage]:
-        """Return how tools were used on the last days (UTC), today included, the newest first.
+        """Return how tools were used on the last days (UTC), including today, the newest first.
 
-        All calls count, whether or not they are still among the last ones.
+        All calls count, even those that are no longer kept.
 
         Raises:
             StorageError: when the store cannot be read or written.
         """
         if days < 1:
-            raise ValueError(f"`days` is how many days to look back on, at least 1, not {days}.")
+            raise ValueError(f"`days` is the number of days to look back, at least 1, not {days}.")
         self.flush()
         today = datetime.now(UTC).date().toordinal()
         return self._totals.since(date.fromordinal(max(1, today - days + 1)))
 
     def flush(self) -> None:
-        """Write down what happened.
+        """Write the pending calls.
 
         Raises:
-            StorageError: when that is not possible now; it is kept for the next time.
+            StorageError: when the store cannot be written; the calls are kept for the next time.
         """
         with self._writing:
             # Next time under the same keys: a server that goes away may have kept them.
@@ -102,14 +99,14 @@ class History:
                 self._prune()
 
     def close(self) -> None:
-        """Write down the rest and stop."""
+        """Write the pending calls and stop."""
         self._flushing.close()
 
     def _write(self, values: dict[str, CallRecord]) -> None:
         try:
             self._calls.put_many({key: _as_json(record) for key, record in values.items()})
         except ValueError:
-            # Some record holds what this store does not: it goes without what it holds.
+            # This store does not accept the content of some record, which is saved without it.
             for key, record in values.items():
                 try:
                     self._calls.put(key, _as_json(record))
@@ -117,7 +114,7 @@ class History:
                     self._calls.put(key, _as_json(_emptied(record)))
 
     def _key(self, record: CallRecord) -> str:
-        # By time, and different for calls of the same moment in different processes.
+        # Ordered by time, and different for calls of the same moment in different processes.
         return f"{record.started:017.6f}-{self._source}-{next(self._numbers):09d}"
 
     def _prune(self) -> None:
@@ -131,7 +128,7 @@ def _as_json(record: CallRecord) -> object:
     try:
         return msgspec.json.decode(msgspec.json.encode(record, enc_hook=repr))
     except (ValueError, RecursionError):
-        # Text that is no Unicode, or deeper than JSON goes, from the caller or the tool.
+        # The caller or the tool sent invalid Unicode, or nested more deeply than JSON allows.
         return msgspec.json.decode(msgspec.json.encode(_emptied(record)))
 
 

@@ -1,4 +1,4 @@
-"""JsonLines: a file with one call record per line, to evaluate and to replay."""
+"""JSON Lines file of call records: append one line per call, and read them back."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ __all__ = ["JsonLines", "append_lines", "open_file_to_append", "open_to_append",
 
 
 def open_to_append(path: str | os.PathLike[str]) -> int:
-    """Return the descriptor of a file, made if there is none, for its owner to read.
+    """Open a file for appending and return its descriptor; a new file is private to its owner.
 
     Raises:
         OSError: when it cannot be written.
@@ -28,23 +28,23 @@ def open_to_append(path: str | os.PathLike[str]) -> int:
 
 
 def open_file_to_append(path: str | os.PathLike[str]) -> int:
-    """Do the same, but only with an ordinary file: whoever reads from a pipe can hold up all.
+    """Open a regular file for appending; a pipe is refused, as its reader could block all writers.
 
     Raises:
-        OSError: when it cannot be written, or is something else.
+        OSError: when it cannot be written, or is not a regular file.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - of whatever names a file
-            words = "it is no ordinary file; name one, and let others follow what is added to it"
+            words = "it is not a regular file; name one, and let other programs follow the file"
             raise OSError(errno.EINVAL, words, str(path))
     return open_to_append(path)
 
 
 def append_lines(file: int, lines: bytes) -> None:
-    """Write lines; when there is room for a part of them only, that part is taken back.
+    """Append lines; if the disk has room for only a part of them, that part is removed again.
 
     Raises:
-        OSError: when they could not be written.
+        OSError: when the lines could not be written.
     """
     start, rest = os.fstat(file).st_size, lines
     try:
@@ -52,7 +52,7 @@ def append_lines(file: int, lines: bytes) -> None:
             rest = rest[os.write(file, rest) :]
     except OSError:
         end = start + len(lines) - len(rest)
-        # Unless somebody else has written meanwhile, whose lines are not ours to cut off.
+        # Not if another process has written meanwhile, whose lines must not be cut off.
         with suppress(OSError):
             if start < end == os.fstat(file).st_size:
                 os.ftruncate(file, start)
@@ -63,11 +63,11 @@ _decoder = msgspec.json.Decoder(CallRecord)
 
 
 class JsonLines:
-    """An observer that appends to a file, readable by its owner only.
+    """An observer that appends to a file, which only its owner may read.
 
-    Each record is one write to a file opened for appending, so several processes may share one;
-    what a full disk cuts short is taken back. To replay calls later, let the registry keep their
-    arguments: ``Registry(telemetry=Telemetry([JsonLines(path)], arguments=True))``.
+    Each record is one write to a file opened for appending, so several processes may share the
+    file. A line that a full disk cuts short is removed. To replay calls later, let the registry
+    keep their arguments: ``Registry(telemetry=Telemetry([JsonLines(path)], arguments=True))``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -80,7 +80,7 @@ class JsonLines:
         line = msgspec.json.encode(record, enc_hook=repr) + b"\n"
         with self._lock:
             if self._file is None:
-                raise ValueError(f"{str(self.path)!r} is closed; no more calls are recorded.")
+                raise ValueError(f"{str(self.path)!r} is closed. No more calls are recorded.")
             append_lines(self._file, line)
 
     def close(self) -> None:
@@ -100,9 +100,9 @@ class JsonLines:
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[CallRecord]:
-    """Read back what `JsonLines` wrote, oldest first.
+    """Read the records that `JsonLines` wrote, oldest first.
 
-    A last line without its end is left out: it was being written when the writer died, or still is.
+    An incomplete last line is left out: its writer died in the middle, or is still writing.
 
     Raises:
         ValueError: naming the line that is not a call record.

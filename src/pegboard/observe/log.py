@@ -1,4 +1,4 @@
-"""CallLog: one structured log record per call."""
+"""CallLog: an observer that writes one structured log record per call."""
 
 import logging
 
@@ -12,8 +12,8 @@ __all__ = ["CallLog"]
 class CallLog:
     """An observer that writes to a standard logger, by default ``pegboard.calls``.
 
-    The message is readable by people; the fields are under ``call`` in the log record, for handlers
-    that write JSON. Successful calls are logged at ``level``, all others as warnings.
+    The message is for people. The fields are under ``call`` in the log record, for handlers that
+    write JSON. Successful calls are logged at ``level``, all others as warnings.
     """
 
     def __init__(self, logger: logging.Logger | None = None, *, level: int = logging.INFO) -> None:

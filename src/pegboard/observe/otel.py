@@ -1,4 +1,4 @@
-"""CallSpans: one OpenTelemetry span per call (extra ``pegboard[otel]``)."""
+"""OpenTelemetry tracing: an observer that opens one span per call (extra ``pegboard[otel]``)."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ __all__ = ["CallSpans"]
 class CallSpans:
     """An observer that surrounds each call with a span, so that the tool's own spans nest inside.
 
-    Attribute names follow OpenTelemetry's conventions for generative AI where those have one.
-    Pegboard needs only the API package; what is exported and where to is up to the application.
+    Attribute names follow OpenTelemetry's conventions for generative AI where these exist.
+    Pegboard needs only the API package; the application decides what is exported, and where.
     """
 
     def __init__(self, tracer_provider: Any = None) -> None:
@@ -31,7 +31,7 @@ class CallSpans:
 
     @contextmanager
     def around(self, call: ToolCall, /) -> Generator[None]:
-        """Open a span for the time of the call."""
+        """Open a span for the duration of the call."""
         with self._tracer.start_as_current_span(
             f"execute_tool {call.tool.name}",
             attributes={
@@ -49,9 +49,9 @@ class CallSpans:
                 self._span.reset(mark)
 
     def __call__(self, record: CallRecord, /) -> None:
-        """Write what happened onto the span of the call."""
+        """Set the outcome of the call on its span."""
         span = self._span.get()
-        if span is None:  # the call began before this observer was there
+        if span is None:  # the call began before this observer was added
             return
         span.set_attribute("pegboard.outcome", record.outcome)
         span.set_attribute("pegboard.attempts", record.attempts)

@@ -1,21 +1,28 @@
-"""Search: find the right tool among thousands, or say that there is none.
+"""Search: find the right tool among thousands, or report that none fits.
 
-Names are imported when they are first used: whoever only reads an answer needs no engine. One is
-imported at once: later, the module of its name would have taken its place.
+Names are imported when they are first used: code that only reads a response needs no engine.
+`open_searcher` is imported at once: later, the module of that name would have taken its place.
 """
 
 from typing import TYPE_CHECKING
 
 from pegboard.lazy_names import Listing, Lookup, lazy_names
-from pegboard.search.open_searcher import methods, open_searcher
+from pegboard.search.open_searcher import open_searcher, search_methods
 
 if TYPE_CHECKING:
     from pegboard.search.budget import brief, tokens_of
     from pegboard.search.engine import SearchEngine
     from pegboard.search.methods.names import NameIndex
     from pegboard.search.options import SearchOptions
-    from pegboard.search.ranking import best_of
-    from pegboard.search.searcher import Hit, Match, Query, Searcher, SearchResponse, filter_of
+    from pegboard.search.searcher import (
+        Hit,
+        Match,
+        Query,
+        Searcher,
+        SearchResponse,
+        best_of,
+        filter_of,
+    )
 
 __all__ = [
     "Hit",
@@ -29,8 +36,8 @@ __all__ = [
     "best_of",
     "brief",
     "filter_of",
-    "methods",
     "open_searcher",
+    "search_methods",
     "tokens_of",
 ]
 
@@ -43,7 +50,7 @@ _HOMES = {
     "SearchEngine": "engine",
     "SearchOptions": "options",
     "Searcher": "searcher",
-    "best_of": "ranking",
+    "best_of": "searcher",
     "brief": "budget",
     "filter_of": "searcher",
     "tokens_of": "budget",

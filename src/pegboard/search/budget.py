@@ -1,4 +1,4 @@
-"""Budgets: how many hits fit into so many tokens of a model."""
+"""Token budget: estimate tokens, describe a tool in one line, and cut a response to a budget."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ _LETTERS_A_TOKEN = 4
 
 
 def tokens_of(text: str) -> int:
-    """Estimate how many tokens a text is: one for four letters, one for each Chinese character."""
+    """Estimate the tokens of a text: one for four letters, one for each Chinese character."""
     dense = len(_DENSE.findall(text))
     return dense + ceil((len(text) - dense) / _LETTERS_A_TOKEN)
 
 
 def brief(tool: Tool) -> str:
-    """Return a tool in one line: its name, what it takes, and the first sentence about it."""
+    """Return a tool in one line: its name, its parameters, and the first sentence about it."""
     sentence = _SENTENCE_END.split(tool.description.strip(), 1)[0]
     if len(sentence) > _LONGEST_SENTENCE:
         sentence = f"{sentence[: _LONGEST_SENTENCE - 1]}…"
@@ -37,7 +37,7 @@ def brief(tool: Tool) -> str:
 
 
 def within_budget(answer: SearchResponse, budget: int) -> SearchResponse:
-    """Return an answer with the first hits whose briefs, one a line, take no more tokens."""
+    """Return a response with as many first hits as fit the budget, one `brief` a line."""
     kept = spent = 0
     for hit in answer.hits:
         # The line break is a token, too.

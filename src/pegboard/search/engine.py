@@ -1,4 +1,4 @@
-"""SearchEngine: follows a catalogue, opens searchers by name, and asks them."""
+"""SearchEngine: follows the catalogue of tools, opens searchers by name, and queries them."""
 
 import logging
 import threading
@@ -19,52 +19,56 @@ from pegboard.search.open_searcher import (
     BUILT_IN,
     INDEXED,
     checked_searcher,
-    methods,
     open_searcher,
+    search_methods,
 )
 from pegboard.search.options import DEFAULT_METHOD
 from pegboard.search.plugin_results import checked_answers
 from pegboard.search.searcher import Query, Searcher, SearchResponse
 
-__all__ = ["DEFAULT_METHOD", "Feed", "SearchEngine"]
+__all__ = ["DEFAULT_METHOD", "CatalogSource", "SearchEngine"]
 
 logger: logging.Logger = logging.getLogger("pegboard.search")
 
 MOST_HITS = 1000
-"""More than anybody reads; whoever wants all tools has `Registry.tools`."""
+"""The most hits of one search; `Registry.tools` lists all tools."""
 
 
-class Feed(Protocol):
-    """The tools of a catalogue, as news; all of them at the beginning."""
+class CatalogSource(Protocol):
+    """The tools of a catalogue as a stream of changes, which begins with all of them."""
 
     @property
     def revision(self) -> int:
-        """That of the last change."""
+        """The revision of the last change."""
         ...
 
     def take(self) -> tuple[int, Mapping[str, Tool | None]]:
-        """Return the revision, and each tool that is new or different; ``None`` if it went."""
+        """Return the revision and each changed tool by name; ``None`` for a removed tool."""
         ...
 
 
 class SearchEngine:
-    """Searches the tools of a catalogue; from any thread, and nothing is built before the first.
+    """Searches the tools of a catalogue, from any thread; the first search builds the index.
 
-    A change is noted when it happens and taken in by the next search: adding tools stays as fast
-    as it was, and what is added is found at once.
+    A change is recorded when it happens and applied by the next search. So adding tools stays
+    fast, and an added tool is found at once.
 
     Args:
         follow: begins to follow the catalogue.
-        index_path: where the index is kept between runs; ``None`` for nowhere.
-        once: prepare nothing that pays only with the next search.
+        index_path: where the index is saved between runs; ``None`` to save it nowhere.
+        once: prepare nothing that pays off only with a second search.
     """
 
     def __init__(
-        self, follow: Callable[[], Feed], *, index_path: Path | None = None, once: bool = False
+        self,
+        follow: Callable[[], CatalogSource],
+        *,
+        index_path: Path | None = None,
+        once: bool = False,
     ) -> None:
         self._follow = follow
         self._index = SharedIndex(index_path)
-        self._feed: Feed | None = None
+        self._source: CatalogSource | None = None
         self._new_names = ScannedNames if once else NameIndex
         self._names = self._new_names()
         self._facets: tuple[int, Facets] | None = None
@@ -74,53 +78,55 @@ class SearchEngine:
         self._updating = GuardedLock("search engine", threading.Lock())
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
-        """Offer one more method here, or another searcher for one that there is.
+        """Add a search method, or replace the searcher of an existing one.
 
         Args:
-            method: its name.
-            make: makes a searcher that knows no tools yet; a class without parameters does.
+            method: the name of the method.
+            make: returns a searcher without tools; a class without parameters will do.
 
         Raises:
-            TypeError: when it is a searcher, or something else that makes none.
+            TypeError: when ``make`` is not callable, for example a searcher itself.
         """
         if not callable(make):
             raise TypeError(
-                f"`add_searcher` takes a class or a function that makes a searcher, not a "
-                f"{type(make).__name__!r}; write `lambda: …` around what you have."
+                f"`add_searcher` takes a class or a function that returns a searcher, not a "
+                f"{type(make).__name__!r}. Write `lambda: …` around your searcher."
             )
         with self._updating:
             self._makers[method] = make
             self._searchers.pop(method, None)
 
     def methods(self) -> tuple[str, ...]:
-        """Return the names of all methods that there are here: built in, plugged in, and added."""
-        return tuple(dict.fromkeys((*methods(), *sorted(self._makers))))
+        """Return the names of all methods: built-in ones, plug-ins, and added ones."""
+        return tuple(dict.fromkeys((*search_methods(), *sorted(self._makers))))
 
     def keep_index_at(self, path: Path | None) -> None:
-        """Keep the index in this file from now on, or nowhere."""
+        """Save the index in this file from now on, or nowhere."""
         self._index.keep_at(path)
 
     def save_index(self) -> None:
-        """Keep the index for the next start, if there is a place for it; blocks."""
+        """Save the index for the next start, if it has a file; blocks."""
         self._index.save()
 
     def is_warm(self, method: str) -> bool:
-        """Tell whether a search by this method would begin at once: nothing to build or load."""
-        feed = self._feed
-        return method in self._searchers and feed is not None and self._revision == feed.revision
+        """Tell whether a search by this method would start at once, without building an index."""
+        source = self._source
+        return (
+            method in self._searchers and source is not None and self._revision == source.revision
+        )
 
     def search(
         self, query: Query, *, method: str = DEFAULT_METHOD, budget: int | None = None
     ) -> SearchResponse:
-        """Return what a method finds, tools that are called by their name first.
+        """Return the hits of a method; tools that the query names come first.
 
         Args:
-            query: what is looked for.
-            method: by which searcher.
+            query: the query.
+            method: the name of the search method.
             budget: how many tokens the hits may take; see `brief`.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for, or nobody knows the method.
+            InvalidQueryError: when the query is not valid, or the method is unknown.
         """
         [answer] = self.search_many([query], method=method, budget=budget)
         return answer
@@ -128,13 +134,13 @@ class SearchEngine:
     def search_many(
         self, queries: Sequence[Query], *, method: str = DEFAULT_METHOD, budget: int | None = None
     ) -> list[SearchResponse]:
-        """Return what a method finds for many queries, in their order.
+        """Return the hits of a method for many queries, in their order.
 
         Raises:
-            InvalidQueryError: when one cannot be searched for, or nobody knows the method.
+            InvalidQueryError: when a query is not valid, or the method is unknown.
         """
         searcher = self._searcher(method)
-        # Nobody pays for a limit that no answer could reach.
+        # A limit that no response could reach must not cost time.
         most = min(MOST_HITS, max(1, len(self._names)))
         asked = [
             msgspec.structs.replace(it, limit=most) if it.limit > most else it for it in queries
@@ -159,21 +165,21 @@ class SearchEngine:
         return answer if hints is None else SearchResponse(hints=hints)
 
     def _facets_for(self, query: Query) -> Facets:
-        """Return what the caller may know of."""
+        """Return the facets of the tools that the caller may see."""
         if query.visible is not None:
             return Facets(filter(query.visible, self._names.tools()))
         revision = self._revision
         counted = self._facets
         if counted is None or counted[0] != revision:
-            # What another thread takes in meanwhile has a later revision.
+            # A change that another thread applies meanwhile has a later revision.
             counted = self._facets = revision, Facets(self._names.tools())
         return counted[1]
 
     def _searcher(self, method: object) -> Searcher:
         if not isinstance(method, str):
-            raise SearcherNotFoundError(method, known=methods())
+            raise SearcherNotFoundError(method, known=search_methods())
         searcher = self._searchers.get(method)
-        if searcher is None or self._feed is None or self._revision != self._feed.revision:
+        if searcher is None or self._source is None or self._revision != self._source.revision:
             with self._updating:
                 self._catch_up()
                 searcher = self._searchers.get(method)
@@ -191,7 +197,7 @@ class SearchEngine:
             searcher = open_searcher(method)
         tools = self._names.tools()
         if tools:
-            # An index that others look into already knows this revision.
+            # An index that other searchers share already knows this revision.
             searcher.apply(CatalogChange(revision=self._revision, added=tools))
         if make is None and method in INDEXED:
             self._index.save_aside()
@@ -200,33 +206,33 @@ class SearchEngine:
     def _open_indexed(self, method: str) -> Searcher:
         meaning = method != "bm25"
         if self._index.lacks(meaning=meaning):
-            # From now on it looks into the new index, too.
+            # From now on it searches the new index, too.
             self._searchers.pop("bm25", None)
         return open_searcher(method, index=self._index.open(meaning=meaning))
 
     def _catch_up(self) -> None:
-        if self._feed is None:
-            self._feed = self._follow()
-        elif self._revision == self._feed.revision:
+        if self._source is None:
+            self._source = self._follow()
+        elif self._revision == self._source.revision:
             return
         try:
-            revision, news = self._feed.take()
+            revision, news = self._source.take()
             self._take_in(news, revision)
         except BaseException:
-            # Interrupted half-way: the next search begins anew.
+            # Interrupted half-way: the next search starts from nothing.
             self._start_anew()
             raise
         self._revision = revision
 
     def _drop(self, method: str) -> None:
-        """Open a searcher anew next time, and the index with it if it has one."""
+        """Drop a searcher, and its index if it has one, so that the next search opens another."""
         for other in INDEXED if method in INDEXED else ():
             self._searchers.pop(other, None)
             self._index.forget()
         self._searchers.pop(method, None)
 
     def _start_anew(self) -> None:
-        self._feed = None
+        self._source = None
         self._index.forget()
         self._names = self._new_names()
         self._facets = None
@@ -248,6 +254,6 @@ class SearchEngine:
             try:
                 searcher.apply(change)
             except Exception:
-                # It may have taken in half of it; the next search by this method opens another.
+                # It may have applied half of the change; the next search opens another searcher.
                 logger.exception("searcher_failed", extra={"method": method})
                 self._drop(method)

@@ -1,4 +1,4 @@
-"""Facets: which servers, categories and tags there are, and which a misspelled one may mean."""
+"""Facets: count servers, categories and tags, and suggest those that a misspelled filter means."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _SHOWN = 5
 
 
 class Facets:
-    """Counts what queries for some tools can be narrowed by."""
+    """Counts the servers, categories and tags of some tools."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._counts: dict[str, Counter[str]] = {
@@ -26,7 +26,7 @@ class Facets:
                 self._counts[kind][value] += 1
 
     def hints_for_unknown(self, query: Query) -> tuple[str, ...] | None:
-        """Return where to look instead, when a filter names nothing that there is."""
+        """Return the nearest facets when a filter names none that exists."""
         asked = {"server": query.servers, "category": query.categories, "tag": query.tags}
         unknown = [
             (kind, values)
@@ -45,7 +45,7 @@ class Facets:
 
 
 def hint(kind: str, name: str) -> str:
-    """Return a hint as answers have it: ``server: github``."""
+    """Return a hint in the form of a response: ``server: github``."""
     return f"{kind}: {name}"
 
 

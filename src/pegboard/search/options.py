@@ -1,4 +1,4 @@
-"""What can be said with a search, and the query that it makes."""
+"""The options of a search (limit, filters, budget), and the query that they make."""
 
 from collections.abc import Callable, Iterable
 from typing import TypedDict, cast
@@ -26,12 +26,12 @@ Boost = Callable[[str], float]
 
 
 class SearchOptions(TypedDict, total=False):
-    """How to search; whatever is left out does not restrict it."""
+    """How to search; an option that is left out restricts nothing."""
 
     method: str
-    """``"hybrid"`` (the default), ``"bm25"``, ``"embedding"``, ``"regex"``, or one of a plug-in."""
+    """``"hybrid"`` (the default), ``"bm25"``, ``"embedding"``, ``"regex"``, or a plug-in's name."""
     limit: int
-    """How many hits at most; 5 unless you say otherwise, and no more than 1,000."""
+    """The most hits to return; 5 by default, and no more than 1,000."""
     servers: Iterable[str]
     """Only tools of these servers."""
     categories: Iterable[str]
@@ -41,15 +41,15 @@ class SearchOptions(TypedDict, total=False):
     groups: Iterable[str]
     """Only tools of at least one of these groups."""
     budget: int | None
-    """Only as many hits as fit into so many tokens, by `brief`: name, parameters, one sentence."""
+    """Only as many hits as fit this many tokens, by `brief`: name, parameters, one sentence."""
     usage: bool
-    """Whether tools that are used come before others that fit alike; on, where use is counted."""
+    """Whether a used tool comes before others that fit equally; on by default if use is counted."""
     abstain: bool
-    """Answer nothing rather than something that does not fit; on."""
+    """Return nothing rather than tools that do not fit; on by default."""
     explain: bool
-    """Say how each part of the ranking contributed; off."""
+    """Report how each part of the ranking contributed; off by default."""
     matches: bool
-    """Say in which fields each tool matched; on. Who does not need it saves time without."""
+    """Report in which fields each tool matched; on by default. Switching it off saves time."""
 
 
 _KNOWN = tuple(SearchOptions.__annotations__)
@@ -62,10 +62,10 @@ def query_of(
     visible: Visible | None = None,
     boost: Boost | None = None,
 ) -> Query:
-    """Return the query that a text and options make.
+    """Return the query of a text and options.
 
     Raises:
-        InvalidQueryError: when they make none.
+        InvalidQueryError: when the text or an option is not valid.
     """
     [query] = queries_of([text], options, visible=visible, boost=boost)
     return query
@@ -78,21 +78,21 @@ def queries_of(
     visible: Visible | None = None,
     boost: Boost | None = None,
 ) -> list[Query]:
-    """Return the queries that texts and options make; the options are read once for all of them.
+    """Return the queries of several texts with the same options.
 
     Raises:
-        InvalidQueryError: when they make none.
+        InvalidQueryError: when a text or an option is not valid.
     """
-    asked = _asked(options, visible=visible, boost=boost)
-    return [msgspec.structs.replace(asked, text=_text(text)) for text in _several(texts)]
+    template = _template(options, visible=visible, boost=boost)
+    return [msgspec.structs.replace(template, text=_text(text)) for text in _several(texts)]
 
 
-def _asked(options: SearchOptions, *, visible: Visible | None, boost: Boost | None) -> Query:
-    """Return the query that options make, still without a text."""
+def _template(options: SearchOptions, *, visible: Visible | None, boost: Boost | None) -> Query:
+    """Return the query of options, still without a text."""
     unknown = set(options).difference(_KNOWN)
     if unknown:
         raise InvalidQueryError(
-            f"Unknown option {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}.",
+            f"Unknown option {', '.join(sorted(unknown))}. The known ones are {', '.join(_KNOWN)}.",
             option=min(unknown),
         )
     if options.get("budget") is not None:
@@ -112,10 +112,10 @@ def _asked(options: SearchOptions, *, visible: Visible | None, boost: Boost | No
 
 
 def names_of(option: str, names: object) -> frozenset[str]:
-    """Return the names that a filter is given.
+    """Return the names in a filter.
 
     Raises:
-        InvalidQueryError: when they are something else.
+        InvalidQueryError: when it is not a list of names.
     """
     if isinstance(names, str):
         raise InvalidQueryError(f"`{option}` takes a list of names: [{names!r}].", option=option)
@@ -132,8 +132,8 @@ def _several(texts: object) -> Iterable[object]:
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         kind = type(texts).__name__
         raise InvalidQueryError(
-            f"`search_many` takes several texts, such as a list of them, not {kind!r}; for a "
-            "single one there is `search`."
+            f"`search_many` takes several texts, such as a list, not {kind!r}. Use `search` for a "
+            "single text."
         )
     return cast("Iterable[object]", texts)
 
@@ -141,10 +141,10 @@ def _several(texts: object) -> Iterable[object]:
 def _text(text: object) -> str:
     if not isinstance(text, str):
         kind = type(text).__name__
-        raise InvalidQueryError(f"What is searched for is a text (a str), not {kind!r}.")
+        raise InvalidQueryError(f"The text of a query is a str, not {kind!r}.")
     if not text.strip():
         raise InvalidQueryError(
-            "What is searched for is blank. Say in a few words what the tool should do."
+            "The text of the query is blank. Say in a few words what the tool should do."
         )
     return text
 
@@ -152,6 +152,6 @@ def _text(text: object) -> str:
 def _positive(option: str, number: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise InvalidQueryError(
-            f"`{option}` is a whole number from 1 on, not {number!r}.", option=option
+            f"`{option}` is a whole number, at least 1, not {number!r}.", option=option
         )
     return number

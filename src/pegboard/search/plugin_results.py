@@ -1,4 +1,4 @@
-"""What searchers from elsewhere answer, as far as a caller may see it and can rely on it."""
+"""Validation of plug-in searchers' responses: check types, and drop hits that may not be shown."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,23 +20,23 @@ def checked_answers(
     method: str,
     known: Callable[[str], Tool | None],
 ) -> list[SearchResponse]:
-    """Return answers with only such hits as the queries admit.
+    """Return responses with only the hits that the queries admit.
 
     Args:
-        answers: what the searcher gave, one for each query.
-        queries: what it was asked.
-        method: its name.
-        known: gives the tool on the board that has a name.
+        answers: what the searcher returned, one response for each query.
+        queries: the queries.
+        method: the name of the search method.
+        known: returns the tool on the board that has a name.
 
     Raises:
-        InvalidQueryError: when these are no answers.
+        InvalidQueryError: when the searcher did not return valid responses.
     """
     if not isinstance(answers, list | tuple):
-        raise _wrong(method, f"`search_many` returned {_kind(answers)}, not a list of answers")
+        raise _wrong(method, f"`search_many` returned {_kind(answers)}, not a list of responses")
     given = cast("Sequence[object]", answers)
     if len(given) != len(queries):
         raise _wrong(
-            method, f"`search_many` returned {len(given)} answers for {len(queries)} queries"
+            method, f"`search_many` returned {len(given)} responses for {len(queries)} queries"
         )
     return [
         _checked(answer, query, method=method, known=known)
@@ -48,12 +48,12 @@ def _checked(
     answer: object, query: Query, *, method: str, known: Callable[[str], Tool | None]
 ) -> SearchResponse:
     if not isinstance(answer, SearchResponse):
-        raise _wrong(method, f"it answered with {_kind(answer)}, not an `Answer`")
+        raise _wrong(method, f"it returned {_kind(answer)}, not a `SearchResponse`")
     hits = _hits(answer.hits, method)
     admits = filter_of(query)
     kept: dict[str, Hit] = {}
     for hit in hits:
-        # What counts is the tool as it is here, not what the searcher made or kept of it.
+        # The tool of the board counts, not the searcher's copy of it.
         tool = known(hit.tool.name)
         if tool is not None and tool.name not in kept and admits(tool):
             kept[tool.name] = _bounded(hit, tool)
@@ -64,21 +64,21 @@ def _checked(
 
 def _hits(hits: object, method: str) -> Sequence[Hit]:
     if not isinstance(hits, list | tuple):
-        raise _wrong(method, f"the hits of its answer are {_kind(hits)}, not a tuple")
+        raise _wrong(method, f"the hits of its response are {_kind(hits)}, not a tuple")
     for hit in cast("Sequence[object]", hits):
         if not isinstance(hit, Hit) or not isinstance(hit.tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(method, "a hit of its answer is no `Hit` with a `Tool`")
+            raise _wrong(method, "a hit of its response is not a `Hit` with a `Tool`")
         if not isinstance(hit.score, float | int) or not isinstance(hit.confidence, float | int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(method, f"score or confidence of {hit.tool.name!r} is no number")
+            raise _wrong(method, f"the score or confidence of {hit.tool.name!r} is not a number")
     return cast("Sequence[Hit]", hits)
 
 
 def _hints(hints: object, method: str) -> tuple[str, ...]:
     if not isinstance(hints, list | tuple):
-        raise _wrong(method, f"the hints of its answer are {_kind(hints)}, not a tuple")
+        raise _wrong(method, f"the hints of its response are {_kind(hints)}, not a tuple")
     given = cast("Sequence[object]", hints)
     if not all(isinstance(hint, str) for hint in given):
-        raise _wrong(method, "a hint of its answer is no text")
+        raise _wrong(method, "a hint of its response is not a string")
     return tuple(cast("Sequence[str]", given))
 
 

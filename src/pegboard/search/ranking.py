@@ -1,28 +1,25 @@
-"""Pick the best of many scores without sorting them all."""
+"""Top-k selection with numpy: pick the best of many scores without sorting them all."""
 
-from collections.abc import Iterable
-from heapq import nsmallest
 from typing import cast
 
-import msgspec
 import numpy as np
 
-from pegboard.search.searcher import Hit, Query, SearchResponse, filter_of
 from pegboard.search.text.postings import Longs, Scores
 
-__all__ = ["best_in_each", "best_of", "best_positions", "floor_of_best", "nth_best"]
+__all__ = ["best_in_each", "best_positions", "floor_of_best", "nth_best"]
 
 
-# More blocks than wanted scores, so that their best ones say much about the scores themselves.
+# More blocks than wanted scores, so that the best of the blocks are near the best of the scores.
 _BLOCKS_EACH = 4
 
 
 def best_positions(
     scores: Scores, wanted: int, *, above: float = -np.inf, slack: float = 0.0
 ) -> Longs:
-    """Return where the best scores are, ascending: at least `wanted`, if so many are `above`.
+    """Return the positions of the best scores, ascending; at least `wanted`, if so many exist.
 
-    Ties with the worst of them are in it as well, and what is worse by no more than `slack`.
+    Only scores `above` count. Ties with the worst of the best are included, and scores that are
+    worse by no more than `slack`.
     """
     if len(scores) > wanted:
         floor = float(floor_of_best(scores, wanted)) - slack
@@ -34,7 +31,7 @@ def best_positions(
 def best_in_each(
     scores: Scores, wanted: int, *, above: float = -np.inf, slack: float = 0.0
 ) -> list[Longs]:
-    """Return for each row of scores what `best_positions` would."""
+    """Return for each row of scores what `best_positions` would return."""
     many, size = scores.shape
     good = scores > above
     if size > wanted:
@@ -67,25 +64,3 @@ def nth_best(scores: Scores, number: int) -> Scores:
     place = scores.shape[-1] - number
     ordered.partition(place)
     return ordered[..., place]
-
-
-_NUDGE = 0.05
-"""How much of the best score the use of a tool can make up for."""
-
-
-def best_of(hits: Iterable[Hit], query: Query) -> SearchResponse:
-    """Return the best hits that the query admits; tools that are used win against their likes.
-
-    For searchers that score all tools: give it every hit, in any order.
-    """
-    admits = filter_of(query)
-    admitted = [hit for hit in hits if admits(hit.tool)]
-    if query.boost is not None and admitted:
-        reach = _NUDGE * max(abs(hit.score) for hit in admitted)
-        boost = query.boost
-        admitted = [
-            msgspec.structs.replace(hit, score=hit.score + reach * boost(hit.tool.name))
-            for hit in admitted
-        ]
-    best = nsmallest(query.limit, admitted, key=lambda hit: (-hit.score, hit.tool.name))
-    return SearchResponse(hits=tuple(best))

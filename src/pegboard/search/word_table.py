@@ -1,4 +1,4 @@
-"""WordTable: what words mean, as vectors, from a file that was made once (see `training/`)."""
+"""WordTable: word vectors for semantic search, read from a shipped file (made by `training/`)."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from pegboard.model.lazy import LazyProperty
 
 __all__ = ["SHIPPED_TABLE", "WordTable", "main_directions", "open_table", "write_table"]
 
-# So many directions tell most; whoever they mislead, looks closely at a few tools more.
+# So many directions carry most of the information; where they mislead, exact scores correct it.
 _COARSE = 64
 
 
@@ -50,10 +50,10 @@ _SHORTEST_COMPOUND = 6
 
 
 class WordTable:
-    """Rows of small numbers, one for each word; read as they are needed.
+    """Vectors of small integers, one row for each word; read as needed.
 
     Raises:
-        SearchDataError: when the file cannot be read, or is no such table.
+        SearchDataError: when the file cannot be read, or is not a word table.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,8 +83,8 @@ class WordTable:
             self._words = bytes(part("words"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SearchDataError(
-                f"The table of words {path} cannot be used: {error}. Install Pegboard again, or "
-                "unset PEGBOARD_WORD_TABLE if it names another table."
+                f"The word table {path} cannot be used: {error}. Install Pegboard again, or unset "
+                "PEGBOARD_WORD_TABLE if it names another table."
             ) from error
 
     @LazyProperty
@@ -138,7 +138,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Callable[[str], NDArray[Any]]]:
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if data[: len(_MAGIC)] != _MAGIC:
-        raise ValueError("it does not begin like one")
+        raise ValueError("it is not a word table")
     begin = len(_MAGIC) + 4
     size = int.from_bytes(data[len(_MAGIC) : begin], "little")
     head: dict[str, Any] = json.loads(data[begin : begin + size])
@@ -152,10 +152,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Callable[[str], NDArray[Any]]]:
 
 
 def open_table(path: Path | None = None) -> WordTable:
-    """Return the table at a path, or that which ``PEGBOARD_WORD_TABLE`` names, or the shipped one.
+    """Return the table at a path, or the one in ``PEGBOARD_WORD_TABLE``, or the shipped one.
 
     Raises:
-        SearchDataError: when there is none, or it is damaged.
+        SearchDataError: when it is missing or damaged.
     """
     named = os.environ.get("PEGBOARD_WORD_TABLE")
     return _opened(path or (Path(named) if named else SHIPPED_TABLE))

@@ -115,9 +115,9 @@ class RequestPipeline:
         if not uses:
             return _FREE
         try:
-            parked = self.gateway.parked(request)
+            suspended = self.gateway.parked(request)
             principal = request.client.principal
-            return self._limits.admit(principal, parked=parked, uses=len(uses))
+            return self._limits.admit(principal, suspended=suspended, uses=len(uses))
         except RateLimitedError as error:
             for use in uses:
                 self.request_audit.refused(use, error.code)

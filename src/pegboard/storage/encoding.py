@@ -1,4 +1,4 @@
-"""JSON encoding of tools and values, exact: a value that would come back different is refused."""
+"""Exact JSON encoding of tools, rows and values: refuses a value that would come back different."""
 
 import re
 from collections.abc import Mapping
@@ -9,40 +9,47 @@ import msgspec
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, freeze
 from pegboard.model.lazy import LazyTool
+from pegboard.storage.store import StoredTool
 
 __all__ = [
     "KNOWN_FIELDS",
+    "Row",
     "check_key",
+    "check_schemas",
     "check_tenant",
     "decode_tool",
     "encode_extras",
     "encode_named_value",
     "encode_tool",
     "encode_value",
+    "read_row",
+    "row_of",
 ]
 
 MAX_KEY_LENGTH = 512
 MAX_DEPTH = 128
-"""Deeper values could be written by one who has little on the stack, and not read by another."""
+"""Deeper values could be written by one caller and not be read by another with less stack left."""
+Row = tuple[str, bytes, bytes | None]
+"""The name, body and extras of a tool; extras of ``None`` leave the stored ones as they are."""
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLAIN_KEY = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
-# The very object: only that is known to be a default, and left out.
+# This very object: msgspec leaves out a default only if it is identical.
 _NO_HINTS = Tool(name="any").annotations
-# Not `Raw | None`: such a union knows only `null`.
+# Not `Raw | None`: msgspec decodes only `null` to such a union.
 _ABSENT = msgspec.Raw(b"")
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool in the words of the document, without its usage."""
+    """The JSON object of a tool, without its usage."""
 
     name: str
     description: str = ""
     mcp_server: str | None = None
     category: str | None = None
     tags: tuple[str, ...] = ()
-    # Written always: the document and `Tool` do not agree about its default.
+    # Always written: the file format and `Tool` have different defaults.
     defer_loading: bool | msgspec.UnsetType = msgspec.UNSET
     annotations: Annotations = _NO_HINTS
     input_schema: msgspec.Raw = _ABSENT
@@ -57,7 +64,7 @@ class _StrictEntry(_Entry, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 KNOWN_FIELDS: frozenset[str] = frozenset({*_Entry.__struct_fields__, "use_frequency", "last_used"})
-"""The fields of an entry that belong to the definition or its usage; the others are extras."""
+"""The fields of an entry that belong to the definition or its usage; other fields are extras."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Entry)
@@ -69,7 +76,7 @@ def encode_tool(tool: Tool) -> bytes:
     """Return a definition as a JSON object.
 
     Raises:
-        InvalidToolError: when JSON cannot hold it exactly.
+        InvalidToolError: when JSON cannot represent it exactly.
     """
     try:
         return _encoder.encode(
@@ -94,13 +101,13 @@ def encode_tool(tool: Tool) -> bytes:
 
 
 def decode_tool(text: bytes | msgspec.Raw, *, strict: bool = False) -> Tool:
-    """Return the definition in a JSON object; fields it does not know are left alone.
+    """Return the definition in a JSON object; unknown fields are ignored, unless ``strict``.
 
-    Its schemas refer to the text, and keep all of it in memory: give it an entry, not a file.
+    The schemas refer to the text and keep all of it in memory: pass one entry, not a whole file.
 
     Raises:
-        ValueError: when it is not the entry of a tool, or, if ``strict``, has other fields or
-            one that is ``null``.
+        ValueError: when the text is not the entry of a tool, or, if ``strict``, has other fields
+            or one that is ``null``.
     """
     entry = _strict_decoder.decode(text) if strict else _decoder.decode(text)
     deferred = entry.defer_loading
@@ -118,10 +125,10 @@ def decode_tool(text: bytes | msgspec.Raw, *, strict: bool = False) -> Tool:
 
 
 def encode_extras(extras: Mapping[str, Any]) -> bytes:
-    """Return unknown fields as a JSON object.
+    """Return extras as a JSON object.
 
     Raises:
-        ValueError: when JSON cannot hold them exactly.
+        ValueError: when JSON cannot represent them exactly.
     """
     return encode_value({name: it for name, it in extras.items() if name not in KNOWN_FIELDS})
 
@@ -130,27 +137,63 @@ def encode_value(value: object) -> bytes:
     """Return a value as JSON text.
 
     Raises:
-        ValueError: when JSON cannot hold it exactly.
+        ValueError: when JSON cannot represent it exactly.
     """
     try:
         text = _encoder.encode(value)
         if _depth(text) > MAX_DEPTH:
             raise ValueError(f"It is nested more than {MAX_DEPTH} levels deep.")
-        # Not a number becomes null, a date or a number as a key becomes text, and so on.
+        # NaN becomes null, and a date or a number as a key becomes text.
         if msgspec.json.decode(text) == value:
             return text
     except RecursionError:
         raise ValueError(f"It is nested more than {MAX_DEPTH} levels deep.") from None
     except (TypeError, OverflowError, msgspec.MsgspecError) as error:
         raise ValueError(f"It is not JSON: {error}.") from error
-    raise ValueError("It holds something that JSON does not have, such as NaN or a date.")
+    raise ValueError("It contains a value that JSON does not have, such as NaN or a date.")
+
+
+def row_of(tool: object) -> Row:
+    """Return the database row of a tool.
+
+    Raises:
+        TypeError: when it is neither a `Tool` nor a `StoredTool`.
+        InvalidToolError, ValueError: when JSON cannot represent it exactly.
+    """
+    extras = None
+    if isinstance(tool, StoredTool):
+        tool, extras = tool.tool, encode_extras(tool.extras)
+    if not isinstance(tool, Tool):
+        raise TypeError(f"A store saves tools, not {type(tool).__name__!r}.")
+    return tool.name, encode_tool(tool), extras
+
+
+def read_row(body: bytes, revision: int, extras: str | bytes | None) -> StoredTool:
+    """Return the tool of a database row.
+
+    Raises:
+        TypeError, ValueError: when the row is damaged.
+    """
+    if extras is None or extras in ("{}", b"{}"):
+        return StoredTool(tool=decode_tool(body), revision=revision)
+    known = freeze(msgspec.json.decode(extras))
+    return StoredTool(tool=decode_tool(body), revision=revision, extras=known)
+
+
+def check_schemas(stored: StoredTool) -> None:
+    """Decode the schemas of a tool, which are otherwise decoded at their first use.
+
+    Raises:
+        ValueError: when one of them is not JSON.
+    """
+    _ = stored.tool.input_schema, stored.tool.output_schema
 
 
 def encode_named_value(key: str, value: object) -> bytes:
     """Return the value of a key as JSON text.
 
     Raises:
-        ValueError: when it is no key, or JSON cannot hold the value exactly.
+        ValueError: when the key is not valid, or JSON cannot represent the value exactly.
     """
     check_key("key", key)
     try:
@@ -160,31 +203,36 @@ def encode_named_value(key: str, value: object) -> bytes:
 
 
 def check_key(kind: str, key: object) -> str:
-    """Return a key, or a name of a room or tenant, if every backend can hold it.
+    """Return a key, or the name of a namespace or tenant, if every backend accepts it.
 
     Raises:
-        ValueError: when one cannot.
+        TypeError: when it is not a string.
+        ValueError: when a backend does not accept it.
     """
     if not isinstance(key, str):
         raise TypeError(f"A {kind} is a string, not {type(key).__name__!r}.")
     if not 0 < len(key) <= MAX_KEY_LENGTH:
-        raise ValueError(f"A {kind} has 1 to {MAX_KEY_LENGTH} characters, this one {len(key)}.")
+        raise ValueError(
+            f"A {kind} has 1 to {MAX_KEY_LENGTH} characters, but this one has {len(key)}."
+        )
     if not _PLAIN_KEY.fullmatch(key) or any("\ud800" <= letter <= "\udfff" for letter in key):
-        raise ValueError(f"A {kind} has no control characters or halves of letters: {key!r}.")
+        raise ValueError(
+            f"A {kind} must not contain control characters or lone surrogates: {key!r}."
+        )
     return key
 
 
 def check_tenant(tenant: object) -> str:
-    """Return the name of a tenant if it can be one.
+    """Return the name of a tenant if it is valid.
 
     Raises:
-        ValueError: when it is empty, too long, or holds control characters.
+        ValueError: when it is empty, too long, or contains control characters.
     """
     return check_key("tenant", tenant)
 
 
 def _depth(text: bytes) -> int:
-    """Return how deep JSON is nested, or anything small when that is certainly harmless."""
+    """Return how deep JSON is nested, or 0 when it is certainly not too deep."""
     if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
         return 0
     deepest = depth = 0

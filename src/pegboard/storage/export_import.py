@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ArchivedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, as its entry in a JSON store is written."""
+    """A tool in the format of a JSON store's entry."""
 
     tool: msgspec.Raw
     extras: dict[str, Any] = {}
@@ -37,11 +37,11 @@ class ArchivedTenant(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[ArchivedTool]
     usage: dict[str, Usage]
     values: dict[str, dict[str, Any]]
-    """By room and key."""
+    """By namespace and key."""
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive holds."""
+    """The content of an archive."""
 
     format: Literal["pegboard-archive"] = "pegboard-archive"
     version: Literal[1] = 1
@@ -49,7 +49,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What was copied."""
+    """How much was copied."""
 
     tools: int
     used: int
@@ -57,12 +57,12 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def copy_store(source: Store, target: Store, *, on_progress: OnProgress | None = None) -> Copied:
-    """Copy tools, usage and values; what the target has under the same names is replaced.
+    """Copy tools, usage and values; the target's data under the same names is replaced.
 
-    The tools arrive all or none.
+    Either all tools are copied, or none.
 
     Raises:
-        StorageError: when one of them cannot be read or written.
+        StorageError: when one of the stores cannot be read or written.
     """
     tools = source.load_all()
     target.save_many(tools, on_progress=on_progress)
@@ -80,20 +80,20 @@ def copy_store(source: Store, target: Store, *, on_progress: OnProgress | None =
 
 
 def archived(stores: Iterable[Store]) -> Archive:
-    """Return an archive of what these stores hold, one tenant each; those without anything apart.
+    """Return an archive of these stores, one tenant each; empty ones are left out.
 
     Raises:
-        StorageError: when one cannot be read.
+        StorageError: when a store cannot be read.
     """
     found = [_tenant(store) for store in stores]
     return Archive(tenants=[it for it in found if it.tools or it.usage or it.values])
 
 
 def read_archive(text: bytes, *, name: str) -> Archive:
-    """Return what a document holds; ``name`` is what to call it in an error.
+    """Return the archive in a document; ``name`` is the name of the document in an error.
 
     Raises:
-        StorageError: when it is no archive.
+        StorageError: when the document is not an archive.
     """
     try:
         archive = msgspec.json.decode(text, type=Archive)
@@ -101,7 +101,8 @@ def read_archive(text: bytes, *, name: str) -> Archive:
             check_tenant(it.tenant)
     except (ValueError, RecursionError) as error:
         raise StorageError(
-            f"{name} is no archive of Pegboard: {error}. `pegboard store export` writes one.",
+            f"{name} is not an archive of Pegboard: {str(error).rstrip('.')}. "
+            "`pegboard store export` writes one.",
             url=name,
         ) from error
     return archive
@@ -110,12 +111,12 @@ def read_archive(text: bytes, *, name: str) -> Archive:
 def restore(
     archived: ArchivedTenant, store: Store, *, on_progress: OnProgress | None = None
 ) -> Copied:
-    """Put everything of one tenant into a store; what it has under the same names is replaced.
+    """Restore everything of one tenant; the store's data under the same names is replaced.
 
-    The tools arrive all or none.
+    Either all tools are restored, or none.
 
     Raises:
-        StorageError: when the store cannot be written, or holds no such thing.
+        StorageError: when the store cannot be written, or does not accept a value.
     """
     try:
         store.save_many(_tools(archived), on_progress=on_progress)

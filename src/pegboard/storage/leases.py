@@ -1,4 +1,4 @@
-"""Leases: a lock with a time limit, so that one process at a time does a job."""
+"""Leases: locks that expire, so that one process at a time is elected to do a job."""
 
 import os
 import time
@@ -15,12 +15,12 @@ __all__ = ["LEASES", "lease"]
 LEASES = "leases"
 """The namespace that holds the leases."""
 SECONDS = 60.0
-"""A holder counts as dead after that; jobs are shorter."""
+"""The time after which a holder counts as dead; every job is shorter."""
 
 
 @contextmanager
 def lease(values: KeyValues, job: str) -> Generator[bool]:
-    """Give True to one holder of a job at a time, False to every other process."""
+    """Yield True to one holder of a job at a time, and False to every other process."""
     found = values.get(job)
     if found is not None and _held(found.value, time.time()):
         yield False

@@ -6,10 +6,15 @@ from pathlib import Path
 from pegboard.errors import StorageError
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.recovery import recover as recover_json
-from pegboard.storage.open_store import DEFAULT_TENANT, open_store, scheme_of
+from pegboard.storage.open_store import (
+    DEFAULT_TENANT,
+    open_store,
+    path_of,
+    scheme_of,
+    without_password,
+)
 from pegboard.storage.sqlite.recovery import recover as recover_sqlite
 from pegboard.storage.store import Recovered, Store
-from pegboard.storage.urls import path_of, without_password
 
 __all__ = ["files_of", "is_same_store", "open_existing", "recover_store"]
 
@@ -20,18 +25,18 @@ _RECOVERIES: dict[str, Callable[[Path], Recovered]] = {
 
 
 def open_existing(url: str, *, tenant: str = DEFAULT_TENANT) -> Store | None:
-    """Open a store, or return ``None`` where there is nothing: a wrong name makes no store.
+    """Open a store, or return ``None`` if it does not exist: a wrong name creates no store.
 
     Raises:
         ValueError: when the scheme is unknown.
-        StorageError: when it cannot be opened.
+        StorageError: when the store cannot be opened.
     """
     files = files_of(url, tenant=tenant)
     return open_store(url, tenant=tenant) if files is None or files else None
 
 
 def files_of(url: str, *, tenant: str = DEFAULT_TENANT) -> list[Path] | None:
-    """Return the files that hold something of a tenant; ``None`` where a store is not in files.
+    """Return the files that hold a tenant's data, or ``None`` for a store without files.
 
     Raises:
         ValueError: when the URL does not say what kind of store it is.
@@ -47,21 +52,21 @@ def files_of(url: str, *, tenant: str = DEFAULT_TENANT) -> list[Path] | None:
 
 
 def is_same_store(one: str, other: str) -> bool:
-    """Tell whether two URLs name the same store, as far as that can be seen."""
+    """Tell whether two URLs name the same store, as far as the URLs show it."""
     return _place(one) == _place(other)
 
 
 def recover_store(url: str) -> Recovered:
-    """Keep what can be read of a damaged file, and set the file itself aside.
+    """Rescue what can be read of a damaged file, and move the file itself aside.
 
     Raises:
         ValueError: when the scheme is unknown.
-        StorageError: when it is no file, or there is none.
+        StorageError: when the store is not a file, or the file does not exist.
     """
     recovery = _RECOVERIES.get(scheme_of(url))
     if recovery is None:
         raise StorageError(
-            "Only files are recovered here; restore a database from its backup.",
+            "Pegboard recovers only files. Restore a database from its backup.",
             url=without_password(url),
         )
     return recovery(path_of(url))

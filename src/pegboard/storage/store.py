@@ -34,116 +34,116 @@ class Anything(Enum):
 
 
 ANY: Final = Anything.ANY
-"""Write whatever is there now."""
+"""Write regardless of the stored revision."""
 
 Revision = int | None | Literal[Anything.ANY]
-"""What must be there for a write to happen: this revision, nothing at all (``None``), or `ANY`."""
+"""What a write expects to find: this revision, nothing (``None``), or `ANY`."""
 
 OnProgress = Callable[[int, int], object]
-"""Is told how many of how many tools have been written so far."""
+"""Called with the number of tools written so far, and the number of all tools to write."""
 
 _NO_EXTRAS: Mapping[str, Any] = FrozenDict()
 
 
 class StoredTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition as it is kept."""
+    """A tool definition as it is stored."""
 
     tool: Tool
     revision: int = 0
-    """Another number whenever the definition is another; what to pass as ``expected``."""
+    """Changes with every change of the definition; pass it as ``expected``."""
     extras: Mapping[str, Any] = _NO_EXTRAS
-    """Fields of the entry that Pegboard does not know; kept for the program that put them there."""
+    """Fields of the entry that Pegboard does not know; kept for the program that wrote them."""
 
 
 class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A value of a namespace as it is kept."""
+    """A value of a namespace as it is stored."""
 
     value: Any
     revision: int
 
 
 class Use(msgspec.Struct, frozen=True):
-    """How often a tool was called since this was last said, and when last."""
+    """How often a tool was called since the last report, and when it was last called."""
 
     count: int
     last_used: datetime
 
 
 class StoreChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What may have changed: read it again to see how it is now."""
+    """What may have changed; a watcher reads it again to see the current state."""
 
     tools: frozenset[str] = frozenset()
-    """Names of tools that were saved or deleted, by any process, this one included."""
+    """Names of the tools that any process, including this one, saved or deleted."""
     namespaces: frozenset[str] = frozenset()
     """Namespaces in which a value was put or deleted."""
     everything: bool = False
-    """True when it is not known what; then read all again."""
+    """True when the changes are not known in detail; read everything again."""
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recovery kept, and where the damaged file is now."""
+    """What a recovery rescued, and where the damaged file is now."""
 
     kept: tuple[str, ...]
-    """Names of the tools that are in the new file."""
+    """Names of the tools in the new file."""
     lost: tuple[str, ...]
-    """Sentences about what could not be read."""
+    """Sentences about the data that could not be read."""
     saved_as: Path | None
-    """The damaged file, as it was, under its new name; ``None`` when nothing was damaged, and
-    nothing changed."""
+    """The damaged file under its new name; ``None`` when the file was not damaged, and so not
+    changed."""
 
 
 class KeyValues(Protocol):
-    """JSON values by key, for a room that is not about tools."""
+    """The JSON values of one namespace, by key."""
 
     def get(self, key: str) -> StoredValue | None:
-        """Return a value, or ``None`` when there is none."""
+        """Return a value, or ``None`` if it does not exist."""
         ...
 
     def text(self, key: str) -> bytes | None:
-        """Return a value as JSON, for a caller that reads only a part; ``None`` without one."""
+        """Return a value as JSON text, for a caller that decodes only a part of it."""
         ...
 
     def items(self) -> Mapping[str, StoredValue]:
-        """Return everything, in the order of the keys."""
+        """Return all values, in the order of their keys."""
         ...
 
     def keys(self) -> list[str]:
-        """Return the keys alone, in order, without reading the values."""
+        """Return the keys in order, without reading the values."""
         ...
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
-        """Keep a value and return its revision; durable on return.
+        """Save a value and return its revision; the value is durable on return.
 
         Raises:
-            RevisionConflictError: when something else than expected is there.
+            RevisionConflictError: when the stored revision is not the expected one.
         """
         ...
 
     def put_many(self, values: Mapping[str, Any]) -> None:
-        """Keep many values, all or none."""
+        """Save many values, all or none."""
         ...
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Forget values, and return how many there were."""
+        """Delete values, and return how many existed."""
         ...
 
 
 class Store(Protocol):
-    """Everything of one tenant. Safe to use from many threads, and beside other processes.
+    """The tools, usage and values of one tenant; safe for many threads and processes.
 
-    All methods block; call them in a thread where an event loop is running. What a method wrote is
-    durable when it returns. Each raises `StorageError` or one of its kinds, and then has written
-    nothing.
+    All methods block: in a program with an event loop, call them in a thread. Data is durable when
+    the method that wrote it returns. A method that raises `StorageError` or one of its subclasses
+    has written nothing.
     """
 
     @property
     def url(self) -> str:
-        """Where it is, without a password."""
+        """The URL of the store, without a password."""
         ...
 
     @property
     def tenant(self) -> str:
-        """Whose data it is; there is no way from here to that of another tenant."""
+        """The tenant whose data this is; the data of other tenants cannot be reached from here."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -151,21 +151,21 @@ class Store(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def load_all(self) -> list[StoredTool]:
-        """Return all tools, the most used ones first, then in the order of the store."""
+        """Return all tools, the most used first, then in the order of the store."""
         ...
 
     def load(self, names: Iterable[str]) -> dict[str, StoredTool]:
-        """Return the tools of these names; those that there are not are simply missing."""
+        """Return the tools with these names; names without a tool are left out."""
         ...
 
     def save(self, tool: Tool | StoredTool, *, expected: Revision = ANY) -> int:
-        """Keep a tool and return its revision.
+        """Save a tool and return its revision.
 
-        Of a `StoredTool` the extras are kept too; a plain `Tool` leaves the extras that are there.
+        A `StoredTool` replaces the stored extras too; a plain `Tool` leaves them as they are.
 
         Raises:
-            InvalidToolError: when it holds what cannot be kept exactly.
-            RevisionConflictError: when something else than expected is there.
+            InvalidToolError: when the definition cannot be stored exactly.
+            RevisionConflictError: when the stored revision is not the expected one.
         """
         ...
 
@@ -176,55 +176,55 @@ class Store(Protocol):
         expected: Revision = ANY,
         on_progress: OnProgress | None = None,
     ) -> dict[str, int]:
-        """Keep many tools, all or none, and return their revisions by name.
+        """Save many tools, all or none, and return their revisions by name.
 
         Raises:
-            InvalidToolError: when one holds what cannot be kept exactly.
-            RevisionConflictError: when something else than expected is there.
+            InvalidToolError: when a definition cannot be stored exactly.
+            RevisionConflictError: when a stored revision is not the expected one.
         """
         ...
 
     def delete(self, name: str, *, expected: Revision = ANY) -> bool:
-        """Forget a tool and its usage, and tell whether there was one.
+        """Delete a tool and its usage, and tell whether the tool existed.
 
         Raises:
-            RevisionConflictError: when something else than expected is there.
+            RevisionConflictError: when the stored revision is not the expected one.
         """
         ...
 
     def add_usage(self, uses: Mapping[str, Use]) -> None:
-        """Add to the counts of these tools, whether or not they are stored here."""
+        """Add to the usage counts of these tools, which need not be stored here."""
         ...
 
     def set_usage(self, usage: Mapping[str, Usage]) -> None:
-        """Replace the counts of these tools."""
+        """Replace the usage counts of these tools."""
         ...
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
-        """Return the counts of these tools, or of all that were ever used."""
+        """Return the usage counts of these tools, or of every tool that was ever used."""
         ...
 
     def namespace(self, name: str) -> KeyValues:
-        """Return the values of one room."""
+        """Return the values of one namespace."""
         ...
 
     def namespaces(self) -> list[str]:
-        """Return the rooms that have values, in order."""
+        """Return the names of the namespaces that hold values, in order."""
         ...
 
     def watch(self, watcher: Callable[[StoreChange], object]) -> Callable[[], None]:
-        """Tell a watcher, in a thread of the store, what changed; call the result to stop.
+        """Call a watcher with every change, in a thread of the store; call the result to stop.
 
-        A change made by any process is told within a second. What the watcher raises is logged.
+        The watcher learns of a change by any process within a second. Its exceptions are logged.
         """
         ...
 
     def elected(self, job: str) -> AbstractContextManager[bool]:
-        """Return a context that is True for one process at a time: the one to do the job."""
+        """Return a context manager that gives True to one process at a time: it does the job."""
         ...
 
     def check(self) -> None:
-        """Read everything there is.
+        """Read all data of the tenant.
 
         Raises:
             StoreDamagedError: when something cannot be read.
@@ -232,5 +232,5 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files, connections and threads; any number of times."""
+        """Release files, connections and threads; may be called more than once."""
         ...

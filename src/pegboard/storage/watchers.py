@@ -1,4 +1,4 @@
-"""Watchers of a store: one thread polls for changes, and calls each watcher with them."""
+"""Watchers of a store: one thread polls for changes and calls each watcher with them."""
 
 import logging
 import threading
@@ -15,51 +15,51 @@ logger: logging.Logger = logging.getLogger("pegboard.storage")
 Watcher = Callable[[StoreChange], object]
 
 PAUSE = 1.0
-"""Seconds after a look or a watcher failed."""
+"""Seconds to wait after a poll or a watcher failed."""
 
 
-class _Told:
-    """A watcher, and the changes that it has not taken yet."""
+class _Subscriber:
+    """A watcher, and the change that it has not accepted yet."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
-        self.owed: StoreChange | None = None
-        self.troubled = False
+        self.pending: StoreChange | None = None
+        self.is_failing = False
 
 
 class Watchers:
-    """Tells watchers what a look at the store finds.
+    """Calls watchers with the changes that polling the store finds.
 
     Args:
-        look: returns what changed since the last look, or ``None``. Called in one thread only; what
-            it raises is logged once, and looked over the next time.
-        interval: seconds between two looks; 0 when ``look`` itself waits (then it must return soon
+        poll: returns what changed since the last poll, or ``None``. Called in one thread only. Its
+            first exception is logged, and polling goes on.
+        interval: seconds between two polls; 0 when ``poll`` itself waits (then it must return soon
             after ``stopping`` is set).
     """
 
-    def __init__(self, look: Callable[[], StoreChange | None], *, interval: float = 0.25) -> None:
+    def __init__(self, poll: Callable[[], StoreChange | None], *, interval: float = 0.25) -> None:
         self.stopping: threading.Event = threading.Event()
-        self._look = look
+        self._poll = poll
         self._interval = interval
         self._lock = GuardedLock("store", threading.Lock())
-        self._told: tuple[_Told, ...] = ()
+        self._told: tuple[_Subscriber, ...] = ()
         self._thread: threading.Thread | None = None
 
     def add(self, watcher: Watcher, *, before_first: Callable[[], None]) -> Callable[[], None]:
-        """Tell a watcher about every later change; call the result to stop.
+        """Call a watcher with every later change; call the result to stop.
 
-        ``before_first`` is run before the first look, here and now, so that no change is missed. A
-        watcher that raises is told again.
+        ``before_first`` runs in the caller's thread before the first poll, so that no change is
+        missed. A watcher that raises is called again with the same change.
         """
         if not callable(watcher):
             raise TypeError(f"A watcher is a callable that takes a StoreChange, not {watcher!r}.")
-        told = _Told(watcher)
+        subscriber = _Subscriber(watcher)
         with self._lock:
             before = self._told
             if self._thread is None:
                 before_first()
-            # Before the thread looks: it tells each change only once.
-            self._told = (*before, told)
+            # Before the thread polls: it reports each change only once.
+            self._told = (*before, subscriber)
             if self._thread is None:
                 try:
                     self._begin()
@@ -71,14 +71,14 @@ class Watchers:
             if self._lock.in_child:
                 return
             with self._lock:
-                self._told = tuple(it for it in self._told if it is not told)
+                self._told = tuple(it for it in self._told if it is not subscriber)
                 thread = None if self._told else self._end()
             _join(thread)
 
         return stop
 
     def close(self) -> None:
-        """Stop looking, and wait until the last look is over; a forked child does nothing."""
+        """Stop polling, and wait until the last poll has ended; a forked child does nothing."""
         if self._lock.in_child:
             return
         with self._lock:
@@ -101,38 +101,38 @@ class Watchers:
         return thread
 
     def _run(self, stopping: threading.Event) -> None:
-        troubled = False
+        is_failing = False
         while not stopping.wait(self._interval):
             try:
-                change = self._look()
-                troubled = False
+                change = self._poll()
+                is_failing = False
             except Exception as error:
-                # Once, not four times a second; a damaged or vanished store may come back.
-                if not troubled:
-                    # Our own sentences say it all.
+                # Logged once, not four times a second: a lost store may come back.
+                if not is_failing:
+                    # The message of a storage error says it all.
                     trace = not isinstance(error, StorageError)
                     logger.log(logging.ERROR, "store_watch_failed: %s", error, exc_info=trace)
-                troubled = True
+                is_failing = True
                 stopping.wait(PAUSE)
                 continue
-            taken = [_tell(told, change) for told in self._told]
-            if not all(taken):
+            accepted = [_notify(it, change) for it in self._told]
+            if not all(accepted):
                 stopping.wait(PAUSE)
 
 
-def _tell(told: _Told, change: StoreChange | None) -> bool:
-    change = _together(told.owed, change)
+def _notify(subscriber: _Subscriber, change: StoreChange | None) -> bool:
+    change = _together(subscriber.pending, change)
     if change is None:
         return True
     try:
-        told.watcher(change)
+        subscriber.watcher(change)
     except Exception:
-        # The watcher is told again of what it could not take now.
-        if not told.troubled:
+        # The watcher is called again with the change that it could not handle now.
+        if not subscriber.is_failing:
             logger.exception("store_watcher_failed")
-        told.owed, told.troubled = change, True
+        subscriber.pending, subscriber.is_failing = change, True
         return False
-    told.owed, told.troubled = None, False
+    subscriber.pending, subscriber.is_failing = None, False
     return True
 
 

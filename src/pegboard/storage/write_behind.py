@@ -1,4 +1,4 @@
-"""Write-behind: a background thread flushes what was collected in memory, also at exit."""
+"""Write-behind: a background thread flushes buffered data to a store, also at exit."""
 
 import atexit
 import logging
@@ -18,10 +18,10 @@ SECONDS = 2.0
 
 
 class WriteBehind:
-    """Calls a method every two seconds while there is something to write, and when closed.
+    """Calls ``flush`` every two seconds after it was woken, and once more when closed.
 
-    The method must keep what it could not write, and raise. Its object is held weakly: an owner
-    that no other object holds is let go of.
+    ``flush`` is a method that raises when it cannot write, and keeps the data for the next time.
+    Its object is referenced weakly, so this does not keep the object alive.
     """
 
     def __init__(self, flush: Callable[[], None], *, owner: str) -> None:
@@ -32,10 +32,10 @@ class WriteBehind:
         _open.add(self)
 
     def wake(self) -> None:
-        """See to it that what was just collected will be written.
+        """Start the thread that will write the data that was just buffered.
 
         Raises:
-            ForkedProcessError: in a forked child, where it never will be.
+            ForkedProcessError: in a forked child, where no thread will write it.
         """
         self._lock.check()
         if self._thread is None and not self._closing.is_set():
@@ -52,9 +52,9 @@ class WriteBehind:
                     _close_at_end_of_child()
 
     def close(self) -> None:
-        """Write the rest and stop; what cannot be written is lost, and the log says so."""
+        """Write the remaining data and stop; data that cannot be written is lost, and logged."""
         if self._lock.in_child:
-            # What was collected before the fork is the parent's to write.
+            # The parent writes the data that was buffered before the fork.
             return
         _open.discard(self)
         self._closing.set()
@@ -65,28 +65,28 @@ class WriteBehind:
             try:
                 flush()
             except Exception:
-                logger.exception("flush_failed: what was not written yet is lost")
+                logger.exception("flush_failed: the data that was not written yet is lost")
 
 
 def _run(reference: "weakref.WeakMethod[Callable[[], None]]", closing: threading.Event) -> None:
-    troubled = False
+    is_failing = False
     while not closing.wait(SECONDS):
         flush = reference()
         if flush is None:
             return
         try:
             flush()
-            troubled = False
+            is_failing = False
         except Exception:
-            # Once, not every two seconds: a store that is away may come back.
-            if not troubled:
+            # Logged once, not every two seconds: a lost store may come back.
+            if not is_failing:
                 logger.exception("flush_failed: it will be tried again")
-            troubled = True
+            is_failing = True
         del flush
 
 
 def _close_at_end_of_child() -> None:
-    # A child that `multiprocessing` forked ends without what is registered with `atexit`.
+    # A child that `multiprocessing` forked ends without running the `atexit` functions.
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         util = import_module("multiprocessing.util")

@@ -1,8 +1,8 @@
-"""Proof for those who write their own parts of Pegboard: contracts as tests. It needs pytest."""
+"""Contract tests and fakes for plug-in authors, for pytest: StoreContract, SearcherContract."""
 
 import pytest
 
-# Before they are imported, or a failed assertion would not say what it compared.
+# Before the imports, so that a failed assertion shows the compared values.
 pytest.register_assert_rewrite(
     "pegboard.testing.searcher_contract",
     "pegboard.testing.store_contract",
@@ -10,7 +10,6 @@ pytest.register_assert_rewrite(
     "pegboard.testing.store_opening",
     "pegboard.testing.store_sharing",
     "pegboard.testing.store_tools",
-    "pegboard.testing.store_usage",
     "pegboard.testing.store_values",
     "pegboard.testing.store_watching",
 )

@@ -1,4 +1,4 @@
-"""SearcherContract: every sentence of the `Searcher` protocol as a test."""
+"""SearcherContract: the tests that every `Searcher` must pass."""
 
 # ruff: noqa: D102 - the names of the tests are sentences
 
@@ -52,7 +52,7 @@ TOOLS = (
 
 
 class SearcherContract:
-    """Proves that a `Searcher` keeps its promises.
+    """Tests that a `Searcher` does what the protocol says.
 
     Subclass it in your tests and write `open`::
 
@@ -62,19 +62,19 @@ class SearcherContract:
     """
 
     def open(self) -> Searcher:
-        """Return a searcher that knows no tools yet; write this in your class."""
+        """Return a searcher without tools; write this in your class."""
         raise NotImplementedError(
             "Write `def open(self) -> Searcher` in your subclass of SearcherContract; it returns a "
-            "searcher that knows no tools yet."
+            "searcher without tools."
         )
 
     @pytest.fixture
     def searcher(self) -> Searcher:
-        """A searcher that knows a few tools."""
+        """A searcher with a few tools."""
         return self.fed(TOOLS)
 
     def fed(self, tools: Iterable[Tool]) -> Searcher:
-        """Return a new searcher that knows these tools."""
+        """Return a new searcher with these tools."""
         searcher = self.open()
         searcher.apply(CatalogChange(revision=1, added=tuple(tools)))
         return searcher
@@ -127,7 +127,7 @@ class SearcherContract:
         alone = [names(searcher.search(query)) for query in queries]
         assert [names(answer) for answer in searcher.search_many(queries)] == alone
 
-    def test_parts_are_told_to_whoever_asks(self, searcher: Searcher) -> None:
+    def test_parts_are_given_only_if_asked_for(self, searcher: Searcher) -> None:
         [hit, *_] = searcher.search(Query(text="send email", explain=True)).hits
         assert hit.parts
         [hit, *_] = searcher.search(Query(text="send email")).hits
@@ -191,7 +191,7 @@ class SearcherContract:
         searcher = self.fed((*map(_numbered, range(600)), special))
         assert names(searcher.search(wanted)) == ["report_special"]
 
-    def test_what_may_not_be_seen_takes_nobodys_place(self) -> None:
+    def test_hidden_tools_do_not_count_toward_the_limit(self) -> None:
         searcher = self.fed(map(_numbered, range(600)))
         seen = {f"report_{number}" for number in (3, 599)}
         query = Query(text="report", visible=lambda tool: tool.name in seen, abstain=False)
@@ -230,7 +230,7 @@ class SearcherContract:
             try:
                 while not done.is_set():
                     assert "send_email" in names(searcher.search(Query(text="send email")))
-            except BaseException as error:  # noqa: BLE001 - told to the thread that waits
+            except BaseException as error:  # noqa: BLE001 - reported to the main thread
                 failures.append(error)
 
         threads = [threading.Thread(target=ask) for _ in range(3)]

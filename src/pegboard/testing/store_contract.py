@@ -1,4 +1,4 @@
-"""The contract of a store about its end: nothing more is done, and nothing is left."""
+"""StoreContract: the tests that every `Store` must pass, from opening it to closing it."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -11,10 +11,9 @@ from pegboard.storage import Store, Use
 from pegboard.testing.store_exactness import ExactnessContract
 from pegboard.testing.store_opening import OpensStores, tool
 from pegboard.testing.store_sharing import SharingContract
-from pegboard.testing.store_tools import ToolsContract
-from pegboard.testing.store_usage import NOON, UsageContract
+from pegboard.testing.store_tools import NOON, ToolsContract, UsageContract
 from pegboard.testing.store_values import ValuesContract
-from pegboard.testing.store_watching import PATIENCE, Told, WatchingContract
+from pegboard.testing.store_watching import TIMEOUT, RecordingWatcher, WatchingContract
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +24,7 @@ __all__ = ["ClosingContract", "StoreContract"]
 
 
 class ClosingContract(OpensStores):
-    """From open to closed."""
+    """Opening and closing a store."""
 
     def test_a_store_says_where_and_whose_it_is(self, store: Store, tenant: str) -> None:
         assert store.tenant == tenant
@@ -47,7 +46,7 @@ class ClosingContract(OpensStores):
     def test_after_closing_every_method_says_so(self, store: Store, twin: Store) -> None:
         store.save(tool("a"))
         values = store.namespace("pins")
-        stop = store.watch(Told())
+        stop = store.watch(RecordingWatcher())
         store.close()
         attempts: list[Callable[[], object]] = [
             store.load_all,
@@ -60,7 +59,7 @@ class ClosingContract(OpensStores):
             store.usage,
             lambda: store.namespace("pins").get("a"),
             store.namespaces,
-            lambda: store.watch(Told()),
+            lambda: store.watch(RecordingWatcher()),
             lambda: store.elected("clean-up").__enter__(),
             store.check,
             lambda: values.get("a"),
@@ -86,7 +85,7 @@ class ClosingContract(OpensStores):
         before = set(threading.enumerate())
         for _ in range(3):
             store = self.open(tenant)
-            told = Told()
+            told = RecordingWatcher()
             store.watch(told)
             store.save(tool("a"))
             assert told.wait(name="a")
@@ -94,7 +93,7 @@ class ClosingContract(OpensStores):
                 pass
             store.close()
         for thread in set(threading.enumerate()) - before:
-            thread.join(timeout=PATIENCE)
+            thread.join(timeout=TIMEOUT)
         assert set(threading.enumerate()) <= before
 
     def test_closing_while_others_work_gives_results_or_our_error(
@@ -104,7 +103,7 @@ class ClosingContract(OpensStores):
         strange: list[BaseException] = []
 
         def work(number: int) -> None:
-            working.wait(timeout=PATIENCE)
+            working.wait(timeout=TIMEOUT)
             try:
                 for step in range(10_000):
                     store.save(tool(f"{number}-{step}"))
@@ -117,10 +116,10 @@ class ClosingContract(OpensStores):
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
-        working.wait(timeout=PATIENCE)
+        working.wait(timeout=TIMEOUT)
         store.close()
         for thread in threads:
-            thread.join(timeout=PATIENCE)
+            thread.join(timeout=TIMEOUT)
         assert strange == []
         assert not any(thread.is_alive() for thread in threads)
         twin.check()
@@ -135,7 +134,7 @@ class StoreContract(
     WatchingContract,
     ClosingContract,
 ):
-    """Proves that a `Store` keeps its promises.
+    """Tests that a `Store` does what the protocol says.
 
     Subclass it in your tests and write `open`::
 
@@ -147,6 +146,6 @@ class StoreContract(
             def open(self, tenant):
                 return MyStore(self.path, tenant)
 
-    Every store that one test opens has to be in the same place. Tests use tenants with new names,
-    so one place may serve them all.
+    All stores that one test opens must share the same data. Each test uses tenants with new names,
+    so all tests may share one database.
     """

@@ -1,4 +1,4 @@
-"""The contract of a store about odd content: refused before a write, or kept exactly."""
+"""The store contract for unusual content: refused before a write, or stored exactly."""
 # ruff: noqa: D102 - the names of the tests say it
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ ALIKE = [
     *("Robert'); DROP TABLE tools; --", "' OR '1'='1", "\N{PUSHPIN}", "\N{PUSHPIN}\ufe0f"),
 ]
 LONGEST = "".join(chr(0x20000 + number * 7) for number in range(512))
-"""As many characters as a key may have, none of them short, and nothing to compress."""
+"""As many characters as a key may have, all of them long in UTF-8 and hard to compress."""
 BAD_KEYS: list[Any] = ["", "a" * 513, "a\0", "\n", "a\x7f", "\ud800", "a\udfff", None, 7, b"a"]
 BAD_NAMES: list[Any] = [*BAD_KEYS, "  ", "a\tb", "\u200b", "a\u2028b"]
 BAD_JSON: dict[str, Any] = {
@@ -50,7 +50,7 @@ REFUSALS = (TypeError, ValueError)
 
 
 class ExactnessContract(OpensStores):
-    """What would come back different never goes in."""
+    """A store refuses content that would come back different."""
 
     @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
     def test_odd_text_comes_back_exactly(self, store: Store, twin: Store, text: str) -> None:
@@ -197,7 +197,7 @@ class ExactnessContract(OpensStores):
     def test_deep_nesting_is_refused_or_kept_exactly(
         self, store: Store, opened: Callable[[str], Store]
     ) -> None:
-        # The deepest that is taken is the one to look at: it has to be readable afterwards.
+        # The deepest accepted value is tested, because it has to be readable afterwards.
         taken, refused = 100, 100_000
         assert _saved(store, taken)
         assert not _saved(store, refused)

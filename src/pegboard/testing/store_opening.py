@@ -1,4 +1,4 @@
-"""How the tests of a store open it, and what they keep in it."""
+"""Fixtures of the store contract: open stores for a test, and make sample tools."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,32 +34,32 @@ FULL = Tool(
     category="development",
     defer_loading=True,
 )
-"""A tool that says something in every field."""
+"""A tool with a value in every field."""
 
 
 def tool(name: str, description: str = "") -> Tool:
-    """Return a tool that says little."""
+    """Return a tool with few fields."""
     return Tool(name=name, description=description)
 
 
 class OpensStores:
-    """Gives every test a store of its own, a second one on the same data, and a stranger's."""
+    """Gives every test a store, a second one on the same data, and one of another tenant."""
 
     def open(self, tenant: str) -> Store:
-        """Open the store that is tested, for one tenant; write this in your class."""
+        """Open the store under test for one tenant; write this in your class."""
         raise NotImplementedError(
             "Write `def open(self, tenant: str) -> Store` in your subclass of StoreContract; each "
-            "test asks for several stores, which all have to be in the same place."
+            "test opens several stores, which must all share the same data."
         )
 
     @pytest.fixture
     def tenant(self) -> str:
-        """A tenant that nobody had before, so that tests can share one place."""
+        """A tenant with a new name, so that tests can share one database."""
         return f"tenant-{uuid.uuid4()}"
 
     @pytest.fixture
     def opened(self) -> Iterator[Callable[[str], Store]]:
-        """Opens stores that are closed after the test."""
+        """A function that opens stores, which are closed after the test."""
         with ExitStack() as stack:
             yield lambda tenant: stack.enter_context(closing(self.open(tenant)))
 
@@ -76,5 +76,5 @@ class OpensStores:
 
     @pytest.fixture
     def stranger(self, opened: Callable[[str], Store], tenant: str) -> Store:
-        """The same place, opened for another tenant."""
+        """The same database, opened for another tenant."""
         return opened(f"{tenant}-2")

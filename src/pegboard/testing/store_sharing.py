@@ -1,4 +1,4 @@
-"""The contract of a store about sharing: threads lose nothing, and tenants see nothing."""
+"""The store contract for concurrency: threads lose no writes, and tenants are isolated."""
 # ruff: noqa: D102 - the names of the tests say it
 
 import sys
@@ -23,7 +23,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 class SharingContract(OpensStores):
-    """Many at once."""
+    """Several threads, stores and tenants at once."""
 
     def test_two_handles_see_each_other(self, store: Store, twin: Store) -> None:
         for writer, reader in ((store, twin), (twin, store)):
@@ -204,7 +204,7 @@ def at_once(work: Callable[[int], object]) -> None:
 
 
 def until_it_is_done(attempt: Callable[[], object]) -> None:
-    """Try again for as long as somebody else is first."""
+    """Retry until no other thread wrote first."""
     while True:
         try:
             attempt()

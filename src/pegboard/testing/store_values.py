@@ -1,4 +1,4 @@
-"""The contract of a store about the values of namespaces."""
+"""The store contract for the JSON values of namespaces."""
 # ruff: noqa: D102 - the names of the tests say it
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ VALUES: list[Any] = [
 
 
 class ValuesContract(OpensStores):
-    """Any JSON by key, for the other rooms."""
+    """JSON values by key, in namespaces."""
 
-    def test_what_nobody_put_is_none(self, store: Store) -> None:
+    def test_a_value_that_was_never_put_is_none(self, store: Store) -> None:
         values = store.namespace("pins")
         assert values.get("a") is None
         assert values.text("a") is None
@@ -124,7 +124,7 @@ class ValuesContract(OpensStores):
     def test_deleting_counts_what_there_was(self, store: Store, twin: Store) -> None:
         values = store.namespace("pins")
         values.put_many({f"k{number}": number for number in range(100)})
-        assert values.delete(iter(["k1", "k2", "k1", "nobody"])) == 2
+        assert values.delete(iter(["k1", "k2", "k1", "missing"])) == 2
         assert twin.namespace("pins").get("k1") is None
         assert twin.namespace("pins").delete(f"k{number}" for number in range(40_000)) == 98
         assert dict(values.items()) == {}

@@ -1,4 +1,4 @@
-"""The contract of a store about watching: whoever changed it, a watcher is told."""
+"""The store contract for watching: a watcher learns of the changes of every process."""
 # ruff: noqa: D102 - the names of the tests say it
 
 import threading
@@ -12,41 +12,41 @@ from pegboard.testing.store_opening import OpensStores, tool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Told", "WatchingContract"]
+__all__ = ["RecordingWatcher", "WatchingContract"]
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
-class Told:
-    """A watcher that remembers what it was told, and can be waited for."""
+class RecordingWatcher:
+    """A watcher that records the changes, and can wait for one."""
 
     def __init__(self) -> None:
         self.changes: list[StoreChange] = []
         self.threads: set[threading.Thread] = set()
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
 
     def __call__(self, change: StoreChange) -> None:
-        with self._news:
+        with self._changed:
             self.changes.append(change)
             self.threads.add(threading.current_thread())
-            self._news.notify_all()
+            self._changed.notify_all()
 
     def has(self, *, name: str | None = None, namespace: str | None = None) -> bool:
-        """Tell whether a tool or namespace has been named so far, or everything."""
+        """Tell whether a change of this tool or namespace was recorded."""
         return any(
             it.everything or name in it.tools or namespace in it.namespaces for it in self.changes
         )
 
     def wait(self, *, name: str | None = None, namespace: str | None = None) -> bool:
-        """Wait until it has; False when it takes too long."""
-        with self._news:
-            return self._news.wait_for(
-                lambda: self.has(name=name, namespace=namespace), timeout=PATIENCE
+        """Wait for such a change; return False after a timeout."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self.has(name=name, namespace=namespace), timeout=TIMEOUT
             )
 
 
 class WatchingContract(OpensStores):
-    """News of changes."""
+    """Notification of changes."""
 
     @pytest.mark.parametrize("writer", ["the same store", "another"])
     def test_a_watcher_is_told_of_every_kind_of_change(
@@ -61,18 +61,18 @@ class WatchingContract(OpensStores):
             "old": lambda: writing.delete("old"),
         }
         for name, change in changes.items():
-            told = Told()
+            told = RecordingWatcher()
             stop = store.watch(told)
             change()
             assert told.wait(name=name)
             stop()
-        rooms: dict[str, Callable[[], object]] = {
+        namespaces: dict[str, Callable[[], object]] = {
             "pins": lambda: writing.namespace("pins").put("key", 1),
             "keys": lambda: writing.namespace("keys").put_many({"key": 1}),
             "old": lambda: writing.namespace("old").delete(["key"]),
         }
-        for name, change in rooms.items():
-            told = Told()
+        for name, change in namespaces.items():
+            told = RecordingWatcher()
             stop = store.watch(told)
             change()
             assert told.wait(namespace=name)
@@ -80,28 +80,28 @@ class WatchingContract(OpensStores):
 
     def test_what_is_told_can_be_read(self, store: Store, twin: Store) -> None:
         found: list[str] = []
-        told = Told()
+        told = RecordingWatcher()
 
-        def look(change: StoreChange) -> None:
+        def read(change: StoreChange) -> None:
             found.extend(it.tool.description for it in store.load(["a"]).values())
             told(change)
 
-        store.watch(look)
+        store.watch(read)
         twin.save(tool("a", "new"))
         assert told.wait(name="a")
         assert found[-1] == "new"
 
     def test_a_watcher_is_told_in_a_thread_of_the_store(self, store: Store) -> None:
-        told = Told()
+        told = RecordingWatcher()
         store.watch(told)
         store.save(tool("a"))
         assert told.wait(name="a")
         assert threading.current_thread() not in told.threads
 
-    def test_what_was_before_is_no_news(self, store: Store, twin: Store) -> None:
+    def test_earlier_changes_are_not_reported(self, store: Store, twin: Store) -> None:
         twin.save(tool("before"))
         store.namespace("before").put("a", 1)
-        told = Told()
+        told = RecordingWatcher()
         store.watch(told)
         twin.save(tool("after"))
         assert told.wait(name="after")
@@ -110,7 +110,7 @@ class WatchingContract(OpensStores):
             assert not told.has(namespace="before")
 
     def test_a_stranger_is_told_nothing(self, store: Store, stranger: Store) -> None:
-        told = Told()
+        told = RecordingWatcher()
         stranger.watch(told)
         store.save(tool("a"))
         store.namespace("pins").put("a", 1)
@@ -121,7 +121,7 @@ class WatchingContract(OpensStores):
             assert not told.has(namespace="pins")
 
     def test_every_watcher_is_told_until_it_stops(self, store: Store, twin: Store) -> None:
-        leaving, staying = Told(), Told()
+        leaving, staying = RecordingWatcher(), RecordingWatcher()
         stop = store.watch(leaving)
         store.watch(staying)
         twin.save(tool("a"))
@@ -135,20 +135,20 @@ class WatchingContract(OpensStores):
         assert len(leaving.changes) == told_so_far
 
     def test_watching_can_begin_again(self, store: Store, twin: Store) -> None:
-        store.watch(Told())()
+        store.watch(RecordingWatcher())()
         twin.save(tool("unseen"))
-        told = Told()
+        told = RecordingWatcher()
         store.watch(told)
         twin.save(tool("a"))
         assert told.wait(name="a")
 
-    def test_a_watcher_that_fails_harms_nobody(
+    def test_a_watcher_that_fails_does_not_stop_the_others(
         self, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fail(change: StoreChange) -> None:
             raise ZeroDivisionError
 
-        told = Told()
+        told = RecordingWatcher()
         store.watch(fail)
         store.watch(told)
         for name in ("a", "b"):
@@ -157,7 +157,7 @@ class WatchingContract(OpensStores):
         assert "ZeroDivisionError" in caplog.text
 
     def test_a_watcher_can_stop_itself(self, store: Store) -> None:
-        told, staying = Told(), Told()
+        told, staying = RecordingWatcher(), RecordingWatcher()
 
         def once(change: StoreChange) -> None:
             told(change)
@@ -173,7 +173,7 @@ class WatchingContract(OpensStores):
         assert len(told.changes) == 1
 
     def test_a_watcher_can_write(self, store: Store, twin: Store) -> None:
-        answered = Told()
+        answered = RecordingWatcher()
 
         def answer(change: StoreChange) -> None:
             if "question" in change.tools or change.everything:

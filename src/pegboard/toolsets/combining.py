@@ -1,4 +1,4 @@
-"""Combining schemas: all of them at once, or any one of several."""
+"""Combine JSON Schemas: merge schemas that all apply (`allOf`), or unite alternatives (`anyOf`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast

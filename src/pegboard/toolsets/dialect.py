@@ -1,4 +1,4 @@
-"""What the providers' dialects of JSON Schema share: the plain root, and the simple form."""
+"""What the model providers' dialects of JSON Schema share: an object root, and a simple form."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,11 +35,11 @@ def root_object(schema: Schema) -> Schema:
     """Return the schema as one object with properties, without alternatives at the root.
 
     Raises:
-        DialectError: when no object fits it, so that nobody could call the tool.
+        DialectError: when no object fits it, so that no caller could call the tool.
     """
     root: Schema = {**_one_object(schema), "type": "object"}
     if "properties" not in root:
-        # The same meaning, said aloud: whoever mentions no property at all takes any.
+        # The same meaning, made explicit: a schema without properties accepts any.
         return {"properties": {}, "additionalProperties": True, **root}
     return root
 
@@ -199,7 +199,7 @@ def _of_one_type(shape: Schema, kind: str) -> Schema:
 
 def _object(known: Schema) -> Schema:
     declared = cast("Schema", known.get("properties", {}))
-    # Whoever requires an argument takes it, declared or not.
+    # A tool accepts an argument that it requires, declared or not.
     needed: Schema = {it: {} for it in strings(known.get("required")) if it not in declared}
     properties = {
         name: simplify(inner)

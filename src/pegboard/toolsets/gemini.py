@@ -1,4 +1,4 @@
-"""Definitions for Gemini, whose schemas are a subset of those of OpenAPI 3.0.
+"""Tool definitions for Gemini, whose schemas are a subset of those of OpenAPI 3.0.
 
 Rules: https://ai.google.dev/api/caching#Schema and #FunctionDeclaration.
 """
@@ -30,7 +30,7 @@ _ANYTHING = (
 
 
 def gemini_definition(name: str, description: str, *, parameters: Schema) -> dict[str, Any]:
-    """Return a function declaration as Gemini's API takes it."""
+    """Return a function declaration in the format of Gemini's API."""
     declaration: dict[str, Any] = {"name": name, "description": description}
     rendered = _schema(simplify(parameters))
     # A root without properties is refused; leaving it out says the same.

@@ -1,4 +1,4 @@
-"""The tools that a view shows at the moment, found by any of their names."""
+"""LiveView: the tools that a toolset shows now, by name, with their definitions for providers."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -13,7 +13,6 @@ from pegboard.model.fork_guard import GuardedLock
 from pegboard.model.lazy import LazyProperty
 from pegboard.model.tool_names import NameTable, legal_name, nearest_names
 from pegboard.registry import Registry
-from pegboard.toolsets.anthropic import anthropic_definition
 from pegboard.toolsets.combining import Schema
 from pegboard.toolsets.dialect import root_object
 from pegboard.toolsets.gemini import gemini_definition
@@ -48,7 +47,7 @@ class ExposedTool:
         """Return the definition for OpenAI.
 
         Raises:
-            DialectError: when it has none.
+            DialectError: when the schema cannot be expressed for any provider.
         """
         return self._definition(
             ("openai", strict, api),
@@ -61,17 +60,21 @@ class ExposedTool:
         """Return the definition for Anthropic.
 
         Raises:
-            DialectError: when it has none.
+            DialectError: when the schema cannot be expressed for any provider.
         """
+        # https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use; the API
+        # also refuses alternatives at the root, references, and unusual property names.
+        name, description = self._words
         return self._definition(
-            "anthropic", lambda: anthropic_definition(*self._words, parameters=self.parameters)
+            "anthropic",
+            lambda: {"name": name, "description": description, "input_schema": self.parameters},
         )
 
     def gemini(self) -> dict[str, Any]:
         """Return the definition for Gemini.
 
         Raises:
-            DialectError: when it has none.
+            DialectError: when the schema cannot be expressed for any provider.
         """
         return self._definition(
             "gemini", lambda: gemini_definition(*self._words, parameters=self._gemini_parameters)
@@ -121,13 +124,13 @@ class ExposedTool:
     def _words(self) -> tuple[str, str]:
         tool = self.tool
         words = tool.description or tool.annotations.title or tool.name
-        # Half a surrogate pair cannot be sent to anybody.
+        # A lone surrogate cannot be sent to any provider.
         return self.provider_name, words.encode("utf-8", "replace").decode("utf-8")
 
     def _definition(self, key: object, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         written = self._written.get(key)
         if written is None:
-            # Kept as text, so that everyone gets a definition of their own to change.
+            # Cached as text, so that every caller gets its own definition to change.
             written = self._written[key] = msgspec.json.encode(build())
         return msgspec.json.decode(written)
 
@@ -138,7 +141,7 @@ logger: logging.Logger = logging.getLogger("pegboard.toolsets")
 _NOT_FIRST = tuple("-0123456789")
 
 WhyMissing = Callable[[ToolNotFoundError, str], PegboardError]
-"""Gives the error to raise for a tool that is not there, by its name in the registry."""
+"""Returns the error to raise for a missing tool, by its name in the registry."""
 
 
 class _Moment(NamedTuple):
@@ -269,7 +272,7 @@ class LiveView:
         if self._provider_names.exposed("", name) in self._names:
             self._provider_names.release("", name)
         given = self._provider_names.assign("", name)
-        assert given is not None, "a table that renames leaves nobody out"
+        assert given is not None, "a table that renames leaves no tool out"
         return given
 
 

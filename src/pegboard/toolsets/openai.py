@@ -1,4 +1,4 @@
-"""Definitions for OpenAI: plain, and strict where the schema allows it.
+"""Tool definitions for OpenAI: plain ones, and strict ones where the schema allows it.
 
 Rules: https://platform.openai.com/docs/guides/function-calling and, for strict ones, the page on
 structured outputs, "supported schemas".
@@ -40,7 +40,7 @@ _BEYOND_REGULAR = re.compile(r"\(\?[=!<]|\\[1-9k]")
 def openai_definition(
     name: str, description: str, *, parameters: Schema, strict: bool, api: OpenAIApi
 ) -> dict[str, Any]:
-    """Return a function as OpenAI's API takes it.
+    """Return a function in the format of OpenAI's API.
 
     A schema that cannot be strict is given as it is, with ``"strict": false``.
     """

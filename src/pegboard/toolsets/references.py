@@ -1,4 +1,4 @@
-"""Schemas without references: each `$ref` is replaced by what it stands for, within bounds."""
+"""Inline the references of a JSON Schema: replace each `$ref` by its target, within bounds."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -37,9 +37,9 @@ _UNKNOWN = "Its form is defined elsewhere."
 
 
 def inline(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema of its own, without references and in the words of the 2020-12 draft.
+    """Return a copy of a schema without references, in the vocabulary of the 2020-12 draft.
 
-    What refers to itself, or grows beyond the bounds, is left open, with a note in its description.
+    A part that refers to itself or grows too large is left open, with a note in its description.
     """
     inlined = _Inliner(schema).schema(schema, 0, ())
     return {} if isinstance(inlined, bool) else inlined

@@ -1,4 +1,4 @@
-"""Selections: which tools a view shows, and under which names."""
+"""Selection: filter and rename the tools of a view by server, tag, category or name pattern."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict, cast
@@ -12,7 +12,7 @@ __all__ = ["Selection", "View", "compile_selection"]
 
 
 class Selection(TypedDict, total=False):
-    """What a view shows; whatever is left out does not restrict it."""
+    """What a view shows; an option that is left out restricts nothing."""
 
     servers: Iterable[str]
     """Tools of these servers."""
@@ -42,12 +42,12 @@ def compile_selection(selection: Selection) -> View:
     """Return the view of a selection.
 
     Raises:
-        TypeError: when an option is unknown, or a string stands where a list is wanted.
+        TypeError: when an option is unknown, or is a string instead of a list.
     """
     unknown = set(selection).difference(_KNOWN)
     if unknown:
         raise TypeError(
-            f"Unknown option {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}."
+            f"Unknown option {', '.join(sorted(unknown))}. The known ones are {', '.join(_KNOWN)}."
         )
     tests = tuple(_tests(selection))
     rename = _renamer(selection)

@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class Toolset:
-    """A view of a registry: it always shows the tools that are there now.
+    """A view of a registry, which always shows the current tools.
 
     Args:
-        registry: where the tools are, and where they are called.
-        why_missing: gives the error for a tool that is not there, if there is more to say.
+        registry: holds the tools, and calls them.
+        why_missing: returns a more helpful error for a missing tool.
         selection: which tools, and under which names; see `Selection`.
 
     Raises:
@@ -60,8 +60,8 @@ class Toolset:
         """Return the definitions, under the names of the view.
 
         Raises:
-            ToolConflictError: when two tools would have the same name at the first look. One that
-                comes later is left out instead, and is found in `skipped`.
+            ToolConflictError: when two tools would have the same name from the start. A tool that
+                is added later is left out instead, and is listed in `skipped`.
         """
         return tuple(exposed.tool for exposed in self._view.tools.values())
 
@@ -84,10 +84,10 @@ class Toolset:
 
     @property
     def skipped(self) -> Mapping[str, str]:
-        """The tools that no provider could be given, and why.
+        """The tools that cannot be expressed for a provider, and why.
 
-        Among them, under its name in the registry, is a tool that came later and would have the
-        name of another.
+        A tool that was added later and would have the name of another is also here, under its name
+        in the registry.
         """
         reasons = dict(self._view.left_out)
         self._each(lambda it: it.openai(strict=True, api="chat"), reasons)
@@ -96,20 +96,20 @@ class Toolset:
         return reasons
 
     def openai(self, *, strict: bool = False, api: OpenAIApi = "chat") -> list[dict[str, Any]]:
-        """Return the tools as OpenAI takes them: for Chat Completions, or for Responses.
+        """Return the tools in OpenAI's format: for Chat Completions, or for Responses.
 
-        With ``strict``, tools whose schema cannot be strict are given with ``"strict": false``.
+        With ``strict``, a tool whose schema cannot be strict has ``"strict": false``.
         """
         if api not in ("chat", "responses"):
             raise ValueError(f"`api` is 'chat' or 'responses', not {api!r}.")
         return self._each(lambda it: it.openai(strict=strict, api=api))
 
     def anthropic(self) -> list[dict[str, Any]]:
-        """Return the tools as Anthropic takes them."""
+        """Return the tools in Anthropic's format."""
         return self._each(ExposedTool.anthropic)
 
     def gemini(self) -> list[dict[str, Any]]:
-        """Return the tools as Gemini takes them, as ``function_declarations``."""
+        """Return the tools in Gemini's format, as ``function_declarations``."""
         return self._each(ExposedTool.gemini)
 
     def functions(self, *, raw: bool = False) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
@@ -147,8 +147,8 @@ class Toolset:
     ) -> ToolResult:
         """Call a tool of the view by its name here, or by the name a provider was given for it.
 
-        Arguments are checked by the tool's own schema. An optional one that is null though it may
-        not be counts as left out.
+        The tool's own schema checks the arguments. An optional argument that is null but must not
+        be counts as left out.
 
         Raises:
             ToolNotFoundError: when the view has no such tool.
@@ -197,7 +197,7 @@ class Toolset:
 
     def _function_name(self, exposed: ExposedTool) -> str:
         name = self._function_names.assign("", exposed.tool.name)
-        assert name is not None, "a table that renames leaves nobody out"
+        assert name is not None, "a table that renames leaves no tool out"
         return name
 
     def _each(
@@ -210,7 +210,7 @@ class Toolset:
             except DialectError as error:
                 reason = str(error)
             except Exception as error:
-                # One schema that nobody foresaw must not cost a caller all the others.
+                # One unforeseen schema must not cost the caller all other tools.
                 logger.exception("tool_skipped: tool=%r", name)
                 reason = f"{type(error).__name__}: {error}"
             else:

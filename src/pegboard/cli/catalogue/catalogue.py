@@ -216,7 +216,7 @@ class CachedCatalogue:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from pegboard.registry.usage_boost import UsageBoost  # noqa: PLC0415 - only to search
         from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
-        from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - the same
+        from pegboard.search.evaluation import Definitions  # noqa: PLC0415 - the same
 
         used = UsageBoost(self._store.usage).current()
         query = query_of(text, options, boost=lambda name: used.get(name, 0.0))

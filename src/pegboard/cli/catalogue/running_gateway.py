@@ -19,7 +19,7 @@ from pegboard.server.process.instance_discovery import (
     running_instances,
 )
 from pegboard.storage import default_url
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import without_password
 
 __all__ = ["RunningGateway", "ShownTool", "find_gateway", "store_meant"]
 

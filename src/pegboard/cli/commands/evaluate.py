@@ -7,8 +7,13 @@ import msgspec
 import typer
 
 from pegboard.cli.terminal.output import progress, show_table, warn, write_json
-from pegboard.search.evaluation import Evaluation, build_by, evaluate
-from pegboard.search.evaluation_set import EvaluationSet, read_evaluation_set
+from pegboard.search.evaluation import (
+    Evaluation,
+    EvaluationSet,
+    build_by,
+    evaluate,
+    read_evaluation_set,
+)
 
 __all__ = ["add_to"]
 

@@ -26,9 +26,8 @@ from pegboard.errors import ApiKeyNotFoundError, ConfigError, PegboardError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Scope, Surface
 from pegboard.observe import Audit
 from pegboard.storage import default_url, open_store
-from pegboard.storage.open_store import scheme_of
+from pegboard.storage.open_store import path_of, scheme_of
 from pegboard.storage.store import KeyValues, StoredValue
-from pegboard.storage.urls import path_of
 
 __all__ = ["add_to"]
 

@@ -145,7 +145,7 @@ def _details(hit: Hit) -> Iterator[str]:
 
 def _search_files(files: Sequence[str], text: str, options: SearchOptions) -> SearchResponse:
     from pegboard.search.engine import DEFAULT_METHOD, SearchEngine  # noqa: PLC0415 - the same
-    from pegboard.search.evaluation_set import Definitions  # noqa: PLC0415 - only for files
+    from pegboard.search.evaluation import Definitions  # noqa: PLC0415 - only for files
 
     definitions = Definitions(_tools_in(files))
     engine = SearchEngine(lambda: definitions, once=True)
@@ -153,7 +153,7 @@ def _search_files(files: Sequence[str], text: str, options: SearchOptions) -> Se
 
 
 def _tools_in(files: Sequence[str]) -> tuple[Tool, ...]:
-    from pegboard.search.evaluation_set import read_tools  # noqa: PLC0415 - only for files
+    from pegboard.search.evaluation import read_tools  # noqa: PLC0415 - only for files
 
     try:
         return read_tools(*files)

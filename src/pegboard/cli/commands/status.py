@@ -21,8 +21,7 @@ from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
 from pegboard.storage import default_url, open_store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of
+from pegboard.storage.open_store import path_of, scheme_of
 
 if TYPE_CHECKING:
     from pegboard.doctor import Report

@@ -21,8 +21,7 @@ from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, decode_tool, open_store
 from pegboard.storage.export_import import Archive, archived, read_archive, restore
 from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import scheme_of, without_password
 
 __all__ = ["add_to"]
 
@@ -322,8 +321,7 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.model import CallRecord  # noqa: PLC0415 - the same
     from pegboard.observe import AuditRecord  # noqa: PLC0415 - the same
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
-    from pegboard.observe.daily_usage import DAILY_USAGE, check_day  # noqa: PLC0415 - the same
-    from pegboard.observe.history import CALLS  # noqa: PLC0415 - the same
+    from pegboard.observe.usage import CALLS, DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.upstream.catalog.cache import CachedCatalog  # noqa: PLC0415 - the same
     from pegboard.upstream.catalog.cached_tools import SERVERS  # noqa: PLC0415 - the same
 

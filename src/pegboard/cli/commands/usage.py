@@ -15,10 +15,10 @@ from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.observe import Audit, AuditRecord
-from pegboard.observe.usage_report import ToolUsage, usage_report
+from pegboard.observe.usage import ToolUsage, usage_report
 from pegboard.storage import Store
 from pegboard.storage.maintenance import open_existing
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import without_password
 
 __all__ = ["add_to"]
 

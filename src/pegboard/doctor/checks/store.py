@@ -6,8 +6,7 @@ from pathlib import Path
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import PegboardError
 from pegboard.storage import open_store
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of, without_password
+from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = ["check_store"]
 

@@ -1,4 +1,4 @@
-"""How well the words of a query fit tools: BM25F, exact, without looking at more than it must."""
+"""BM25F scoring: exact scores of tools for the words of a query, reading as few rows as needed."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ MANY_ROWS = 40_000
 SHARE = 4
 # To look up one row in a term takes as long as to add up this many.
 DEARER = 16
-# So many terms are remembered; queries may be about anything.
-_REMEMBERED = 50_000
+# How many terms are cached; queries may contain any word.
+_MOST_CACHED = 50_000
 # What float32 may lose in a sum of bounds.
 _SLACK = 1e-4
 _NOTHING: Doubles = np.zeros(0)
@@ -46,7 +46,7 @@ Weighed = tuple[Term, float]
 
 
 class Terms:
-    """Looks terms up in the views of a snapshot; what was looked up once is known.
+    """Looks terms up in the views of a snapshot, with a cache.
 
     Args:
         views: what is searched, each with the number of its first row.
@@ -69,7 +69,7 @@ class Terms:
         try:
             return self._known[word]
         except KeyError:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MOST_CACHED:
                 self._known = {}
             term = self._known[word] = self._look_up(word)
             return term

@@ -1,4 +1,4 @@
-"""ToolIndex: follows the catalogue, and publishes a snapshot for every change."""
+"""ToolIndex: the search index; it applies catalogue changes and publishes a snapshot for each."""
 
 import logging
 import threading
@@ -76,7 +76,7 @@ AView = TypeVar("AView", SegmentView, TailView)
 
 
 class Meaning(Protocol):
-    """Knows what tools mean, as vectors."""
+    """Turns tools and queries into vectors (embeddings)."""
 
     @property
     def version(self) -> str:
@@ -101,8 +101,8 @@ class ToolIndex:
     """All tools of a catalogue, ready to be searched. Readers take the snapshot and never wait.
 
     Args:
-        meaning: knows what tools mean; without it only words count.
-        saved: where an index was saved. What has not changed since is taken from there.
+        meaning: turns tools and queries into vectors; without it only words count.
+        saved: the file of a saved index. Tools that have not changed since are read from it.
     """
 
     def __init__(self, meaning: Meaning | None = None, *, saved: Path | None = None) -> None:
@@ -110,16 +110,16 @@ class ToolIndex:
         self._saved = saved
         self._merger: threading.Thread | None = None
         self._torn = False
-        """True while the tail may hold a part of a change that nobody was told of."""
+        """True while the tail may hold a part of a change that was not published."""
         self._space = None if meaning is None else meaning.space
         self.snapshot: Snapshot = self._snapshot((), _new_tail(), revision=-1)
         """Everything up to the last change."""
         self.kept_in: Path | None = None
-        """The file from which all of it was taken: there it need not be saved again."""
+        """The file from which all of it was read, so that it need not be saved there again."""
         self._writing = GuardedLock("search index", threading.Lock())
 
     def apply(self, change: CatalogChange) -> None:
-        """Take in a change, unless it is an old one; what it adds is found from now on."""
+        """Apply a change, unless it is an old one; added tools are found from now on."""
         with self._writing:
             now = self.snapshot
             if change.revision <= now.revision:
@@ -138,13 +138,13 @@ class ToolIndex:
             self._merge_if_worth_it()
 
     def settle(self) -> None:
-        """Wait until there is nothing left to put together."""
+        """Wait until no segments are left to merge."""
         while (merger := self._merger) is not None:
             self._writing.check()
             merger.join()
 
     def save(self, path: Path) -> bool:
-        """Keep what is in the index for the next start; tell whether that was possible."""
+        """Save the index for the next start, and tell whether that was possible."""
         return save_index(path, self.snapshot, self._version)
 
     def _with(
@@ -177,7 +177,7 @@ class ToolIndex:
         try:
             return self._space.place(self.meaning.of_tools(texts), size=len(texts))
         except Exception:
-            # They are found by their words all the same.
+            # They are still found by their words.
             logger.exception("tools_without_meaning", extra={"tools": len(texts)})
             return self._space.place(np.zeros((len(texts), self._space.width)), size=len(texts))
 
@@ -193,7 +193,7 @@ class ToolIndex:
         try:
             merger.start()
         except RuntimeError:
-            # No more threads, or the interpreter is going: it is only slower so.
+            # No more threads, or the interpreter is ending: searches are only slower.
             return
         self._merger = merger
 
@@ -206,7 +206,7 @@ class ToolIndex:
                     segments = caught_up(merged, parts, now.segments)
                     self.snapshot = self._snapshot(segments, now.tail, revision=now.revision)
         except Exception:
-            # What there is can be searched as it is.
+            # The segments can be searched as they are.
             logger.exception("segments_not_merged")
             with self._writing:
                 self._merger = None

@@ -1,4 +1,4 @@
-"""The index in a file, so that a start does not build it anew."""
+"""The file of a saved search index, so that a start need not build the index again."""
 
 import hashlib
 import logging
@@ -36,7 +36,7 @@ _DIGEST = 16
 # A multiple of the length of any number, so that numbers lie where they are read fast.
 _ALIGNED = 64
 _UNFINISHED = ".new"
-# Nobody writes so long at one file: who began it has been killed.
+# No process writes one file for so long: the process that began it was killed.
 _ABANDONED_SECONDS = 60
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
@@ -60,12 +60,12 @@ def fingerprint(tool: Tool) -> bytes:
 
 
 def save_index(path: Path, snapshot: Snapshot, meaning: str) -> bool:
-    """Write all tools of a snapshot to a file, at once or not at all; tell whether that worked.
+    """Write all tools of a snapshot to a file, atomically; tell whether that worked.
 
     Args:
-        path: where to; its directory exists.
-        snapshot: what to save.
-        meaning: the version of what knows what tools mean, if there is any.
+        path: the file; its directory exists.
+        snapshot: the snapshot to save.
+        meaning: the version of the vectors, if there are any.
     """
     segment = _as_one(snapshot)
     if segment is None:
@@ -81,9 +81,9 @@ def save_index(path: Path, snapshot: Snapshot, meaning: str) -> bool:
 def take_saved(
     path: Path, tools: Sequence[Tool], meaning: str, space: Space | None
 ) -> tuple[Segment | None, list[Tool]]:
-    """Return those of the tools that are in a file as they are now, and the rest of them.
+    """Return a segment of the tools that a file holds unchanged, and the other tools.
 
-    A file that is not there, damaged, or made by another version, has none of them.
+    A file that is missing, damaged, or made by another version holds none of them.
     """
     try:
         arrays = _unpacked(_content(path), _maker(meaning))
@@ -112,8 +112,8 @@ def take_saved(
 
 def _content(path: Path) -> bytes:
     if not path.is_file():
-        # A pipe would be waited for, and nobody writes to it.
-        raise ValueError("It is no file.")
+        # Reading a pipe would wait for a writer that never comes.
+        raise ValueError("It is not a file.")
     return path.read_bytes()
 
 
@@ -254,7 +254,7 @@ def _packed(arrays: Arrays, maker: str) -> list[bytes | memoryview]:
 def _unpacked(data: bytes, maker: str) -> Arrays:
     start = len(_MAGIC) + _SUM
     if not data.startswith(_MAGIC):
-        raise ValueError("It is no index.")
+        raise ValueError("It is not an index.")
     if zlib.crc32(memoryview(data)[start:]) != int.from_bytes(data[len(_MAGIC) : start], "little"):
         raise ValueError("It is damaged.")
     place = start + _LENGTH
@@ -287,7 +287,7 @@ def _write(path: Path, chunks: Sequence[bytes | memoryview]) -> None:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what processes left behind that were killed while they saved."""
+    """Remove the files of processes that were killed while they saved."""
     for other in list(path.parent.iterdir()):
         if other.name.startswith(path.name) and other.name.endswith(_UNFINISHED):
             with suppress(OSError):

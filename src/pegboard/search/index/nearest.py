@@ -1,4 +1,4 @@
-"""How near the meaning of a query is to that of tools, looking closely only at few."""
+"""Nearest-neighbour search by vectors: rough scores for all tools, exact ones for the nearest."""
 
 from collections.abc import Iterator, Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""Segment: some tools, laid out for searching; it never changes."""
+"""Segment: an immutable part of the index, with the postings and vectors of some tools."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _ROW_BITS = 32
 
 
 class Labels:
-    """The servers, categories and tags of rows; read when somebody filters by them."""
+    """The servers, categories and tags of rows; read when a query filters by them."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
@@ -92,7 +92,7 @@ def build_segment(
         tools: their names differ.
         postings: their words, in their order; the vocabulary may have others, too.
         meaning: what they mean, in their order.
-        table: the rows of each word, where somebody has it from a segment of the same tools.
+        table: the rows of each word, if it is known from a segment of the same tools.
     """
     region_bounds = None
     if meaning is not None:

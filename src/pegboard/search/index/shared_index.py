@@ -1,4 +1,4 @@
-"""SharedIndex: the index that several searchers look into, kept in a file between runs."""
+"""SharedIndex: the index that several searchers share, saved in a file between runs."""
 
 import logging
 import threading
@@ -18,10 +18,10 @@ WORTH_SAVING = 500
 
 
 class SharedIndex:
-    """Opened when first needed. Nobody waits for its file, except whoever closes it.
+    """Opens the index when first needed. Only closing waits until the file is written.
 
     Args:
-        path: the file; ``None`` to keep nothing.
+        path: the file; ``None`` to save nothing.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -31,20 +31,20 @@ class SharedIndex:
         self._saver: threading.Thread | None = None
 
     def lacks(self, *, meaning: bool) -> bool:
-        """Tell whether what is open now cannot serve somebody who needs this."""
+        """Tell whether the open index lacks the vectors that a searcher needs."""
         return meaning and self._index is not None and self._index.meaning is None
 
     def open(self, *, meaning: bool) -> "ToolIndex":
-        """Return the index, empty at first; with what tools mean, if that is needed.
+        """Return the index, empty at first, with vectors if they are needed.
 
-        Who looks for words only is not to load a table of vectors.
+        A search by words alone need not load the word table.
         """
         if self._index is None or self.lacks(meaning=meaning):
             self._index = _new_index(_file(self._path, meaning=meaning), meaning=meaning)
         return self._index
 
     def forget(self) -> None:
-        """Open another one next time."""
+        """Open another index next time."""
         self._index = None
 
     def keep_at(self, path: Path | None) -> None:
@@ -52,7 +52,7 @@ class SharedIndex:
         self._path = path
 
     def save_aside(self) -> None:
-        """Save it in a thread, so that the next start finds one even if nobody closes."""
+        """Save it in a thread, so that the next start finds one even without an orderly close."""
         job = self._to_save()
         if job is not None and not job[1].exists():
             thread = threading.Thread(target=self.save, name="pegboard-search-saver", daemon=True)
@@ -60,14 +60,14 @@ class SharedIndex:
                 thread.start()
                 self._saver = thread
             except RuntimeError:
-                # No more threads, or the program is ending: the next start is slower, that is all.
+                # No more threads, or the program is ending: only the next start is slower.
                 logger.debug("index_not_saved", exc_info=True)
 
     def save(self) -> None:
         """Save it, if it is worth it and not saved yet."""
         saver = self._saver
         if saver is not None and saver is not threading.current_thread():
-            # Whoever ends the program now would cut it off.
+            # A program that ends now would cut it off.
             saver.join()
         job = self._to_save()
         if job is None:

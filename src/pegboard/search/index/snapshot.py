@@ -1,29 +1,49 @@
-"""Snapshot: all tools of one moment; whoever has one searches it without waiting for anybody."""
+"""Snapshot: the whole index at one moment, which readers search without locks."""
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from typing import NamedTuple
 
 import numpy as np
 
 from pegboard.model import Tool
 from pegboard.model.lazy import LazyProperty
-from pegboard.search.index.bm25_scoring import Terms, WordScores, score_words
-from pegboard.search.index.nearest import nearest_rows, nearness
+from pegboard.search.index.bm25_scoring import Terms, WordScores, score_many, score_words
+from pegboard.search.index.nearest import SMALL, nearest_of_many, nearest_rows, nearness
 from pegboard.search.index.view import NO_ROWS, Filters, SegmentView, TailView, View
-from pegboard.search.ranking import nth_best
+from pegboard.search.ranking import best_in_each, nth_best
 from pegboard.search.searcher import Match
 from pegboard.search.text.fields import matches_of
 from pegboard.search.text.postings import Floats, Longs, Scores, as_ints
 from pegboard.search.text.words import QueryWords
 from pegboard.search.vectors.space import Space
 
-__all__ = ["DEPTH", "EVERYTHING", "Candidates", "Snapshot", "union_of"]
+__all__ = [
+    "DEPTH",
+    "EVERYTHING",
+    "CandidateQuery",
+    "Candidates",
+    "Snapshot",
+    "candidates_of_many",
+    "union_of",
+]
 
 DEPTH = 64
 """How many of the best by words, and by meaning, are looked at closely."""
 EVERYTHING = Filters()
+# So many scores at once stay in the cache of the processor.
+_SCORES_AT_ONCE = 500_000
+
+
+class CandidateQuery(NamedTuple):
+    """The arguments of `Snapshot.candidates`, for one of many queries."""
+
+    words: Mapping[str, float]
+    vectors: Floats | None = None
+    where: Filters = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +55,7 @@ class Candidates:
     lexical: Floats
     """How well the words fit; 0 when none does."""
     dense: Floats
-    """How near the meaning is, -1 to 1; 0 throughout when nobody asked for it."""
+    """How near the meaning is, -1 to 1; all 0 when the query has no vectors."""
     best_lexical: float
     best_dense: float
     coverage: float
@@ -224,9 +244,66 @@ class Snapshot:
         )
 
 
+def candidates_of_many(
+    snapshot: Snapshot, queries: Sequence[CandidateQuery], *, depth: int = DEPTH
+) -> list[Candidates]:
+    """Return what `snapshot.candidates` would return for each query, but faster, in their order."""
+    if not 0 < snapshot.size <= SMALL:
+        return [
+            snapshot.candidates(it.words, it.vectors, where=it.where, depth=depth) for it in queries
+        ]
+    alike: defaultdict[Filters, list[int]] = defaultdict(list)
+    for number, query in enumerate(queries):
+        alike[query.where].append(number)
+    found: dict[int, Candidates] = {}
+    terms = snapshot.terms
+    at_once = max(1, _SCORES_AT_ONCE // snapshot.size)
+    for where, numbers in alike.items():
+        rows = snapshot.rows_for(where)
+        for first in range(0, len(numbers), at_once):
+            chunk = numbers[first : first + at_once]
+            answers = _together(snapshot, terms, [queries[it] for it in chunk], rows, depth)
+            found.update(zip(chunk, answers, strict=True))
+    return [found[number] for number in range(len(queries))]
+
+
 def union_of(some: Longs, others: Longs) -> Longs:
     """Return the rows that are in one or the other, ascending."""
     rows = np.sort(np.concatenate((some, others)))
     fresh = np.ones(len(rows), np.bool_)
     fresh[1:] = rows[1:] != rows[:-1]
     return rows[fresh]
+
+
+def _together(
+    snapshot: Snapshot,
+    terms: Terms,
+    queries: Sequence[CandidateQuery],
+    rows: Longs | None,
+    depth: int,
+) -> Iterator[Candidates]:
+    scores, by_words = score_many(terms, [query.words for query in queries])
+    scores[:, snapshot.barred] = 0
+    if rows is None:
+        fitting = best_in_each(scores, depth, above=0.0)
+    else:
+        fitting = [rows[it] for it in best_in_each(scores[:, rows], depth, above=0.0)]
+    meant = [query.vectors for query in queries if query.vectors is not None]
+    near: Iterator[Longs] = iter(())
+    if meant and snapshot.space is not None:
+        near = iter(
+            nearest_of_many(
+                snapshot.views,
+                meant,
+                snapshot.space,
+                wanted=depth,
+                rows=rows,
+                barred=snapshot.barred,
+            )
+        )
+    for query, words, found in zip(queries, by_words, fitting, strict=True):
+        fits = snapshot.cut(found, words.of(found), depth)
+        if query.vectors is None or snapshot.space is None:
+            yield snapshot.by_words(fits, words)
+        else:
+            yield snapshot.by_both(fits, words, next(near), query.vectors, depth)

@@ -1,4 +1,4 @@
-"""Tail: the tools that came last; it only grows, so that readers never see it change."""
+"""Tail: the append-only part of the index with the newest tools."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ __all__ = ["Tail"]
 
 
 class Tail:
-    """Tools in rows, as they came. A reader who knows how many there were looks at no others.
+    """Tools in rows, in the order of arrival. A reader looks only at the rows that it knows of.
 
-    One writer at a time. What it adds is there in full before anybody is told of the new size.
+    One writer at a time. It adds rows in full before it publishes the new size.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -46,7 +46,7 @@ class Tail:
             for entry in range(starts[offset], starts[offset + 1]):
                 term = terms[numbers[entry]]
                 known[term] = fields[entry]
-                # The impact first: whoever sees the row finds its impact.
+                # The impact first: a reader that sees the row finds its impact.
                 self._impacts.setdefault(term, []).append(impacts[entry])
                 self._rows.setdefault(term, []).append(first + offset)
             self.fields.append(known)

@@ -1,4 +1,4 @@
-"""View: a segment or a tail as it was at one moment, without the tools that have gone since."""
+"""View: a segment or tail of the index as it was at one moment, without the removed tools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

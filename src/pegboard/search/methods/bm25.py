@@ -1,4 +1,4 @@
-"""BM25: finds tools by the words that they share with the query."""
+"""BM25: the search method that finds tools by the words that they share with the query."""
 
 from pegboard.search.index.index import ToolIndex
 from pegboard.search.index.snapshot import Candidates, Snapshot
@@ -6,7 +6,7 @@ from pegboard.search.methods.index_searcher import (
     BY_WORDS,
     Confidence,
     IndexSearcher,
-    Prepared,
+    PreparedQuery,
     plain_weights,
 )
 from pegboard.search.searcher import Query
@@ -17,7 +17,12 @@ __all__ = ["BM25"]
 
 
 class BM25(IndexSearcher):
-    """Counts words: rare ones more than frequent ones, those of names more than those of texts."""
+    """Ranks tools by BM25F, without vectors.
+
+    A rare word counts more than a frequent one, and a word of a name more than a word of a
+    description (see `text.fields`). The scores come from `index.bm25_scoring`. Words are stemmed,
+    so ``sending`` finds ``send``, but synonyms are not found: `Hybrid` finds those.
+    """
 
     confidence: Confidence = BY_WORDS
 
@@ -25,10 +30,10 @@ class BM25(IndexSearcher):
         """Return an index of words only."""
         return ToolIndex()
 
-    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
+    def prepare(self, query: Query, snapshot: Snapshot) -> PreparedQuery:
         """Return the words of the query."""
         words = query_words(query.text)
-        return Prepared(query, words, plain_weights(words), None)
+        return PreparedQuery(query, words, plain_weights(words), None)
 
     def parts(self, candidates: Candidates) -> dict[str, Floats]:
         """Return how well the words fit."""

@@ -1,4 +1,4 @@
-"""Embedding: finds tools by what they mean, whatever words say it."""
+"""Embedding: the semantic search method, which compares the vectors of tools and query."""
 
 from pegboard.search.index.index import ToolIndex
 from pegboard.search.index.snapshot import Candidates, Snapshot
@@ -6,8 +6,8 @@ from pegboard.search.methods.index_searcher import (
     BY_MEANING,
     Confidence,
     IndexSearcher,
-    Prepared,
-    strangeness,
+    PreparedQuery,
+    unknown_share,
 )
 from pegboard.search.searcher import Query
 from pegboard.search.text.postings import Floats
@@ -19,11 +19,11 @@ __all__ = ["Embedding"]
 
 
 class Embedding(IndexSearcher):
-    """Compares vectors: those of the shipped table of words, or of an embedder of yours.
+    """Compares vectors: those of the shipped word table, or those of your own embedder.
 
     Args:
-        index: where to look; it may be shared. Without one, a new one.
-        embedder: what makes vectors of texts, instead of the table of words.
+        index: the index to search, which may be shared; by default a new one.
+        embedder: makes the vectors of texts, instead of the word table.
     """
 
     confidence: Confidence = BY_MEANING
@@ -33,16 +33,16 @@ class Embedding(IndexSearcher):
         super().__init__(index)
 
     def new_index(self) -> ToolIndex:
-        """Return an index that knows what tools mean."""
+        """Return an index with vectors."""
         embedder = self._embedder
         return ToolIndex(open_meaning() if embedder is None else EmbedderMeaning(embedder))
 
-    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
-        """Return what the query means."""
+    def prepare(self, query: Query, snapshot: Snapshot) -> PreparedQuery:
+        """Return the query with its vectors."""
         meaning = self.index.meaning
         meant = None if meaning is None else meaning.of_query(query.text)
         words = query_words(query.text)
-        return Prepared(query, words, {}, meant, strangeness(words, meant))
+        return PreparedQuery(query, words, {}, meant, unknown_share(words, meant))
 
     def parts(self, candidates: Candidates) -> dict[str, Floats]:
         """Return how near the meaning is."""

@@ -1,4 +1,4 @@
-"""Hybrid: finds tools by words and by meaning at once; the default."""
+"""Hybrid: the default search method, which combines BM25 and semantic search."""
 
 import math
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from pegboard.search.methods.index_searcher import (
     BY_BOTH,
     SENSE,
     Confidence,
-    Prepared,
+    PreparedQuery,
     plain_weights,
-    strangeness,
+    unknown_share,
 )
 from pegboard.search.searcher import Query
 from pegboard.search.text.postings import Floats
@@ -32,28 +32,28 @@ _STAND_IN = 1.5
 
 
 class Hybrid(Embedding):
-    """Adds up what the words say and what the meaning says.
+    """Adds up the score of the words and the score of the meaning.
 
-    A word that no tool has is also looked for as the English word that is nearest to it: so a
-    Chinese query finds English tools by their words, too.
+    A word that no tool has is also searched for as the nearest English word. So a Chinese query
+    finds English tools by their words, too.
     """
 
     confidence: Confidence = BY_BOTH
     sense: Confidence | None = SENSE
 
-    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
+    def prepare(self, query: Query, snapshot: Snapshot) -> PreparedQuery:
         """Return the words and the meaning of the query."""
         words = query_words(query.text)
         weights = plain_weights(words)
         meaning = self.index.meaning
         if meaning is None:
-            return Prepared(query, words, weights, None)
+            return PreparedQuery(query, words, weights, None)
         meant = meaning.of_query(query.text)
         if isinstance(meaning, WordMeaning):
             # Stop-words say nothing, and neither would others in their place.
             telling = [it for it in meant.words if not weights.keys().isdisjoint(it.terms)]
             _add_stand_ins(weights, telling, meaning.table, snapshot)
-        return Prepared(query, words, weights, meant, strangeness(words, meant))
+        return PreparedQuery(query, words, weights, meant, unknown_share(words, meant))
 
     def parts(self, candidates: Candidates) -> dict[str, Floats]:
         """Return how near the meaning is, and how well the words fit."""

@@ -1,4 +1,4 @@
-"""IndexSearcher: what the searchers that look into a `ToolIndex` have in common."""
+"""IndexSearcher: what the methods on a `ToolIndex` share: candidates, ranking and confidence."""
 
 import functools
 import math
@@ -13,8 +13,13 @@ import numpy as np
 from pegboard.model import CatalogChange, Tool
 from pegboard.search.facets import hint
 from pegboard.search.index.index import ToolIndex
-from pegboard.search.index.many_queries import Asked, candidates_of_many
-from pegboard.search.index.snapshot import DEPTH, Candidates, Snapshot
+from pegboard.search.index.snapshot import (
+    DEPTH,
+    CandidateQuery,
+    Candidates,
+    Snapshot,
+    candidates_of_many,
+)
 from pegboard.search.index.view import Filters
 from pegboard.search.searcher import Hit, Match, Query, SearchResponse
 from pegboard.search.text.postings import Floats
@@ -28,9 +33,9 @@ __all__ = [
     "SENSE",
     "Confidence",
     "IndexSearcher",
-    "Prepared",
+    "PreparedQuery",
     "plain_weights",
-    "strangeness",
+    "unknown_share",
 ]
 
 
@@ -50,9 +55,9 @@ class Confidence(msgspec.Struct, frozen=True):
 
 
 BY_BOTH = Confidence(
-    -4.106, {"meaning": 2.899, "words": 2.458, "coverage": 4.774, "strangeness": -4.0}, 0.03
+    -4.106, {"meaning": 2.899, "words": 2.458, "coverage": 4.774, "unknown_share": -4.0}, 0.03
 )
-BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "strangeness": -4.0}, 0.03)
+BY_MEANING = Confidence(-4.982, {"meaning": 6.552, "unknown_share": -4.0}, 0.03)
 BY_WORDS = Confidence(-3.931, {"words": 0.055, "coverage": 8.466}, 0.045)
 SENSE = Confidence(
     -8.197,
@@ -76,11 +81,11 @@ _MEANT = 0.25
 
 
 _BY_MEANING = Match(field="meaning")
-# Of scripts other than Latin and Chinese the table of words knows nothing, nor what is nonsense.
+# The word table knows only Latin and Chinese script, so it cannot judge nonsense in another one.
 _OTHER_SCRIPTS = re.compile(rf"[^\W\x00-\u024f\u1e00-\u1eff{HAN}]")
 
 
-class Prepared(NamedTuple):
+class PreparedQuery(NamedTuple):
     """A query, ready to be looked up."""
 
     query: Query
@@ -88,8 +93,8 @@ class Prepared(NamedTuple):
     weights: Mapping[str, float]
     """How much each term of the index counts."""
     meaning: QueryMeaning | None
-    strangeness: float = 0.0
-    """How much of it is words that nobody knows, beyond two thirds; 0 to 1."""
+    unknown_share: float = 0.0
+    """How far the share of unknown words exceeds two thirds of the query, 0 to 1."""
 
 
 class _Ranked(NamedTuple):
@@ -102,10 +107,10 @@ class _Ranked(NamedTuple):
 
 
 class IndexSearcher(ABC):
-    """Finds the candidates in an index, ranks them, and says nothing when none fits.
+    """Finds candidates in an index, ranks them, and returns none when no tool fits.
 
     Args:
-        index: where to look; it may be shared. Without one, a new one.
+        index: the index to search, which may be shared; by default a new one.
     """
 
     confidence: Confidence
@@ -117,22 +122,22 @@ class IndexSearcher(ABC):
 
     @abstractmethod
     def new_index(self) -> ToolIndex:
-        """Return an empty index of the kind that it needs."""
+        """Return an empty index of the kind that this method needs."""
 
     @abstractmethod
-    def prepare(self, query: Query, snapshot: Snapshot) -> Prepared:
-        """Return the query as it is looked up."""
+    def prepare(self, query: Query, snapshot: Snapshot) -> PreparedQuery:
+        """Return the query with its terms and vectors."""
 
     @abstractmethod
     def parts(self, candidates: Candidates) -> dict[str, Floats]:
         """Return what each part of the ranking gives to each candidate; their sum is the score."""
 
     def apply(self, change: CatalogChange) -> None:
-        """Take in a change of the catalogue."""
+        """Apply a change of the catalogue."""
         self.index.apply(change)
 
     def search(self, query: Query) -> SearchResponse:
-        """Return what fits, best first."""
+        """Return the tools that fit, best first."""
         snapshot = self.index.snapshot
         asked = self.prepare(query, snapshot)
         depth = max(DEPTH, query.limit)
@@ -140,12 +145,12 @@ class IndexSearcher(ABC):
             found = snapshot.candidates(*_look_up(asked), where=_filters(query), depth=depth)
             ranked = self._ranked(found, asked)
             if len(ranked) >= query.limit or query.visible is None or len(found) < depth:
-                return self._answer(ranked, found, asked)
+                return self._response(ranked, found, asked)
             # Most of the best are hidden from this caller: look further down.
             depth *= _DEEPER
 
     def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
-        """Return the answers of many queries, in their order."""
+        """Return the responses of many queries, in their order."""
         snapshot = self.index.snapshot
         answers: dict[int, SearchResponse] = {}
         together = [
@@ -155,13 +160,13 @@ class IndexSearcher(ABC):
             numbers = together[first : first + _AT_ONCE]
             asked = [self.prepare(queries[number], snapshot) for number in numbers]
             found = candidates_of_many(
-                snapshot, [Asked(*_look_up(it), where=_filters(it.query)) for it in asked]
+                snapshot, [CandidateQuery(*_look_up(it), where=_filters(it.query)) for it in asked]
             )
             for number, candidates, it in zip(numbers, found, asked, strict=True):
-                answers[number] = self._answer(self._ranked(candidates, it), candidates, it)
+                answers[number] = self._response(self._ranked(candidates, it), candidates, it)
         return [answers.get(number) or self.search(it) for number, it in enumerate(queries)]
 
-    def _ranked(self, found: Candidates, asked: Prepared) -> list[_Ranked]:
+    def _ranked(self, found: Candidates, asked: PreparedQuery) -> list[_Ranked]:
         query = asked.query
         if not len(found):
             return []
@@ -184,7 +189,7 @@ class IndexSearcher(ABC):
             use = 0.0 if query.boost is None else _NUDGE * query.boost(tool.name)
             each = {name: float(part[position]) for name, part in parts.items()}
             coverage = float(found.lexical[position]) * covering
-            signs = {"strangeness": asked.strangeness, "coverage": coverage}
+            signs = {"unknown_share": asked.unknown_share, "coverage": coverage}
             confidence = self.confidence.of(each | signs)
             each["use"] = use
             row = int(found.rows[position])
@@ -193,7 +198,9 @@ class IndexSearcher(ABC):
             ranked.sort(key=lambda it: (-it.score, it.tool.name))
         return ranked[: query.limit]
 
-    def _answer(self, ranked: list[_Ranked], found: Candidates, asked: Prepared) -> SearchResponse:
+    def _response(
+        self, ranked: list[_Ranked], found: Candidates, asked: PreparedQuery
+    ) -> SearchResponse:
         query = asked.query
         if query.abstain:
             fits = any(it.confidence >= self.confidence.floor for it in ranked)
@@ -209,7 +216,7 @@ class IndexSearcher(ABC):
         hits = zip(ranked, map(_with_meaning, ranked, matches), strict=True)
         return SearchResponse(hits=tuple([_hit(*it, explain=query.explain) for it in hits]))
 
-    def _makes_sense(self, best: _Ranked, found: Candidates, asked: Prepared) -> bool:
+    def _makes_sense(self, best: _Ranked, found: Candidates, asked: PreparedQuery) -> bool:
         """Tell whether the best hit is better than what any words at all would find here."""
         known = len(asked.meaning.words) if asked.meaning is not None else 0
         if self.sense is None or not known or _OTHER_SCRIPTS.search(asked.query.text):
@@ -222,7 +229,7 @@ class IndexSearcher(ABC):
         return self.sense.of(best.parts | signs) >= self.sense.floor
 
 
-def _look_up(asked: Prepared) -> tuple[Mapping[str, float], Floats | None]:
+def _look_up(asked: PreparedQuery) -> tuple[Mapping[str, float], Floats | None]:
     meaning = asked.meaning
     vectors = None if meaning is None or not len(meaning.vectors) else meaning.vectors
     return asked.weights, vectors
@@ -268,8 +275,8 @@ def plain_weights(words: QueryWords) -> dict[str, float]:
     return {term: math.sqrt(times) for term, times in words.counts.items()}
 
 
-def strangeness(words: QueryWords, meaning: QueryMeaning | None) -> float:
-    """Return how much of a query is words that nobody knows, beyond two thirds; 0 to 1."""
+def unknown_share(words: QueryWords, meaning: QueryMeaning | None) -> float:
+    """Return how far the share of unknown words exceeds two thirds of a query, 0 to 1."""
     written = [word for word in words.spelled.values() if word.isalpha()]
     if meaning is None or not meaning.words or not written:
         return 0.0

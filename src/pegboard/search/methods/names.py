@@ -1,4 +1,4 @@
-"""NameIndex: tools by their names, however these are spelled."""
+"""NameIndex: finds tools by name, in any case, with other separators, prefixes or a typo."""
 
 import re
 import threading
@@ -10,7 +10,7 @@ import msgspec
 
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import GuardedLock
-from pegboard.search.methods.typos import NearMisses
+from pegboard.search.methods.typos import TypoIndex
 from pegboard.search.searcher import Hit, Match, Query, SearchResponse, filter_of
 
 __all__ = [
@@ -55,7 +55,7 @@ class NameIndex:
         """The names of the tools that have a spelling."""
         self._longest = 0
         """How long a spelling was at most."""
-        self._near = NearMisses()
+        self._near = TypoIndex()
         self._writing = GuardedLock("search index", threading.Lock())
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class NameIndex:
         return self._tools.get(name)
 
     def apply(self, change: CatalogChange) -> None:
-        """Take in a change of the catalogue."""
+        """Apply a change of the catalogue."""
         with self._writing:
             for tool in change.removed:
                 self._forget(tool.name)
@@ -198,7 +198,7 @@ class ScannedNames(NameIndex):
     """
 
     def apply(self, change: CatalogChange) -> None:
-        """Take in a change of the catalogue."""
+        """Apply a change of the catalogue."""
         gone = {tool.name for tool in change.removed}
         known = {name: tool for name, tool in self._tools.items() if name not in gone}
         self._tools = known | {tool.name: tool for tool in (*change.added, *change.changed)}

@@ -1,4 +1,4 @@
-"""Regex: finds tools by a regular expression, in time that grows with the texts and no faster."""
+"""Regex: the search method by regular expression, in time that is linear in the texts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -22,7 +22,7 @@ _WORTH: Mapping[str, tuple[float, float]] = {
     "tags": (0.5, 0.6),
     "description": (0.3, 0.4),
 }
-# More than anybody reads; a pattern such as `.` would be found in everything.
+# More hits than a caller reads; a pattern such as `.` would match every tool.
 _ENOUGH = 1000
 _SECONDS = 0.8
 """How long a pattern may be looked for: none explodes, but some are slow."""
@@ -32,25 +32,25 @@ _Matches = Callable[[Tool], tuple[Match, ...]]
 
 
 class Regex:
-    """Looks into names, then tags, then descriptions; letter case does not matter.
+    """Searches names, then tags, then descriptions, without regard to case.
 
     The syntax is RE2's: that of Python without look-around and back-references. A text that is not
-    meant as a pattern is looked for as it is, and then by its words.
+    meant as a pattern is searched for literally, and then by its words.
     """
 
     def __init__(self) -> None:
         self._blocks = Blocks()
 
     def apply(self, change: CatalogChange) -> None:
-        """Take in a change of the catalogue."""
+        """Apply a change of the catalogue."""
         self._blocks.apply(change)
 
     def search(self, query: Query) -> SearchResponse:
-        """Return the tools in which the pattern is found.
+        """Return the tools that match the pattern.
 
         Raises:
-            InvalidPatternError: when the text is meant as a pattern and is none, or one that takes
-                too long.
+            InvalidPatternError: when the text is meant as a pattern, but is not valid or takes too
+                long.
         """
         meant = is_meant(query.text)
         try:
@@ -66,7 +66,7 @@ class Regex:
         return SearchResponse(hits=hits)
 
     def search_many(self, queries: Sequence[Query]) -> list[SearchResponse]:
-        """Return the answers of many queries, in their order."""
+        """Return the responses of many queries, in their order."""
         return [self.search(query) for query in queries]
 
     def _by_pattern(self, pattern: Pattern, query: Query) -> _Worths:

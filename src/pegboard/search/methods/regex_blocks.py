@@ -1,4 +1,4 @@
-"""Blocks: the texts of tools in pieces that are searched as a whole, and rebuilt one at a time."""
+"""Text blocks for the regex search: searched as a whole, and rebuilt one at a time on a change."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping

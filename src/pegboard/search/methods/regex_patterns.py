@@ -1,4 +1,4 @@
-"""Regular expressions that cannot explode, and how to tell them from plain text."""
+"""Regular expressions by RE2, which cannot blow up, and how to tell them from plain text."""
 
 import atexit
 import os
@@ -55,7 +55,7 @@ def call_native(
     finally:
         under_way.discard(mark)
     while True:
-        # There is nobody left to give an answer to.
+        # The interpreter has ended, so no caller waits for the result.
         threading.Event().wait()
 
 
@@ -75,12 +75,12 @@ if hasattr(os, "register_at_fork"):
 _LONGEST = 1000
 # How many steps a compiled pattern may have: larger ones take long for a single text.
 _LARGEST = 5_000
-# What nobody writes who does not mean a pattern,
+# Signs that appear only in patterns,
 _SIGNS = re.compile(
     r"(?<![\w:\\])\\[A-Za-z0-9.]|\\[dswDSW][*+{]|\.[*+]|\(\?|\[\^|\[[^\]\s]-|[)\]][*+{]|\{\d"
     r"|^\s*\^|\S\|\S"
 )
-# and what also stands in questions, with brackets, prices and paths in them.
+# and signs that also appear in questions with brackets, prices and paths.
 _DOUBTFUL_SIGNS = re.compile(r"\\[A-Za-z0-9.]|[)\]]\?|\S\$\s*$")
 _SEVERAL_WORDS = re.compile(r"\w\S*\s+\S*\w")
 _WORD = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+|[^\W_\u3400-\u9fff\uf900-\ufaff]{2,}")
@@ -120,8 +120,8 @@ class Pattern:
 
     Args:
         source: in the syntax of RE2.
-        text: as somebody wrote it.
-        seconds: how long it may be looked for, of the time of the processor; without it, for ever.
+        text: as the caller wrote it.
+        seconds: how much processor time searching for it may take; by default there is no limit.
     """
 
     def __init__(self, source: str, *, text: str, seconds: float | None = None) -> None:
@@ -168,7 +168,7 @@ class Pattern:
         if self._seconds is None:
             return call_native(search, where)
         if self._spent > self._seconds:
-            problem = f"it takes more than {self._seconds:g} s to look for; make it simpler"
+            problem = f"searching for it takes more than {self._seconds:g} s; make it simpler"
             raise InvalidPatternError(self._text, problem)
         began = time.thread_time()
         found = call_native(search, where)
@@ -181,20 +181,20 @@ def compile_pattern(text: str, *, seconds: float | None = None) -> Pattern:
 
     Args:
         text: the pattern.
-        seconds: how long it may be looked for, of the time of the processor; without it, for ever.
+        seconds: how much processor time searching for it may take; by default there is no limit.
 
     Raises:
-        InvalidPatternError: when it is none; and later, when it took longer.
+        InvalidPatternError: when it is not valid; and later, when a search takes longer.
     """
     if len(text) > _LONGEST:
-        problem = f"it has {len(text)} characters, and {_LONGEST} are the most there may be"
+        problem = f"it has {len(text)} characters, but at most {_LONGEST} are allowed"
         raise InvalidPatternError(text, problem)
     try:
         pattern = Pattern(_source(text), text=text, seconds=seconds)
     except _re2.error as error:
         raise _invalid(text, _complaint(error)) from None
     if seconds is not None and pattern.size > _LARGEST:
-        raise InvalidPatternError(text, "it repeats too much; `*` and `+` repeat for nothing")
+        raise InvalidPatternError(text, "it repeats too much; `*` and `+` repeat at no cost")
     return pattern
 
 
@@ -313,6 +313,6 @@ def _options(*, memory: int | None = None) -> object:
     options.case_sensitive = False
     options.log_errors = False
     options.never_nl = True
-    # Nobody asks for groups, and without them the fast way tells the place, too.
+    # Groups are not used, and without them the fast engine gives the position, too.
     options.never_capture = True
     return options

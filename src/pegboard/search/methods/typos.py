@@ -1,8 +1,8 @@
-"""NearMisses: which known spellings are one typing error away from a given one."""
+"""TypoIndex: finds the known spellings that are one typing error away from a text."""
 
 from collections.abc import Iterator
 
-__all__ = ["SHORTEST", "NearMisses"]
+__all__ = ["SHORTEST", "TypoIndex"]
 
 SHORTEST = 5
 """In shorter names one error leaves too little: `get` and `set` are not the same word."""
@@ -11,7 +11,7 @@ SHORTEST = 5
 _CROWDED = 256
 
 
-class NearMisses:
+class TypoIndex:
     """Spellings by their thirds: one error leaves two of three as they were.
 
     So three keys a spelling find it, instead of one for every letter. Readers need no lock: what

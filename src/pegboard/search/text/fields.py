@@ -1,4 +1,4 @@
-"""What of a tool is searched: the texts of its fields, and how much each counts."""
+"""The searchable fields of a tool (name, description, parameters …), and the weight of each."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Postings: which words a tool has, and how much each of them says about it."""
+"""Postings: which words each tool has, and the BM25F impact of each word."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast

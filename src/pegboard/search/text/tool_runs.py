@@ -1,4 +1,4 @@
-"""ToolRuns: the texts of tools, cut into runs of letters once for everybody who reads them."""
+"""ToolRuns: the texts of tools, split into runs of letters once for postings and vectors."""
 
 import re
 from collections import defaultdict
@@ -55,7 +55,7 @@ class RunChunk(NamedTuple):
 
 
 class ToolRuns(Sequence[ToolText]):
-    """The texts of tools, and their runs when somebody asks for them."""
+    """The texts of tools, and their runs, which are split when first needed."""
 
     def __init__(self, texts: Sequence[ToolText]) -> None:
         self._texts = texts

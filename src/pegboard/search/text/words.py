@@ -1,4 +1,4 @@
-"""Text as the words that the index knows: split, folded, stemmed."""
+"""Tokenizer: splits text into words, also Chinese, folds case, stems, and drops stop words."""
 
 import re
 import threading
@@ -80,7 +80,7 @@ _MAX_RECALLED = 64
 # So many different ones are those of a whole catalogue, which comes once.
 _MANY_RUNS = 4_096
 # `GitHub` is also looked for as `github`, and `mp3` is more than `mp` and `3`; `getUserAddress` is
-# nobody's word.
+# not a word.
 _MAX_COMPOUND = 12
 
 # Scripts that are written without spaces, or whose words change at their ends: Thai, Lao, Burmese,

@@ -1,4 +1,4 @@
-"""Embedder: a model of yours that makes vectors of texts."""
+"""The Embedder protocol: your own embedding model, which turns texts into vectors."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ _LONGEST = 2_000
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts: a sentence-transformers model does, or a function around an API."""
+    """Turns texts into vectors, as a sentence-transformers model or a wrapper of an API does."""
 
     def encode(self, texts: list[str], /) -> ArrayLike:
         """Return a vector for each text, all of one length."""
@@ -34,7 +34,7 @@ class EmbedderMeaning:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self.version: str = f"{type(embedder).__module__}.{type(embedder).__qualname__}"
-        # It is asked once, so that everybody knows how long its vectors are.
+        # Called once, to learn how long its vectors are.
         self._width: int | None = None
         self._width = width = self._encode(["tool"]).shape[1]
         nothing = np.zeros((0, width), np.float32)

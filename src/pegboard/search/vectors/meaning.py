@@ -1,4 +1,4 @@
-"""What tools and queries mean, as vectors: the sum of what their words mean."""
+"""Embeddings of tools and queries: the sums of the word vectors of the shipped table."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Space: where tools are by their meaning, roughly at first, so that few are looked at closely."""
+"""Vector space of tools: centroids and coarse vectors, so that few tools need exact scores."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

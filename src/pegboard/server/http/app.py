@@ -50,7 +50,7 @@ class App:
         self._authenticator = HttpAuthenticator() if authenticator is None else authenticator
         self._hosts = HostCheck() if hosts is None else hosts
         self._surface: Surface = surface
-        self._owners_desk = local_api
+        self._local_api = local_api
         self._disconnects = DisconnectWatcher(self._authenticator.still_admits)
         self._modern = StatelessHttp(
             pipeline,
@@ -135,7 +135,7 @@ class App:
             # Before the origin check: any page may read where tokens are issued.
             or await self._authenticator.describe(request)
             or not await admit_page(request, self._hosts)
-            or (self._owners_desk is not None and await self._owners_desk.serve(request))
+            or (self._local_api is not None and await self._local_api.serve(request))
         )
 
     async def _measure(self, request: HttpRequest) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from mcp_types import INVALID_REQUEST
 
 from pegboard.auth import (
+    AnonymousAuthenticator,
     Authenticator,
     AuthSettings,
-    OpenDoor,
     challenge,
     credential_in,
     metadata_path,
@@ -43,9 +43,9 @@ class HttpAuthenticator:
         on_refusal: OnRefusal | None = None,
         local_token: LocalToken | None = None,
     ) -> None:
-        self._authenticator = OpenDoor() if authenticator is None else authenticator
+        self._authenticator = AnonymousAuthenticator() if authenticator is None else authenticator
         self._settings = AuthSettings() if settings is None else settings
-        self._is_open = isinstance(self._authenticator, OpenDoor)
+        self._is_open = isinstance(self._authenticator, AnonymousAuthenticator)
         self._on_refusal = on_refusal
         self._local_token = local_token
         self._metadata = resource_metadata(self._settings)

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import platformdirs
 
-from pegboard.storage.open_store import scheme_of
-from pegboard.storage.urls import path_of, without_password
+from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
     "RunningInstance",

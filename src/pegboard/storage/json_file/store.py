@@ -10,14 +10,14 @@ import msgspec
 from pegboard.errors import RevisionConflictError
 from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
-from pegboard.storage.encoding import check_key, encode_named_value
+from pegboard.storage.encoding import check_key, encode_named_value, read_row, row_of
 from pegboard.storage.json_file.content import JsonContent, revision_of
 from pegboard.storage.json_file.format import unknown_fields
 from pegboard.storage.json_file.journal import Change, Counted, Forgotten, Put, Removed, Saved
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.transactions import JsonTransactions
 from pegboard.storage.leases import LEASES, lease
-from pegboard.storage.open_store import DEFAULT_TENANT
+from pegboard.storage.open_store import DEFAULT_TENANT, path_of, without_password
 from pegboard.storage.store import (
     ANY,
     OnProgress,
@@ -27,8 +27,6 @@ from pegboard.storage.store import (
     StoredValue,
     Use,
 )
-from pegboard.storage.tool_rows import read_row, row_of
-from pegboard.storage.urls import path_of, without_password
 from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.watchers import Watchers
 

@@ -1,4 +1,4 @@
-"""Connection pool of a PostgreSQL server: opened when needed, shared by threads, with timeouts."""
+"""Connection pool for PostgreSQL: opened when needed, shared by threads, with timeouts."""
 
 import os
 import re
@@ -14,27 +14,27 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pegboard.errors import StorageError, StoreUnavailableError
 from pegboard.model.fork_guard import GuardedLock
-from pegboard.storage.urls import without_password
+from pegboard.storage.open_store import without_password
 
 __all__ = ["ConnectionPool", "PostgresConnection", "connect", "parse_url"]
 
 Result = TypeVar("Result")
 
-MOST = 8
-"""So many connections at once, besides those of watchers and of elected jobs."""
-SPARE_SECONDS = 60.0
-"""Connections that no thread needed for so long are closed, all but one."""
-PATIENCE = 30.0
-"""Seconds to wait for one of them."""
-SILENCE = 45.0
-"""Seconds after which a server that says nothing at all counts as gone; more if the URL gives
-statements more time than `_SETTINGS` do."""
+MAX_CONNECTIONS = 8
+"""The size of the pool; the connections of watchers and elected jobs come on top."""
+IDLE_SECONDS = 60.0
+"""The time after which idle connections are closed, all but one."""
+POOL_TIMEOUT = 30.0
+"""Seconds to wait for a connection of the pool."""
+SERVER_TIMEOUT = 45.0
+"""Seconds after which a silent server counts as gone; longer if the URL sets a longer
+``statement_timeout`` than `_SETTINGS` do."""
 OLDEST_SERVER = 140000
 
-# What the URL says comes after these, and so counts.
+# The options of the URL come after these, and override them.
 _SETTINGS = {
     "statement_timeout": "30s",
-    # Longer than the next one: no process fails because another died in mid-transaction.
+    # Longer than the next one: no process fails because another died in a transaction.
     "lock_timeout": "20s",
     "idle_in_transaction_session_timeout": "15s",
     "synchronous_commit": "on",
@@ -49,13 +49,13 @@ _PARAMETERS = {
 }
 
 
-# As `options` have it: without a blank. The last one counts.
+# As in `options`, without a space. The last one counts.
 _STATEMENT_TIMEOUT = re.compile(r"statement[_-]timeout=([0-9]+)(us|ms|s|min|h|d)?")
 _UNITS = {"us": 1e-6, "": 1e-3, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-# To the end: what is not quoted as it should be must not show either.
+# To the end: a password with unquoted special characters must not show either.
 _NAMED_PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
-# It starts up, shuts down or recovers. In words, as who is not let in gets no code; `PQping` would
-# tell, but stops all threads while it asks.
+# The server starts up, shuts down or recovers. The message is compared, as a refused client gets
+# no code; `PQping` would tell, but blocks all threads while it asks.
 _NOT_READY = "the database system is "
 _PAUSE = 0.05
 
@@ -64,35 +64,35 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on a server that has stopped answering."""
 
     extra_time: float = 0.0
-    """Seconds that a statement may take beyond what is usual."""
+    """Seconds that a statement may take beyond the usual timeout."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Wait for the server, but not for ever."""
+        """Wait for the server, with a timeout."""
         return super().wait(self._bounded(gen), *args, **options)
 
     def _bounded(self, gen: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
-        silence = SILENCE + self.extra_time
-        until = time.monotonic() + silence
+        timeout = SERVER_TIMEOUT + self.extra_time
+        until = time.monotonic() + timeout
         try:
             state = next(gen)
             while True:
                 ready = yield state
                 if ready:
-                    until = time.monotonic() + silence
+                    until = time.monotonic() + timeout
                 elif time.monotonic() > until:
-                    # Nothing more can be said over it, not even that it is over.
+                    # The connection cannot be closed in an orderly way any more.
                     self.pgconn.finish()
-                    raise psycopg.OperationalError(f"no answer for {silence:.0f} seconds")
+                    raise psycopg.OperationalError(f"no answer for {timeout:.0f} seconds")
                 state = gen.send(ready)
         except StopIteration as end:
             return end.value
 
 
 def parse_url(url: str) -> tuple[str, str]:
-    """Return how to connect, and the URL to show.
+    """Return the connection string of a URL, and the URL to show.
 
     Raises:
-        StorageError: when it is not a URL of PostgreSQL.
+        StorageError: when it is not a PostgreSQL URL.
     """
     scheme, mark, rest = url.partition("://")
     shown = _shown(scheme, rest) if mark else "postgresql://…"
@@ -102,14 +102,14 @@ def parse_url(url: str) -> tuple[str, str]:
         found = None
     place = rest.partition("?")[0]
     if "@" in place.partition("@")[2] or "@" in place.partition("/")[2]:
-        # Part of a password would be taken for the host or the database, and shown.
+        # A part of the password would be read as the host or the database, and shown.
         found = None
     if found is None or not re.fullmatch(r"[\d,]*", str(found.get("port", ""))):
-        # Without what libpq says, which may quote the password.
+        # Without libpq's own message, which may quote the password.
         raise StorageError(
-            f"{shown!r} is not a URL of PostgreSQL: it looks like "
-            "`postgresql://user:password@host:5432/database`, with what is special in a password "
-            "or a name written as `%2F` for `/`, `%40` for `@` and so on.",
+            f"{shown!r} is not a PostgreSQL URL. Such a URL looks like "
+            "`postgresql://user:password@host:5432/database`. Special characters in a password "
+            "or a name are percent-encoded: `%2F` for `/`, `%40` for `@` and so on.",
             url=shown,
         )
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
@@ -124,20 +124,20 @@ def parse_url(url: str) -> tuple[str, str]:
 
 
 def connect(conninfo: str, url: str) -> PostgresConnection:
-    """Open a connection that commits by itself, except between BEGIN and COMMIT.
+    """Open a connection in autocommit mode.
 
     Raises:
-        psycopg.Error: when the server cannot be reached, or does not let us in.
-        StoreUnavailableError: when it is too old, or of another encoding.
+        psycopg.Error: when the server cannot be reached, or refuses the connection.
+        StoreUnavailableError: when the server is too old, or the database is not in UTF-8.
     """
     connection = _connect(conninfo)
     info = connection.info
     problem = ""
     if info.server_version < OLDEST_SERVER:
         oldest = OLDEST_SERVER // 10000
-        problem = f"is a server of version {info.server_version // 10000}; use {oldest} or newer"
+        problem = f"runs PostgreSQL {info.server_version // 10000}; use {oldest} or newer"
     elif info.parameter_status("server_encoding") != "UTF8":
-        problem = "is a database that cannot hold every letter; make one with ENCODING 'UTF8'"
+        problem = "is a database that is not in UTF-8; create one with ENCODING 'UTF8'"
     if problem:
         connection.close()
         raise StoreUnavailableError(f"{url} {problem}.", url=url)
@@ -146,7 +146,7 @@ def connect(conninfo: str, url: str) -> PostgresConnection:
 
 
 class ConnectionPool:
-    """A few connections that threads take in turn."""
+    """A few connections that the threads of this process share."""
 
     def __init__(self, conninfo: str, url: str) -> None:
         self.url = url
@@ -154,15 +154,15 @@ class ConnectionPool:
         self._idle: list[tuple[float, PostgresConnection]] = []
         self.closed: bool = False
         self.lock: GuardedLock = GuardedLock("store", threading.Lock())
-        self._places = threading.Semaphore(MOST)
+        self._places = threading.Semaphore(MAX_CONNECTIONS)
 
     @contextmanager
     def one(self) -> Generator[PostgresConnection]:
-        """Lend a connection; what it left unfinished is rolled back.
+        """Lend a connection; a transaction that the caller left open is rolled back.
 
         Raises:
-            psycopg.Error: when there is none to be had.
-            StoreUnavailableError: when all are in use.
+            psycopg.Error: when no connection can be opened.
+            StoreUnavailableError: when all connections stay in use.
         """
         with self._place():
             connection = self._take()
@@ -172,7 +172,7 @@ class ConnectionPool:
                 self._give(connection)
 
     def new(self) -> PostgresConnection:
-        """Open a connection that is not counted; the caller closes it."""
+        """Open a connection outside of the pool; the caller closes it."""
         return connect(self._conninfo, self.url)
 
     def forget_idle(self) -> None:
@@ -183,7 +183,7 @@ class ConnectionPool:
             connection.close()
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they are given back.
+        """Close the idle connections now, and the others when they are returned.
 
         A forked child closes nothing: that would end the connections of its parent.
         """
@@ -196,10 +196,10 @@ class ConnectionPool:
     def _place(self) -> Generator[None]:
         self.lock.check()
         places = self._places
-        if not places.acquire(timeout=PATIENCE):
+        if not places.acquire(timeout=POOL_TIMEOUT):
             raise StoreUnavailableError(
-                f"{self.url}: all {MOST} connections of this process have been in use for "
-                f"{PATIENCE:.0f} seconds. Ask for less at once.",
+                f"{self.url}: all {MAX_CONNECTIONS} connections of this process have been in use "
+                f"for {POOL_TIMEOUT:.0f} seconds. Make fewer requests at once.",
                 url=self.url,
             )
         try:
@@ -223,7 +223,7 @@ class ConnectionPool:
             spare = [] if usable and not self.closed else [connection]
             if not spare:
                 self._idle.append((now, connection))
-            while len(self._idle) > 1 and self._idle[0][0] < now - SPARE_SECONDS:
+            while len(self._idle) > 1 and self._idle[0][0] < now - IDLE_SECONDS:
                 spare.append(self._idle.pop(0)[1])
         for it in spare:
             it.close()
@@ -231,14 +231,14 @@ class ConnectionPool:
 
 def _shown(scheme: str, rest: str) -> str:
     hidden = _NAMED_PASSWORD.sub(r"\1***", rest)
-    # A password with a slash in it, not written as `%2F`, is read as many things.
+    # A password with a slash that is not written as `%2F` can be read as any other part.
     secret, _, place = hidden.rpartition("@")
     user, colon, _ = secret.partition(":")
     return without_password(f"{scheme}://{user}:***@{place}" if colon else f"{scheme}://{hidden}")
 
 
 def _connect(conninfo: str) -> PostgresConnection:
-    until = time.monotonic() + _patience(conninfo)
+    until = time.monotonic() + _connect_timeout(conninfo)
     while True:
         try:
             return PostgresConnection.connect(conninfo, autocommit=True)
@@ -248,7 +248,7 @@ def _connect(conninfo: str) -> PostgresConnection:
         time.sleep(_PAUSE)
 
 
-def _patience(conninfo: str) -> float:
+def _connect_timeout(conninfo: str) -> float:
     try:
         return float(conninfo_to_dict(conninfo)["connect_timeout"] or 0)
     except ValueError:
@@ -256,8 +256,8 @@ def _patience(conninfo: str) -> float:
 
 
 def _extra_time(conninfo: str) -> float:
-    """Return how much longer than usual a statement may take."""
-    # The first one is that of `_SETTINGS`.
+    """Return how many seconds longer than usual a statement may take."""
+    # The first timeout is that of `_SETTINGS`.
     said = _STATEMENT_TIMEOUT.findall(str(conninfo_to_dict(conninfo)["options"]))
     return max(0.0, _seconds(*said[-1]) - _seconds(*said[0]))
 

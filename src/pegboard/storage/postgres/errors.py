@@ -19,21 +19,21 @@ _DAMAGED = (
 )
 _REMEDIES: dict[type[psycopg.Error], str] = {
     errors.QueryCanceled: (
-        "If it took longer than `statement_timeout` allows, give a longer one in the URL: "
-        "`?options=-c%20statement_timeout%3D60s`."
+        "If the statement took longer than `statement_timeout` allows, set a longer timeout in "
+        "the URL: `?options=-c%20statement_timeout%3D60s`."
     ),
     errors.LockNotAvailable: (
-        "Another session held a lock for longer than `lock_timeout` allows: look for one that is "
-        "idle in a transaction."
+        "Another session held a lock for longer than `lock_timeout` allows. Look for a session "
+        "that is idle in a transaction."
     ),
     errors.InsufficientPrivilege: (
-        "Let a role that may create schemas run Pegboard once, and grant this one the use of the "
-        "schema `pegboard` and all rights on its tables."
+        "Run Pegboard once with a role that may create schemas. Then grant this role the usage of "
+        "the schema `pegboard` and all privileges on its tables."
     ),
     errors.ReadOnlySqlTransaction: (
-        "Connect to the server that takes writes: `?target_session_attrs=read-write`."
+        "Connect to the server that accepts writes: `?target_session_attrs=read-write`."
     ),
-    errors.DiskFull: "Make room on the disk of the server.",
+    errors.DiskFull: "Free some space on the disk of the server.",
 }
 
 
@@ -45,29 +45,29 @@ def lost_connection(error: psycopg.Error) -> bool:
 
 
 def repeatable(error: psycopg.Error) -> bool:
-    """Tell whether a transaction failed only because of others that ran at the same time."""
+    """Tell whether a transaction failed only because of concurrent ones, so that a retry helps."""
     return isinstance(error, errors.SerializationFailure | errors.DeadlockDetected)
 
 
 def translated(error: psycopg.Error, url: str) -> StorageError:
-    """Return the error to raise."""
+    """Return the storage error for an error of PostgreSQL."""
     reason = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, _DAMAGED):
-        return damaged(f"The tables are not as Pegboard made them: {reason}.", url)
+        return damaged(f"The tables are not as Pegboard created them: {reason}.", url)
     for kind, remedy in _REMEDIES.items():
         if isinstance(error, kind):
             return StoreUnavailableError(f"{url}: {reason}. {remedy}", url=url)
     if isinstance(error, psycopg.OperationalError):
         return StoreUnavailableError(
-            f"{url} cannot be used: {reason}. Check that the server runs, and that host, "
-            "user, password and database are right.",
+            f"{url} cannot be used: {reason}. Check that the server runs, and that the host, the "
+            "user, the password and the database are correct.",
             url=url,
         )
     return StorageError(f"{url}: {reason}.", url=url)
 
 
 def damaged(problem: str, url: str) -> StoreDamagedError:
-    """Return the error for what was not written by us."""
+    """Return the error to raise when the tables or rows are damaged."""
     remedy = f"pegboard store migrate --store BACKUP {shlex.quote(url)}"
-    advice = "Only a backup brings it back: one of the server by `pg_restore`, or a copied store."
+    advice = "Only a backup helps: a database dump with `pg_restore`, or a copy of the store."
     return StoreDamagedError(f"{problem} {advice}", url=url, remedy=remedy)

@@ -39,7 +39,7 @@ WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND value IS NOT NULL
 
 
 class PostgresKeyValues:
-    """JSON values by key."""
+    """The values of one namespace."""
 
     def __init__(self, transactions: Transactions, url: str, namespace: str) -> None:
         self._transactions = transactions
@@ -48,19 +48,19 @@ class PostgresKeyValues:
         self._place = {"tenant": transactions.tenant, "namespace": namespace}
 
     def get(self, key: str) -> StoredValue | None:
-        """Return a value, or ``None`` when there is none."""
+        """Return a value, or ``None`` if it does not exist."""
         return self._found(_GET, self._wanted(key)).get(key)
 
     def text(self, key: str) -> bytes | None:
-        """Return a value as JSON, or ``None`` when there is none."""
+        """Return a value as JSON text, or ``None`` if it does not exist."""
         return next((value for _, _, value in self._rows(_GET, self._wanted(key))), None)
 
     def items(self) -> Mapping[str, StoredValue]:
-        """Return everything, in the order of the keys."""
+        """Return all values, in the order of their keys."""
         return self._found(_ITEMS, self._place)
 
     def keys(self) -> list[str]:
-        """Return the keys alone, in order."""
+        """Return the keys in order."""
 
         def read(connection: PostgresConnection) -> list[tuple[str]]:
             return connection.execute(_KEYS, self._place).fetchall()
@@ -68,10 +68,10 @@ class PostgresKeyValues:
         return [key for (key,) in self._transactions.read(read)]
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
-        """Keep a value and return its revision; durable on return.
+        """Save a value and return its revision; the value is durable on return.
 
         Raises:
-            RevisionConflictError: when something else than expected is there.
+            RevisionConflictError: when the stored revision is not the expected one.
         """
         encoded = {key: encode_named_value(key, value)}
 
@@ -88,7 +88,7 @@ class PostgresKeyValues:
         return self._transactions.write(write)
 
     def put_many(self, values: Mapping[str, Any]) -> None:
-        """Keep many values, all or none."""
+        """Save many values, all or none."""
         self._transactions.check_open()
         encoded = {key: encode_named_value(key, value) for key, value in values.items()}
         if encoded:
@@ -97,7 +97,7 @@ class PostgresKeyValues:
             )
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Forget values, and return how many there were."""
+        """Delete values, and return how many existed."""
         self._transactions.check_open()
         ids = [self._id(check_key("key", key)) for key in keys]
         if not ids:
@@ -144,5 +144,5 @@ class PostgresKeyValues:
             ) from error
 
     def _id(self, key: str) -> bytes:
-        # No key has a NUL in it, so no two pairs give the same.
+        # No key contains a NUL, so no two pairs give the same id.
         return sha256(f"{self._namespace}\0{key}".encode()).digest()[:16]

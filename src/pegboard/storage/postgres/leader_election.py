@@ -1,4 +1,4 @@
-"""Leader election by advisory lock: of all processes on a database, one does a job."""
+"""Leader election by an advisory lock: one of all processes on a database does a job."""
 
 import os
 from collections.abc import Generator
@@ -15,17 +15,16 @@ __all__ = ["election"]
 
 @contextmanager
 def election(connections: ConnectionPool, transactions: Transactions, job: str) -> Generator[bool]:
-    """Give True to one holder of a job at a time, False to every other process.
+    """Yield True to one holder of a job at a time, and False to every other process.
 
-    The server remembers the holder until it gives the job back, or for as long as its connection
-    lasts.
+    The holder keeps the job until it leaves the context, or its connection ends.
     """
     keys = [_lock_key(it) for it in (transactions.tenant, job)]
 
     def attempt() -> tuple[PostgresConnection, bool]:
         connection = connections.new()
         try:
-            # Long jobs say nothing for long.
+            # The connection is idle during a long job.
             connection.execute("SET idle_session_timeout = 0")
             query = "SELECT pg_try_advisory_lock(%s::int, %s::int)"
             [[elected]] = connection.execute(query, keys).fetchall()
@@ -35,7 +34,7 @@ def election(connections: ConnectionPool, transactions: Transactions, job: str) 
         return connection, elected
 
     process = os.getpid()
-    connection, elected = transactions.persevere(attempt)
+    connection, elected = transactions.retry(attempt)
     try:
         yield elected
     finally:
@@ -45,8 +44,8 @@ def election(connections: ConnectionPool, transactions: Transactions, job: str) 
 
 
 def _leave(connection: PostgresConnection, keys: list[int] | None) -> None:
-    # The server notices the end of a connection a while later, and others ask right now. One that
-    # is lost, or of no use any more, it notices by itself.
+    # The server notices the end of a connection only a while later, so the lock is released first.
+    # It notices a lost or broken connection by itself.
     with closing(connection), suppress(psycopg.Error):
         if keys is not None:
             connection.execute("SELECT pg_advisory_unlock(%s::int, %s::int)", keys)

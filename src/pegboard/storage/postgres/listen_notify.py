@@ -1,4 +1,4 @@
-"""Change feed of a PostgreSQL store: LISTEN and NOTIFY announce changes, revisions tell which."""
+"""Change feed of a PostgreSQL store: NOTIFY announces a change, and revisions say which."""
 
 import time
 
@@ -9,9 +9,9 @@ from pegboard.storage.store import StoreChange
 __all__ = ["PostgresChangeFeed"]
 
 WAIT = 0.1
-"""Seconds that one look waits for an announcement."""
-LOOK_ANYWAY = 5.0
-"""Seconds after which it looks unasked: some proxies pass no announcements on."""
+"""Seconds that one poll waits for a notification."""
+POLL_ANYWAY = 5.0
+"""Seconds after which it polls without a notification, as some proxies do not forward them."""
 
 _REVISION = "SELECT revision FROM pegboard.tenants WHERE tenant = %s"
 _CHANGES = """
@@ -25,7 +25,7 @@ FROM pegboard.tenants WHERE tenant = %(tenant)s
 
 
 class PostgresChangeFeed:
-    """A connection that listens; a lost one is replaced, and nothing that happened is missed."""
+    """A connection that listens for changes; a lost one is replaced, and no change is missed."""
 
     def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         self._connections = connections
@@ -33,28 +33,28 @@ class PostgresChangeFeed:
         self._mark = tenant_mark(tenant)
         self._connection: PostgresConnection | None = None
         self._seen = 0
-        self._looked = 0.0
+        self._polled = 0.0
 
     def begin(self) -> None:
-        """Count as changes what happens from now on.
+        """Let the next poll report what changes from now on.
 
         Raises:
-            psycopg.Error: when there is no server.
+            psycopg.Error: when the server is unavailable.
         """
         row = self._listen().execute(_REVISION, [self._tenant]).fetchone()
         self._seen = 0 if row is None else row[0]
-        self._looked = time.monotonic()
+        self._polled = time.monotonic()
 
-    def look(self) -> StoreChange | None:
-        """Wait a moment for a change, and return what it was.
+    def poll(self) -> StoreChange | None:
+        """Wait a moment for a change, and return it.
 
         Raises:
-            psycopg.Error: when there is no server; the next look tries again.
+            psycopg.Error: when the server is unavailable; the next poll tries again.
         """
         connection = self._connection
         if connection is None or connection.closed:
             connection = self._listen()
-        elif not self._heard(connection) and time.monotonic() < self._looked + LOOK_ANYWAY:
+        elif not self._is_notified(connection) and time.monotonic() < self._polled + POLL_ANYWAY:
             return None
         return self._changes(connection)
 
@@ -70,18 +70,18 @@ class PostgresChangeFeed:
         connection.execute(f"LISTEN {CHANNEL}")
         return connection
 
-    def _heard(self, connection: PostgresConnection) -> bool:
-        heard = list(connection.notifies(timeout=WAIT, stop_after=1))
-        return any(it.payload.startswith(self._mark) for it in heard)
+    def _is_notified(self, connection: PostgresConnection) -> bool:
+        received = list(connection.notifies(timeout=WAIT, stop_after=1))
+        return any(it.payload.startswith(self._mark) for it in received)
 
     def _changes(self, connection: PostgresConnection) -> StoreChange | None:
         query = {"tenant": self._tenant, "seen": self._seen}
         row = connection.execute(_CHANGES, query).fetchone()
-        self._looked = time.monotonic()
+        self._polled = time.monotonic()
         revision, horizon, tools, namespaces = row or (0, 0, (), ())
         seen, self._seen = self._seen, revision
-        # Deletions up to the horizon have been forgotten; a revision that falls is a backup that
-        # was restored.
+        # Tombstones up to the horizon have been removed; a lower revision means that a backup was
+        # restored.
         if seen < horizon or revision < seen:
             return StoreChange(everything=True)
         if not tools and not namespaces:

@@ -6,7 +6,7 @@ from pegboard.storage.postgres.connection_pool import PostgresConnection
 __all__ = ["MIGRATIONS", "Migration", "migrate"]
 
 Migration = tuple[int, tuple[str, ...]]
-"""The version it leads to, and how."""
+"""The version after the step, and its statements."""
 
 # Keys are compared byte by byte. A key of an index has at most 2,704 bytes, which is why tenants
 # are shortened and entries have an id: their namespace and key together may be longer.
@@ -58,7 +58,7 @@ MIGRATIONS: tuple[Migration, ...] = ((1, (_TABLES,)),)
 
 # Any number that no other program uses in the database.
 _LOCK = 0x7065_6762_6F61_7264
-# Not by `to_regclass`, which may not know yet what others have just made.
+# Not by `to_regclass`, which may not see yet what another session has just created.
 _SCHEMA = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = 'pegboard'"
 _VERSION_TABLE = """
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'pegboard' AND tablename = 'version'
@@ -68,16 +68,16 @@ SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'pegboard' AND tabl
 def migrate(
     connection: PostgresConnection, *, url: str, migrations: tuple[Migration, ...] = MIGRATIONS
 ) -> None:
-    """Bring the tables to the newest version; of several processes that start, one does it.
+    """Migrate the tables to the newest version; one of several starting processes does it.
 
     Raises:
-        StoreVersionError: when they are newer than that.
+        StoreVersionError: when the tables are newer than that.
     """
     known = migrations[-1][0]
     version = _version(connection)
     for number, statements in migrations:
         if number > version:
-            # Each in a transaction of its own; it ends with the `with`, or not at all.
+            # Each step in its own transaction, which commits at the end of the `with`.
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
                 version = _version(connection)

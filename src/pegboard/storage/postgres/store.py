@@ -16,8 +16,7 @@ from pegboard.storage.postgres.leader_election import election
 from pegboard.storage.postgres.listen_notify import PostgresChangeFeed
 from pegboard.storage.postgres.migrations import migrate
 from pegboard.storage.postgres.tombstone_cleanup import TransactionsWithCleanup
-from pegboard.storage.postgres.tools import PostgresTools
-from pegboard.storage.postgres.usage import PostgresUsage
+from pegboard.storage.postgres.tools import PostgresTools, PostgresUsage
 from pegboard.storage.store import ANY, OnProgress, Revision, StoreChange, StoredTool, Use
 from pegboard.storage.watchers import Watchers
 
@@ -32,16 +31,16 @@ WHERE tenant = %s AND value IS NOT NULL ORDER BY namespace
 
 
 def open_url(url: str, tenant: str) -> "PostgresStore":
-    """Open the database that a URL names, ready for use; tables are made when there are none.
+    """Open the database that a URL names; its tables are created if they do not exist.
 
     Raises:
-        StorageError: when it cannot be opened.
+        StorageError: when the database cannot be opened.
     """
     return PostgresStore(url, tenant=tenant)
 
 
 class PostgresStore:
-    """What one tenant keeps in a PostgreSQL database."""
+    """The data of one tenant in a PostgreSQL database."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
         conninfo, self._url = parse_url(url)
@@ -51,8 +50,8 @@ class PostgresStore:
         self._tools = PostgresTools(self._transactions, self._url)
         self._usage = PostgresUsage(self._transactions)
         self._feed = PostgresChangeFeed(self._connections, self._transactions.tenant)
-        # It waits by itself.
-        self._watchers = Watchers(self._feed.look, interval=0)
+        # The poll itself waits.
+        self._watchers = Watchers(self._feed.poll, interval=0)
         try:
             with self._connections.one() as connection:
                 migrate(connection, url=self._url)
@@ -65,12 +64,12 @@ class PostgresStore:
 
     @property
     def url(self) -> str:
-        """Where it is, without a password."""
+        """The URL of the store, without a password."""
         return self._url
 
     @property
     def tenant(self) -> str:
-        """Whose data it is."""
+        """The tenant whose data this is."""
         return self._tenant
 
     def __repr__(self) -> str:
@@ -83,15 +82,15 @@ class PostgresStore:
         self.close()
 
     def load_all(self) -> list[StoredTool]:
-        """Return all tools, the most used ones first, then by name."""
+        """Return all tools, the most used first, then by name."""
         return self._tools.load_all()
 
     def load(self, names: Iterable[str]) -> dict[str, StoredTool]:
-        """Return the tools of these names."""
+        """Return the tools with these names."""
         return self._tools.load(names)
 
     def save(self, tool: Tool | StoredTool, *, expected: Revision = ANY) -> int:
-        """Keep a tool and return its revision."""
+        """Save a tool and return its revision."""
         [revision] = self._tools.save_many([tool], expected=expected).values()
         return revision
 
@@ -102,53 +101,53 @@ class PostgresStore:
         expected: Revision = ANY,
         on_progress: OnProgress | None = None,
     ) -> dict[str, int]:
-        """Keep many tools, all or none, and return their revisions by name."""
+        """Save many tools, all or none, and return their revisions by name."""
         return self._tools.save_many(tools, expected=expected, on_progress=on_progress)
 
     def delete(self, name: str, *, expected: Revision = ANY) -> bool:
-        """Forget a tool and its usage, and tell whether there was one."""
+        """Delete a tool and its usage, and tell whether the tool existed."""
         return self._tools.delete(name, expected=expected)
 
     def add_usage(self, uses: Mapping[str, Use]) -> None:
-        """Add to the counts of these tools."""
+        """Add to the usage counts of these tools."""
         self._usage.add(uses)
 
     def set_usage(self, usage: Mapping[str, Usage]) -> None:
-        """Replace the counts of these tools."""
+        """Replace the usage counts of these tools."""
         self._usage.replace(usage)
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
-        """Return the counts of these tools, or of all that were ever used."""
+        """Return the usage counts of these tools, or of every tool that was ever used."""
         return self._usage.get(names)
 
     def namespace(self, name: str) -> PostgresKeyValues:
-        """Return the values of one room."""
+        """Return the values of one namespace."""
         self._transactions.check_open()
         return PostgresKeyValues(self._transactions, self._url, name)
 
     def namespaces(self) -> list[str]:
-        """Return the rooms that have values, in order."""
+        """Return the names of the namespaces that hold values, in order."""
         tenant = [self._transactions.tenant]
         rows = self._transactions.read(lambda it: it.execute(_NAMESPACES, tenant).fetchall())
         return [name for [name] in rows]
 
     def watch(self, watcher: Callable[[StoreChange], object]) -> Callable[[], None]:
-        """Tell a watcher, in a thread of the store, what changed; call the result to stop."""
+        """Call a watcher with every change, in a thread of the store; call the result to stop."""
         self._transactions.check_open()
-        stop_telling = self._watchers.add(
-            watcher, before_first=lambda: self._transactions.persevere(self._feed.begin)
+        stop_watching = self._watchers.add(
+            watcher, before_first=lambda: self._transactions.retry(self._feed.begin)
         )
 
         def stop() -> None:
-            stop_telling()
-            # If a caller begins to watch right now, the next look listens again.
+            stop_watching()
+            # If a caller begins to watch right now, the next poll listens again.
             if self._watchers.stopping.is_set():
                 self._feed.close()
 
         return stop
 
     def elected(self, job: str) -> AbstractContextManager[bool]:
-        """Return a context that is True for one process at a time: the one to do the job.
+        """Return a context manager that gives True to one process at a time: it does the job.
 
         A process that loses the connection to the server is no longer elected.
         """
@@ -156,7 +155,7 @@ class PostgresStore:
         return election(self._connections, self._transactions, check_key("job", job))
 
     def check(self) -> None:
-        """Read everything there is.
+        """Read all data of the tenant.
 
         Raises:
             StoreDamagedError: when something cannot be read.
@@ -167,7 +166,10 @@ class PostgresStore:
             self.namespace(name).items()
 
     def close(self) -> None:
-        """Let go of connections and threads; any number of times. A forked child does nothing."""
+        """Release connections and threads; may be called more than once.
+
+        A forked child does nothing: the connections are its parent's.
+        """
         if self._connections.lock.in_child:
             return
         self._connections.close()
@@ -177,7 +179,7 @@ class PostgresStore:
 
 
 def _short(tenant: str) -> str:
-    # No two tenants give the same: the result is longer than any that is left as it is.
+    # No two tenants give the same name: a shortened one is longer than any other.
     if len(tenant) <= _LONGEST_TENANT:
         return tenant
     return f"{tenant[: _LONGEST_TENANT - 63]}{sha256(tenant.encode()).hexdigest()}"

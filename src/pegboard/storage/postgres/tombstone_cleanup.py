@@ -1,4 +1,4 @@
-"""Clean-up of a PostgreSQL store: old tombstones, the traces of deleted rows, are removed daily."""
+"""Daily clean-up of a PostgreSQL store: removes old tombstones, the marks of deleted rows."""
 
 import logging
 import time
@@ -19,15 +19,15 @@ logger: logging.Logger = logging.getLogger("pegboard.storage")
 Result = TypeVar("Result")
 
 PAUSE = 60 * 60.0
-"""Seconds between two looks of a process whether the last clean-up is a day ago."""
+"""Seconds between two checks of a process whether the last clean-up was a day ago."""
 BATCH = 2000
-"""So many rows of a table go at once: a writer waits for no more than that."""
+"""How many rows of a table are removed at once, which bounds the time that a writer waits."""
 
 _DUE = """
 SELECT 1 FROM pegboard.tenants WHERE tenant = %s AND cleaned_at < now() - interval '1 day'
 """
-# Who was away for longer than a week reads everything again. By place, which stays the same: all
-# who write to these rows wait for the row of the tenant, and marks are never changed.
+# A watcher that was away for longer than a week reads everything again. Rows are found by `ctid`,
+# which cannot change here: writers wait for the row of the tenant, and commits are never updated.
 _CLEAN = """
 WITH commits AS (
     DELETE FROM pegboard.commits WHERE ctid = ANY(ARRAY(
@@ -59,30 +59,30 @@ RETURNING greatest(
 
 
 class TransactionsWithCleanup(Transactions):
-    """Transactions after which old deletions are forgotten, once a day and in one process."""
+    """Transactions that also remove old tombstones, once a day and in one process."""
 
     def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         super().__init__(connections, tenant)
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     def write(
         self, work: Callable[[PostgresConnection, int], Result], *, announced: bool = True
     ) -> Result:
-        """Do something in one transaction, and clean up after it if that is due."""
+        """Run ``work`` in one transaction, and clean up after it if that is due."""
         result = super().write(work, announced=announced)
         self.clean()
         return result
 
     def clean(self) -> None:
-        """Forget old deletions, if no process did for a day; a failure is only logged."""
-        if time.monotonic() < self._look_at:
+        """Remove old tombstones if no process did so for a day; a failure is only logged."""
+        if time.monotonic() < self._check_at:
             return
-        self._look_at = time.monotonic() + PAUSE
+        self._check_at = time.monotonic() + PAUSE
         try:
             if self.read(self._is_due):
                 with election(self._connections, self, "clean-up") as chosen:
                     if chosen and self.read(self._is_due):
-                        while super().write(self._forget):
+                        while super().write(self._remove_some):
                             pass
         except (psycopg.Error, StorageError):
             # Another session is in the way: a later write tries again.
@@ -91,8 +91,8 @@ class TransactionsWithCleanup(Transactions):
     def _is_due(self, connection: PostgresConnection) -> bool:
         return connection.execute(_DUE, [self.tenant]).fetchone() is not None
 
-    def _forget(self, connection: PostgresConnection, _: int) -> bool:
-        """Forget some, and tell whether there may be more."""
+    def _remove_some(self, connection: PostgresConnection, _: int) -> bool:
+        """Remove some tombstones, and tell whether there may be more."""
         query = {"tenant": self.tenant, "batch": BATCH}
         row = connection.execute(_CLEAN, query).fetchone()
         return row is not None and row[0]

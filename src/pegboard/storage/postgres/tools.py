@@ -1,17 +1,20 @@
-"""Tool definitions in PostgreSQL: load, save and delete those of one tenant."""
+"""Tool definitions and usage counts of one tenant in PostgreSQL: load, save, delete, count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+from typing import Any
 
 from pegboard.errors import RevisionConflictError, StoreDamagedError
-from pegboard.model import Tool
+from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
+from pegboard.storage.encoding import check_schemas, read_row, row_of
 from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
 from pegboard.storage.postgres.transactions import Transactions, batches
-from pegboard.storage.store import ANY, OnProgress, Revision, StoredTool
-from pegboard.storage.tool_rows import look_at_schemas, read_row, row_of
+from pegboard.storage.store import ANY, OnProgress, Revision, StoredTool, Use
+from pegboard.storage.usage_counts import MAX_COUNT, checked_usage, checked_uses
 
-__all__ = ["PostgresTools"]
+__all__ = ["PostgresTools", "PostgresUsage"]
 
 _FETCHED = 5000
 
@@ -43,22 +46,45 @@ WITH forgotten AS (DELETE FROM pegboard.usage WHERE tenant = %(tenant)s AND name
 UPDATE pegboard.tools SET revision = %(revision)s, body = NULL, extras = NULL, deleted_at = now()
 WHERE tenant = %(tenant)s AND name = %(name)s AND body IS NOT NULL
 """
+_ALL_USAGE = """
+SELECT name, use_frequency, last_used FROM pegboard.usage
+WHERE tenant = %(tenant)s AND (use_frequency > 0 OR last_used IS NOT NULL)
+"""
+_SOME_USAGE = f"{_ALL_USAGE} AND name = ANY(%(names)s)"
+# Every process writes in one order, or two of them would wait for each other.
+_INSERT_USAGE = """
+INSERT INTO pegboard.usage AS it (tenant, name, use_frequency, last_used)
+SELECT %(tenant)s, new.name, new.use_frequency, new.last_used
+FROM unnest(%(names)s::text[], %(counts)s::bigint[], %(moments)s::timestamptz[])
+    AS new (name, use_frequency, last_used)
+ORDER BY new.name COLLATE "C"
+ON CONFLICT (tenant, name) DO UPDATE
+"""
+_REPLACE_USAGE = f"""{_INSERT_USAGE}
+SET use_frequency = excluded.use_frequency, last_used = excluded.last_used
+"""
+# The sum stays what the column holds, and a slow clock does not turn back the last use.
+_ADD_USAGE = f"""{_INSERT_USAGE}
+SET use_frequency = it.use_frequency
+        + least(excluded.use_frequency, {MAX_COUNT} - it.use_frequency),
+    last_used = greatest(it.last_used, excluded.last_used)
+"""
 
 
 class PostgresTools:
-    """Definitions by name."""
+    """The tool definitions of one tenant."""
 
     def __init__(self, transactions: Transactions, url: str) -> None:
         self._transactions = transactions
         self._url = url
 
     def load_all(self) -> list[StoredTool]:
-        """Return all tools, the most used ones first, then by name."""
+        """Return all tools, the most used first, then by name."""
         tenant = {"tenant": self._transactions.tenant}
 
         def read(connection: PostgresConnection) -> list[StoredTool]:
             tools: list[StoredTool] = []
-            # Bit by bit: of a hundred thousand, all rows beside all tools would fill the memory.
+            # In batches: all rows of a hundred thousand tools at once would fill the memory.
             with connection.transaction(), connection.cursor("pegboard_tools") as cursor:
                 cursor.execute(_LOAD_ALL, tenant, binary=True)
                 while rows := cursor.fetchmany(_FETCHED):
@@ -68,7 +94,7 @@ class PostgresTools:
         return self._transactions.read(read)
 
     def load(self, names: Iterable[str]) -> dict[str, StoredTool]:
-        """Return the tools of these names."""
+        """Return the tools with these names."""
         wanted = [check_name(name) for name in names]
         query = {"tenant": self._transactions.tenant, "names": wanted}
         rows = self._transactions.read(lambda it: it.execute(_LOAD, query, binary=True).fetchall())
@@ -81,13 +107,13 @@ class PostgresTools:
         expected: Revision = ANY,
         on_progress: OnProgress | None = None,
     ) -> dict[str, int]:
-        """Keep many tools, all or none, and return their revisions by name."""
+        """Save many tools, all or none, and return their revisions by name."""
         self._transactions.check_open()
         entries = {entry[0]: entry for entry in map(row_of, tools)}
-        told = 0
+        reported = 0
 
         def write(connection: PostgresConnection, revision: int) -> int:
-            nonlocal told
+            nonlocal reported
             self._compare(connection, list(entries), expected)
             done = 0
             for batch in batches(entries.values(), lambda it: len(it[1])):
@@ -100,16 +126,16 @@ class PostgresTools:
                 }
                 connection.execute(_SAVE, query)
                 done += len(batch)
-                # A second attempt begins anew, but the caller is not told of that.
-                if on_progress is not None and done > told:
-                    told = done
+                # A second attempt starts again, but the reported progress never goes back.
+                if on_progress is not None and done > reported:
+                    reported = done
                     on_progress(done, len(entries))
             return revision
 
         return dict.fromkeys(entries, self._transactions.write(write)) if entries else {}
 
     def delete(self, name: str, *, expected: Revision = ANY) -> bool:
-        """Forget a tool and its usage, and tell whether there was one."""
+        """Delete a tool and its usage, and tell whether the tool existed."""
         query = {"tenant": self._transactions.tenant, "name": check_name(name)}
 
         def write(connection: PostgresConnection, revision: int) -> bool:
@@ -119,14 +145,14 @@ class PostgresTools:
         return self._transactions.write(write)
 
     def check(self) -> None:
-        """Read every schema.
+        """Decode every schema.
 
         Raises:
             StoreDamagedError: when one cannot be read.
         """
         for it in self.load_all():
             try:
-                look_at_schemas(it)
+                check_schemas(it)
             except ValueError as error:
                 raise self._unreadable(it.tool.name, error) from error
 
@@ -151,3 +177,47 @@ class PostgresTools:
 
     def _unreadable(self, name: str, error: Exception) -> StoreDamagedError:
         return damaged(f"The tool {name!r} cannot be read: {error}.", self._url)
+
+
+class PostgresUsage:
+    """The usage counts of one tenant."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, uses: Mapping[str, Use]) -> None:
+        """Add to the counts of these tools."""
+        self._write(_ADD_USAGE, checked_uses(uses))
+
+    def replace(self, usage: Mapping[str, Usage]) -> None:
+        """Replace the counts of these tools."""
+        self._write(_REPLACE_USAGE, checked_usage(usage))
+
+    def get(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
+        """Return the counts of these tools, or of all that were ever used."""
+        wanted = None if names is None else [check_name(name) for name in names]
+        query = {"tenant": self._transactions.tenant, "names": wanted}
+
+        def read(connection: PostgresConnection) -> list[tuple[Any, ...]]:
+            statement = _ALL_USAGE if wanted is None else _SOME_USAGE
+            return connection.execute(f"{statement} ORDER BY name".encode(), query).fetchall()
+
+        return {
+            name: Usage(use_frequency=count, last_used=moment and moment.astimezone(UTC))
+            for name, count, moment in self._transactions.read(read)
+        }
+
+    def _write(self, statement: str, counts: Mapping[str, Usage]) -> None:
+        self._transactions.check_open()
+        query = {
+            "tenant": self._transactions.tenant,
+            "names": list(counts),
+            "counts": [it.use_frequency for it in counts.values()],
+            "moments": [it.last_used for it in counts.values()],
+        }
+
+        def write(connection: PostgresConnection, _: int) -> None:
+            connection.execute(statement.encode(), query)
+
+        if counts:
+            self._transactions.write(write, announced=False)

@@ -22,16 +22,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHANNEL = "pegboard"
-"""Where changes are announced."""
-SECONDS = 15.0
-"""For so long a server may be away before a caller hears of it."""
+"""The channel of the notifications about changes."""
+RETRY_SECONDS = 15.0
+"""How long a server may be unavailable before the caller gets an error."""
 MOST_IN_A_BATCH = 2000
 # A message of the protocol ends at 1 GB.
 MOST_BYTES_IN_A_BATCH = 16 * 1024 * 1024
 _LONGEST_PAUSE = 1.0
 
-# An attempt may have been committed though the answer was lost. The next attempt then finds its own
-# token there; if the first is still under way, the insert waits for its end. (`pg_xact_status`
+# An attempt may have been committed although the answer was lost. The next attempt then finds its
+# own token; if the first is still running, the insert waits for its end. (`pg_xact_status`
 # needs no table, but a server that crashed gives the same number to another transaction.)
 _ONCE = """
 WITH forgotten AS (
@@ -51,12 +51,12 @@ RETURNING it.revision, pg_notify('{CHANNEL}', %(mark)s || ' ' || it.revision)
 
 
 def tenant_mark(tenant: str) -> str:
-    """Return what stands for a tenant in announcements and locks."""
+    """Return the short name of a tenant in notifications and locks."""
     return sha256(tenant.encode()).hexdigest()[:16]
 
 
 class Transactions:
-    """Reads and writes of one tenant, repeated on a new connection when one is lost."""
+    """Reads and writes of one tenant, retried on a new connection when one is lost."""
 
     def __init__(self, connections: ConnectionPool, tenant: str) -> None:
         self.tenant = tenant
@@ -68,51 +68,51 @@ class Transactions:
         self._writing = threading.local()
 
     def close(self) -> None:
-        """Wake those that wait for the server to come back."""
+        """Wake the threads that wait for the server to come back."""
         self._closing.set()
 
     def check_open(self) -> None:
-        """Refuse to go on after the end, or in a forked child.
+        """Check that the store is open, and that this process opened it.
 
         Raises:
-            StorageError: when the store is closed.
+            StorageError: when it is closed.
             ForkedProcessError: when it is the store of the parent process.
         """
         self._connections.lock.check()
         if self._connections.closed:
             url = self._connections.url
-            raise StorageError(f"The store {url} is closed; open it again.", url=url)
+            raise StorageError(f"The store {url} is closed. Open it again.", url=url)
 
     def read(self, work: Callable[[PostgresConnection], Result]) -> Result:
-        """Do something that changes nothing; as often as it takes."""
+        """Run ``work``, which only reads, and retry it until it succeeds."""
 
         def attempt() -> Result:
             with self._connections.one() as connection:
                 return work(connection)
 
-        return self.persevere(attempt)
+        return self.retry(attempt)
 
     def write(
         self, work: Callable[[PostgresConnection, int], Result], *, announced: bool = True
     ) -> Result:
-        """Do something in one transaction, given the revision it makes, once and only once.
+        """Run ``work`` in one transaction that commits exactly once; it gets the new revision.
 
         Args:
-            work: everything it does is undone when it raises.
-            announced: False for what has no revision, and of which no watcher hears.
+            work: its changes are rolled back when it raises.
+            announced: False for a write that has no revision, and that watchers need not know.
 
         Raises:
-            StorageError: when this thread is in a write already, for which it would wait.
+            StorageError: when this thread is already in a write, which would deadlock.
         """
         with self._only_write_of_this_thread():
             return self._write(work, _ENTER_AND_ANNOUNCE if announced else _ENTER)
 
-    def persevere(self, attempt: Callable[[], Result]) -> Result:
-        """Try again while the server is away, or others are in the way.
+    def retry(self, attempt: Callable[[], Result]) -> Result:
+        """Retry while the server is unavailable, or concurrent transactions conflict.
 
         Raises:
-            StoreUnavailableError: when it stays away.
-            StorageError: for whatever else PostgreSQL does not like.
+            StoreUnavailableError: when the server stays unavailable.
+            StorageError: for every other error of PostgreSQL.
         """
         until = None
         pause = 0.0
@@ -121,10 +121,10 @@ class Transactions:
             try:
                 return attempt()
             except psycopg.Error as error:
-                until = until or time.monotonic() + SECONDS
+                until = until or time.monotonic() + RETRY_SECONDS
                 lost = lost_connection(error)
                 if lost:
-                    # The others are probably dead too.
+                    # The other connections are probably dead too.
                     self._connections.forget_idle()
                 if not (lost or repeatable(error)) or time.monotonic() + pause > until:
                     raise translated(error, self._connections.url) from error
@@ -137,8 +137,8 @@ class Transactions:
         if getattr(writing, "is_under_way", False):
             url = self._connections.url
             raise StorageError(
-                f"{url} is being written by this very thread: do not write while being told of "
-                "the progress.",
+                f"This thread is already writing to {url}. Do not write in the callback that "
+                "reports the progress.",
                 url=url,
             )
         writing.is_under_way = True
@@ -170,12 +170,13 @@ class Transactions:
                 return results[-1]
 
         try:
-            result = self.persevere(attempt)
+            result = self.retry(attempt)
         except StoreUnavailableError as error:
             if not results:
                 raise
             raise StoreUnavailableError(
-                f"{error} It went away while keeping this: whether it was kept is not known.",
+                f"{error} The connection was lost during the commit, so it is not known whether "
+                "the data was saved.",
                 url=error.url,
             ) from error.__cause__
         with self._lock:
@@ -184,7 +185,7 @@ class Transactions:
 
 
 def batches(items: Iterable[Item], size_of: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Cut items into batches that one statement can send, none empty."""
+    """Split items into batches that one statement can send, none of them empty."""
     batch: list[Item] = []
     size = 0
     for item in items:

@@ -17,9 +17,9 @@ FORK_SECONDS = 10.0
 
 
 class ReadConnection:
-    """A connection for the thread that holds this, made when first needed.
+    """A connection for one thread at a time, opened when first needed; use it as a context.
 
-    Errors of SQLite leave the context as ours.
+    The context translates SQLite's errors into storage errors.
     """
 
     def __init__(self, file: SqliteFile, first: sqlite3.Connection | None = None) -> None:
@@ -60,11 +60,11 @@ class ReadConnection:
             raise self._file.error(error) from error
 
     def uses(self, path: Path) -> bool:
-        """Tell whether there is a connection to a file."""
+        """Tell whether this is connected to a file."""
         return self._connection is not None and self._file.path == path
 
     def close(self) -> None:
-        """Let go of the connection, for good; in a forked child it is the parent's."""
+        """Close the connection for good; a forked child leaves it to its parent."""
         if self._lock.in_child:
             return
         with self._lock:
@@ -105,42 +105,42 @@ class ReadConnection:
     def _check_open(self) -> None:
         if self._closed:
             url = self._file.url
-            raise StorageError(f"The store {url} is closed: open it again.", url=url)
+            raise StorageError(f"The store {url} is closed. Open it again.", url=url)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            # On a full disk the log of changes stays where it is; nothing is lost.
+            # On a full disk the write-ahead log stays where it is; nothing is lost.
             with suppress(sqlite3.Error):
                 connection.close()
 
 
 class WriteTransaction(ReadConnection):
-    """A transaction for the thread that holds this: committed, or undone if anything is raised."""
+    """A transaction of one thread at a time: committed, or rolled back after an exception."""
 
-    _fold_above = LOG_LIMIT
+    _checkpoint_above = LOG_LIMIT
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             raise StorageError(
-                f"{self._file.url} is being written by this very thread: do not write while "
-                "being told of the progress.",
+                f"This thread is already writing to {self._file.url}. Do not write in the "
+                "callback that reports the progress.",
                 url=self._file.url,
             )
         size = self._file.log_size()
-        if size > self._fold_above:
-            # If readers of an older state prevent it, not again with every write.
-            self._fold_above = size + LOG_LIMIT
-            self._fold_log(connection)
+        if size > self._checkpoint_above:
+            # If readers of an older state prevent it, it is not tried again at every write.
+            self._checkpoint_above = size + LOG_LIMIT
+            self._checkpoint(connection)
         elif size <= LOG_LIMIT:
-            self._fold_above = LOG_LIMIT
+            self._checkpoint_above = LOG_LIMIT
         connection.execute("BEGIN IMMEDIATE")
 
-    def _fold_log(self, connection: sqlite3.Connection) -> None:
-        # In a transaction of its own: the next one finds nothing in the log, and begins it anew.
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        # In a transaction of its own: the next one finds an empty log and restarts it.
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._file.fold_log()
+            self._file.checkpoint()
         finally:
             connection.execute("ROLLBACK")
 

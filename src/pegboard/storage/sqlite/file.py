@@ -1,4 +1,4 @@
-"""The database file of an SQLite store: creation, ownership check, connections, WAL checkpoint."""
+"""The file of an SQLite store: create it, check its format, connect, and checkpoint the WAL."""
 
 import os
 import sqlite3
@@ -13,16 +13,16 @@ from pegboard.storage.sqlite.migrations import APPLICATION_ID, VERSION, migrate
 __all__ = ["LOG_LIMIT", "RECOVERING", "SIDE_FILES", "SqliteFile"]
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite puts beside a database while it is in use, and after a crash."""
+"""Suffixes of the files that SQLite puts beside a database in use, and leaves after a crash."""
 RECOVERING = ".recovering"
-"""What a recovery adds to the name of the file that is about to take the place of this one."""
+"""The suffix of the file that a recovery writes before it replaces the damaged one."""
 BUSY_SECONDS = 60.0
 LOG_LIMIT = 4 * 1024 * 1024
-"""How large the log of changes becomes before it is brought into the file."""
+"""The size in bytes at which the write-ahead log is checkpointed into the file."""
 
 
 class SqliteFile:
-    """A database on disk; nothing here knows what is in it."""
+    """A database file, without knowledge of its tables."""
 
     def __init__(self, path: Path, *, url: str) -> None:
         # SQLite puts its other files beside the real one.
@@ -32,20 +32,20 @@ class SqliteFile:
         self._identity: tuple[int, int] | None = None
 
     def open(self) -> sqlite3.Connection:
-        """Return the first connection, after making the file or bringing it up to date.
+        """Create or migrate the file, and return the first connection.
 
         Raises:
-            StorageError: when that cannot be; then nothing was changed.
+            StorageError: when that fails; nothing was changed.
         """
         try:
             self._make()
-            self.look()
+            self.inspect()
             found = self.path.stat()
             self._identity = found.st_dev, found.st_ino
             connection = self.connect()
             try:
                 self._prepare(connection)
-                # A recovery may have kept us waiting, and put another one in its place.
+                # A recovery may have held the lock meanwhile, and replaced the file.
                 self.check_same()
             except BaseException:
                 connection.close()
@@ -59,11 +59,11 @@ class SqliteFile:
         return connection
 
     def connect(self) -> sqlite3.Connection:
-        """Return a connection that waits for its turn, and whose commits are durable."""
+        """Return a connection that waits for locks, and whose commits are durable."""
         connection = self._connect(self._mode())
         try:
             connection.execute("PRAGMA synchronous = FULL")
-            # What was deleted is gone, and no recovery brings it back.
+            # Deleted data is overwritten, so that no recovery brings it back.
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
@@ -72,53 +72,53 @@ class SqliteFile:
             raise
         return connection
 
-    def connect_to_look(self, *, logged: bool) -> sqlite3.Connection:
-        """Return a connection that changes nothing, not even by being closed.
+    def connect_read_only(self, *, logged: bool) -> sqlite3.Connection:
+        """Return a connection that changes nothing, not even when it is closed.
 
         Args:
-            logged: whether there is a log of changes, without which it would leave one.
+            logged: whether a write-ahead log exists; without one, SQLite must not create it.
         """
-        # In the second mode SQLite leaves no trace, but does not see the log.
+        # In the second mode SQLite creates no files, but ignores the log.
         mode = self._mode().replace("=rw", "=ro") if logged else "mode=ro&immutable=1"
         return self._connect(mode)
 
     def log_size(self) -> int:
-        """Return how large the log of changes is."""
+        """Return the size of the write-ahead log in bytes."""
         return _size(self._log)
 
-    def fold_log(self) -> None:
-        """Bring the log of changes into the file; the caller holds the turn to write.
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file; the caller holds the write lock.
 
-        Without that, SQLite before 3.51.3 may lose writes of another connection that begins the
-        log anew in the same moment (https://www.sqlite.org/wal.html#walresetbug): hence it must
-        not do this by itself either.
+        Without the lock, SQLite before 3.51.3 may lose writes of another connection that restarts
+        the log at the same moment (https://www.sqlite.org/wal.html#walresetbug). Automatic
+        checkpoints are off for the same reason.
         """
-        # What fails here, on a full disk, is done later.
+        # A checkpoint that fails, for example on a full disk, is done later.
         with suppress(sqlite3.Error), closing(self.connect()) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def check_same(self) -> None:
-        """See that the file is still the one that was opened.
+        """Check that the file is still the one that was opened.
 
         SQLite itself goes on writing to a file that was deleted or replaced.
 
         Raises:
-            StoreUnavailableError: when it is not.
+            StoreUnavailableError: when the file was deleted or replaced.
         """
         try:
             found = self.path.stat()
         except OSError as error:
             raise unavailable(
-                "The file is gone: put it back, or open it anew.", self.url
+                "The file is gone. Put it back, or open the store again.", self.url
             ) from error
         if (found.st_dev, found.st_ino) != self._identity:
-            raise unavailable("The file was replaced while in use: open it anew.", self.url)
+            raise unavailable("The file was replaced while in use. Open the store again.", self.url)
 
-    def look(self) -> None:
-        """See whether the file can be ours, without changing a byte or leaving anything.
+    def inspect(self) -> None:
+        """Check that the file is a Pegboard store, without changing it or creating other files.
 
         Raises:
-            StorageError: when it is not.
+            StorageError: when it belongs to another program, is damaged or too new.
         """
         try:
             known = self._header()
@@ -128,11 +128,11 @@ class SqliteFile:
             self._refuse_others(*known)
 
     def error(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
-        """Return what to raise instead of an error of SQLite, or of reading what it says."""
+        """Return the storage error for an error of SQLite, or of decoding its text."""
         return translated(error, self.url)
 
     def damaged(self, problem: str) -> StoreDamagedError:
-        """Return what to raise when the content is not what was written."""
+        """Return the error to raise when the file is damaged."""
         return damaged(problem, self.url)
 
     def beside(self, suffix: str) -> Path:
@@ -142,11 +142,11 @@ class SqliteFile:
     def _make(self) -> None:
         _make_private_folders(self.path.parent)
         if self.path.is_dir():
-            raise unavailable("It is a folder: name a file in it.", self.url)
+            raise unavailable("It is a folder. Name a file in it.", self.url)
         if not self.path.exists() and self.beside(RECOVERING).exists():
-            raise self.damaged("The file is gone, as its recovery was interrupted.")
-        # Only ever a new one: opening and closing one that another connection of this process
-        # uses would take away that connection's locks.
+            raise self.damaged("The file is gone because its recovery was interrupted.")
+        # Only a new file is opened here: opening and closing a file that another connection of
+        # this process uses would release that connection's locks.
         with suppress(FileExistsError):
             made = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -161,34 +161,34 @@ class SqliteFile:
                 raise StoreVersionError(url=self.url, found=version, known=VERSION)
         elif application or version or tables:
             raise StorageError(
-                f"{self.url} is an SQLite database of another program. Nothing was changed; "
-                "choose another file.",
+                f"{self.url} is an SQLite database of another program. Nothing was changed. "
+                "Choose another file.",
                 url=self.url,
             )
 
     def _header(self) -> tuple[int, int, int] | None:
-        """Return whose file it is, its version and how many tables it has, if that can be seen."""
+        """Return the application id, the version and the number of tables, if the file has them."""
         while True:
             # In this order: a new file gets its first page before there is a log.
             logged = _size(self._log) > 0
             if _size(self.path) == 0:
                 if logged:
-                    raise self.damaged("The database is empty, though there is a log of changes.")
+                    raise self.damaged("The database is empty, but its write-ahead log is not.")
                 return None
             if _size(self.beside("-journal")) > 0:
-                # After a crash while it was made, SQLite has to undo that first.
+                # After a crash during its creation, SQLite has to roll back first.
                 return None
             try:
                 return self._read_header(logged=logged)
             except (sqlite3.DatabaseError, StoreDamagedError):
-                # Unless another process began to write in this moment, it is as it seems.
+                # The error is real unless another process began to write at this moment.
                 if logged or _size(self._log) == 0:
                     raise
 
     def _read_header(self, *, logged: bool) -> tuple[int, int, int]:
-        with closing(self.connect_to_look(logged=logged)) as connection:
+        with closing(self.connect_read_only(logged=logged)) as connection:
             [page] = connection.execute("PRAGMA page_size").fetchone()
-            # SQLite would take the rest of the last page for zeros.
+            # SQLite would read the rest of the last page as zeros.
             if not logged and _size(self.path) % page:
                 raise self.damaged("The database ends in the middle of a page.")
             return _identify(connection)
@@ -202,7 +202,7 @@ class SqliteFile:
                 connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 break
             except sqlite3.OperationalError as error:
-                # Two that want this at once are both refused, without waiting.
+                # SQLite refuses two connections that do this at once, without waiting.
                 if error.sqlite_errorcode & 0xFF not in BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -211,11 +211,11 @@ class SqliteFile:
     def _mode(self) -> str:
         if _is_writable(self.path) or not self.path.exists():
             return "mode=rw"
-        # What is missing beside it would belong to who may only read, and lock out the owner.
+        # A reader would become the owner of the missing files, and lock out the file's owner.
         if not all(self.beside(it).exists() for it in ("-wal", "-shm")):
             raise unavailable(
-                "You may only read it, which is possible while a process that may write has it "
-                "open: see to the permissions.",
+                "You may only read it, which works only while a process that may write has it "
+                "open. Check the permissions.",
                 self.url,
             )
         return "mode=ro&readonly_shm=1"
@@ -231,7 +231,7 @@ class SqliteFile:
 
 
 def _identify(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    # In one transaction: another process may be making it in this moment.
+    # In one transaction: another process may be creating the file at this moment.
     connection.execute("BEGIN")
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     [application] = connection.execute("PRAGMA application_id").fetchone()

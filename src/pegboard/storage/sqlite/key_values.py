@@ -14,7 +14,7 @@ __all__ = ["SqliteKeyValues"]
 
 _GET = """SELECT value, revision FROM entries
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
-# As bytes: a text of a megabyte would be turned into characters, and back.
+# As bytes: a text of a megabyte would be decoded and encoded again.
 _TEXT = """SELECT CAST(value AS BLOB) FROM entries
     WHERE tenant = ? AND namespace = ? AND key = ? AND value IS NOT NULL"""
 _ITEMS = """SELECT key, value, revision FROM entries
@@ -36,28 +36,28 @@ class SqliteKeyValues:
         self._place = (database.tenant, name)
 
     def get(self, key: str) -> StoredValue | None:
-        """Return a value, or ``None`` when there is none."""
+        """Return a value, or ``None`` if it does not exist."""
         found = self._row(_GET, key)
         return None if found is None else self._stored(key, *found)
 
     def text(self, key: str) -> bytes | None:
-        """Return a value as JSON, or ``None`` when there is none."""
+        """Return a value as JSON text, or ``None`` if it does not exist."""
         found = self._row(_TEXT, key)
         return None if found is None else found[0]
 
     def items(self) -> Mapping[str, StoredValue]:
-        """Return everything, in the order of the keys."""
+        """Return all values, in the order of their keys."""
         with self._database.reading as connection:
             found = connection.execute(_ITEMS, self._place).fetchall()
         return {key: self._stored(key, value, revision) for key, value, revision in found}
 
     def keys(self) -> list[str]:
-        """Return the keys alone, in order."""
+        """Return the keys in order."""
         with self._database.reading as connection:
             return [key for (key,) in connection.execute(_KEYS, self._place).fetchall()]
 
     def put(self, key: str, value: Any, *, expected: Revision = ANY) -> int:
-        """Keep a value and return its revision."""
+        """Save a value and return its revision."""
         text = encode_named_value(key, value).decode()
         with self._database.writing as connection:
             if expected is not ANY:
@@ -68,7 +68,7 @@ class SqliteKeyValues:
         return revision
 
     def put_many(self, values: Mapping[str, Any]) -> None:
-        """Keep many values, all or none."""
+        """Save many values, all or none."""
         texts = [(key, encode_named_value(key, it).decode()) for key, it in values.items()]
         with self._database.writing as connection:
             revision = self._database.next_revision(connection)
@@ -77,7 +77,7 @@ class SqliteKeyValues:
             )
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Forget values, and return how many there were."""
+        """Delete values, and return how many existed."""
         wanted = [check_key("key", key) for key in keys]
         now = int(time.time())
         with self._database.writing as connection:

@@ -8,20 +8,20 @@ __all__ = ["APPLICATION_ID", "STEPS", "VERSION", "Step", "migrate"]
 Step = tuple[int, Sequence[str]]
 """The version that a store has after the step, and the statements that lead there."""
 
-# "PEGB": tells our files from other programs' ones.
+# "PEGB": marks a file as a store of Pegboard.
 APPLICATION_ID = 0x50454742
 
-# `recovery_reader` knows the tables and their columns too.
+# `recovery_reader` also names the tables and their columns.
 STEPS: tuple[Step, ...] = (
     (
         1,
         (
-            # Up to the horizon, traces of what was deleted may be gone.
+            # Tombstones up to the horizon may be gone.
             """CREATE TABLE tenants (
                 tenant TEXT NOT NULL PRIMARY KEY,
                 horizon INTEGER NOT NULL
             ) WITHOUT ROWID""",
-            # Without a body it is a trace of a deleted tool, so that watchers learn of it.
+            # A row without a body is the tombstone of a deleted tool, for the watchers.
             """CREATE TABLE tools (
                 tenant TEXT NOT NULL,
                 name TEXT NOT NULL,
@@ -62,9 +62,9 @@ VERSION: int = STEPS[-1][0]
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
-    """Bring a file up to the last step, all or nothing; a newer one is left alone.
+    """Apply all steps that a file lacks, all or none; a newer file is left as it is.
 
-    Several processes may do this at once: one does, the others wait and find it done.
+    Several processes may call this at once: one migrates, and the others wait for it.
     """
     if _version(connection) >= steps[-1][0]:
         return

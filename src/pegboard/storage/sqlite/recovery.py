@@ -1,4 +1,4 @@
-"""Recovery of a damaged SQLite file: what can be read goes into a new one."""
+"""Recovery of a damaged SQLite file: a new file takes its place with all rows that can be read."""
 
 import os
 import shutil
@@ -13,28 +13,28 @@ from typing import BinaryIO
 from pegboard.errors import StorageError, StoreDamagedError, StoreUnavailableError
 from pegboard.storage.sqlite.connections import is_in_use
 from pegboard.storage.sqlite.file import RECOVERING, SIDE_FILES, SqliteFile
-from pegboard.storage.sqlite.recovery_reader import COLUMNS, read_damaged
-from pegboard.storage.sqlite.recovery_rows import RecoveredRows, Row
+from pegboard.storage.sqlite.recovery_reader import COLUMNS, RecoveredRows, Row, read_damaged
 from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
 
 
 def recover(path: Path) -> Recovered:
-    """Move a damaged file aside, as it is; a new one with all that can be read takes its place.
+    """Move a damaged file aside, and put a new file with all readable rows in its place.
 
-    Every tenant's data is kept. A file without damage is left alone, and one that was moved aside
-    by a recovery that did not live to its end gets its successor.
+    The data of every tenant is rescued. A file without damage is left as it is. If an earlier
+    recovery was interrupted after it had moved the file aside, this completes it.
 
     Raises:
-        StorageError: when the file is another program's or in use, or cannot be read or written.
+        StorageError: when the file belongs to another program, is in use, or cannot be read or
+            written.
     """
     file = SqliteFile(path, url=str(path))
     try:
         if not file.path.exists():
             return _finish(file)
         if not file.path.is_file():
-            raise _unavailable(file, "It is not a file")
+            raise _unavailable(file, "it is not a file")
         sound = _rows_if_sound(file)
         if sound is not None:
             return Recovered(kept=sound.names(), lost=(), saved_as=None)
@@ -43,7 +43,7 @@ def recover(path: Path) -> Recovered:
             _write(rows, file)
             saved_as = _new_place(file)
             if sys.platform == "win32":
-                # No process can move a file that is open there.
+                # On Windows no process can move a file that is open.
                 content.close()
             file.path.rename(saved_as)
             _put_in_place(file, saved_as)
@@ -55,9 +55,9 @@ def recover(path: Path) -> Recovered:
 
 
 def _finish(file: SqliteFile) -> Recovered:
-    """Do what a recovery did not live to do."""
+    """Complete a recovery that was interrupted."""
     if not file.beside(RECOVERING).exists():
-        raise _unavailable(file, "There is no such file")
+        raise _unavailable(file, "the file does not exist")
     found = _last_place(file)
     _put_in_place(file, found or _new_place(file))
     kept = _rows_if_sound(file)
@@ -69,20 +69,20 @@ def _finish(file: SqliteFile) -> Recovered:
 
 
 def _rows_if_sound(file: SqliteFile) -> RecoveredRows | None:
-    """Return what is in a file if it is all there, and nothing needs to be done.
+    """Return the rows of a file if it is not damaged, so that nothing needs to be done.
 
     Raises:
-        StorageError: when it is another program's, or cannot be read now.
+        StorageError: when the file belongs to another program, or cannot be read now.
     """
     try:
-        file.look()
+        file.inspect()
         logged = file.log_size() > 0
         journal = file.beside("-journal")
         if journal.exists() and journal.stat().st_size:
             return None
         if not logged and file.path.stat().st_size == 0:
             return RecoveredRows()
-        with closing(file.connect_to_look(logged=logged)) as connection:
+        with closing(file.connect_read_only(logged=logged)) as connection:
             return _everything(connection)
     except StoreDamagedError:
         return None
@@ -94,7 +94,7 @@ def _rows_if_sound(file: SqliteFile) -> RecoveredRows | None:
 
 
 def _everything(connection: sqlite3.Connection) -> RecoveredRows | None:
-    # In one transaction: others may be writing.
+    # In one transaction: other processes may be writing.
     connection.execute("BEGIN")
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         return None
@@ -108,7 +108,7 @@ def _everything(connection: sqlite3.Connection) -> RecoveredRows | None:
 
 
 def _rows_of_damaged(file: SqliteFile, content: BinaryIO, log: Path) -> RecoveredRows:
-    """Return what can be read of a damaged file, from a copy: the file itself stays as it is."""
+    """Return the readable rows of a damaged file from a copy, so that the file is not changed."""
     path = file.beside(f"{RECOVERING}-copy")
     copy = SqliteFile(path, url=str(path))
     _remove(copy)
@@ -131,32 +131,32 @@ def _write_private(path: Path, content: BinaryIO) -> None:
 
 @contextmanager
 def _held(file: SqliteFile) -> Generator[BinaryIO]:
-    """Give the content of a file that no other process can use meanwhile.
+    """Open a file that no other process can use meanwhile.
 
     Raises:
         StoreUnavailableError: when another process uses it.
     """
-    # Our own connections would lose their locks when this closes the file.
+    # This process's own connections would lose their locks when this closes the file.
     if is_in_use(file.path):
-        raise _unavailable(file, "It is in use; close it first")
+        raise _unavailable(file, "it is in use; close it first")
     with file.path.open("r+b") as content:
         if not _is_locked(content) or not os.path.samestat(
             os.fstat(content.fileno()), file.path.stat()
         ):
-            raise _unavailable(file, "Another process uses it; close it there first")
+            raise _unavailable(file, "another process uses it; close it there first")
         yield content
 
 
 if sys.platform == "win32":
 
     def _is_locked(_: BinaryIO) -> bool:
-        # A file that another process uses cannot be moved there.
+        # On Windows a file that another process uses cannot be moved.
         return True
 else:
     import fcntl
 
     # Where SQLite has its locks (https://www.sqlite.org/fileformat2.html#the_lock_byte_page);
-    # a process that has the log of changes open holds one.
+    # a process that has the write-ahead log open holds one.
     _LOCKS, _LENGTH = 0x4000_0000, 512
 
     def _is_locked(content: BinaryIO) -> bool:
@@ -168,7 +168,7 @@ else:
 
 
 def _write(rows: RecoveredRows, file: SqliteFile) -> None:
-    """Make the file that takes the place of the damaged one; it has its name once it is whole."""
+    """Write the file that replaces the damaged one; it gets its name once it is complete."""
     path = file.beside(f"{RECOVERING}-part")
     new = SqliteFile(path, url=str(path))
     _remove(new)
@@ -180,7 +180,7 @@ def _write(rows: RecoveredRows, file: SqliteFile) -> None:
             _insert(connection, "usage", rows.usage.values())
             _insert(connection, "tenants", rows.last_revisions().items())
             connection.execute("COMMIT")
-            # Closing does that too, but says nothing when it cannot.
+            # Closing does this too, but does not report a failure.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         _give_to_owner(new.path, file.path)
         new.path.replace(file.beside(RECOVERING))
@@ -208,8 +208,8 @@ def _give_to_owner(path: Path, like: Path) -> None:
 
 
 def _put_in_place(file: SqliteFile, place: Path) -> None:
-    """Move aside what belongs to the damaged file, and let the new one take its name."""
-    # SQLite finds them by the name of the database.
+    """Move the side files of the damaged file aside, and give its name to the new file."""
+    # SQLite finds side files by the name of the database.
     for suffix in SIDE_FILES:
         if file.beside(suffix).exists():
             file.beside(suffix).rename(place.with_name(place.name + suffix))

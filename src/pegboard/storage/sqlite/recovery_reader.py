@@ -1,16 +1,22 @@
-"""Reads a damaged SQLite file by SQL: in rowid ranges, past the pages that SQLite cannot read."""
+"""Reads the rows of a damaged SQLite file, past unreadable pages, and validates each row."""
 
 import sqlite3
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Any
 
+import msgspec
+
+from pegboard.model.tool_names import check_name
+from pegboard.storage.encoding import check_key, check_tenant, decode_tool
 from pegboard.storage.sqlite.errors import DAMAGED
 from pegboard.storage.sqlite.file import SqliteFile
 from pegboard.storage.sqlite.migrations import migrate
-from pegboard.storage.sqlite.recovery_rows import RecoveredRows, Row
 
-__all__ = ["COLUMNS", "read_damaged"]
+__all__ = ["COLUMNS", "RecoveredRows", "Row", "read_damaged"]
+
+Row = tuple[Any, ...]
 
 COLUMNS = {
     "tools": "tenant, name, revision, body, extras, deleted_at",
@@ -20,28 +26,124 @@ COLUMNS = {
 }
 """The tables of a store, and their columns."""
 MOST_ATTEMPTS = 20_000
-"""So many ranges of a table are tried. All are halved in turn, so those that are left are small."""
+"""How many ranges of a table are tried. All are halved in turn, so the remaining ones are small."""
 
 _PAGE = 4096
-# More do not fit: a table that seems to have more of them leads back to itself.
+# More do not fit: a table that seems to have more of them contains a loop.
 _MOST_ROWS_OF_A_PAGE = 512
 _USUAL_ROWS_OF_A_PAGE = 64
-# These hold the key of every row, so that what is lost can be named.
+# These hold the key of every row, so that lost rows can be named.
 _INDEXES = {
     "tools": ("tools_by_name", ("tenant", "name")),
     "entries": ("entries_by_key", ("tenant", "namespace", "key")),
 }
 # Tables without rowids.
 _KEYS = {"usage": ("tenant", "name"), "tenants": ("tenant",)}
+# No count and no revision becomes that large: a number beyond it is damage.
+_BEYOND = 2**62
+_INVALID = (TypeError, ValueError, RecursionError)
+_CONTENT = {
+    "tools": "registered tools",
+    "entries": "API keys, audit and other values",
+    "usage": "how often tools were used",
+    "tenants": "revision numbers",
+}
+
+
+class RecoveredRows:
+    """The newest valid row of each key, and the rows that are known to be lost."""
+
+    def __init__(self) -> None:
+        self.tools: dict[tuple[str, str], Row] = {}
+        self.entries: dict[tuple[str, str, str], Row] = {}
+        self.usage: dict[tuple[str, str], Row] = {}
+        self.horizons: dict[str, int] = {}
+        self._expected_tools: set[tuple[str, str]] = set()
+        self._expected_entries: set[tuple[str, str, str]] = set()
+        self._unreadable: Counter[str] = Counter()
+        self._invalid: Counter[str] = Counter()
+        self._damage: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.tools) + len(self.entries) + len(self.usage) + len(self.horizons)
+
+    def add(self, table: str, row: Row) -> None:
+        """Add a row of a table if it is valid, and newer than an earlier row with its key."""
+        match table, row:
+            case "tools", (_, _, int(), str() | None, str() | None, int() | None) if _is_tool_key(
+                row[:2]
+            ):
+                self._expected_tools.add(row[:2])
+                if _is_newer(row, self.tools.get(row[:2]), at=2) and _is_tool(row):
+                    self.tools[row[:2]] = row
+            case "entries", (_, _, _, int(), str() | None, int() | None) if _is_entry_key(row[:3]):
+                self._expected_entries.add(row[:3])
+                if _is_newer(row, self.entries.get(row[:3]), at=3) and _is_entry(row):
+                    self.entries[row[:3]] = row
+            case "usage", (_, _, int(), int() | None) if _is_tool_key(row[:2]):
+                if _is_newer(row, self.usage.get(row[:2]), at=2):
+                    self.usage[row[:2]] = row
+            case "tenants", (tenant, int(horizon)) if _is_tenant(tenant) and horizon < _BEYOND:
+                self.horizons[tenant] = max(horizon, self.horizons.get(tenant, 0))
+            case _:
+                self._invalid[table] += 1
+
+    def expect(self, table: str, key: Row) -> None:
+        """Note a key that an index holds: its row is lost unless it is added."""
+        if table == "tools" and _is_tool_key(key):
+            self._expected_tools.add(key)
+        elif table == "entries" and _is_entry_key(key):
+            self._expected_entries.add(key)
+
+    def note_unreadable(self, table: str, ranges: int) -> None:
+        """Note how many ranges of rows of a table could not be read."""
+        self._unreadable[table] += ranges
+
+    def note_damage(self, sentence: str) -> None:
+        """Note another problem of the file."""
+        self._damage.append(sentence)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tools of all tenants, in order."""
+        return tuple(sorted(name for (_, name), row in self.tools.items() if row[3] is not None))
+
+    def lost(self) -> tuple[str, ...]:
+        """Return sentences about the data that could not be read."""
+        found = list(self._damage)
+        for table, content in _CONTENT.items():
+            if count := self._unreadable[table]:
+                ranges = "1 row range" if count == 1 else f"{count} row ranges"
+                found.append(f"Table `{table}` ({content}): {ranges} could not be read.")
+            if count := self._invalid[table]:
+                rows = "1 row was" if count == 1 else f"{count} rows were"
+                found.append(f"Table `{table}` ({content}): {rows} not valid.")
+        found += [
+            f"The tool {name!r} of tenant {tenant!r} could not be read."
+            for tenant, name in sorted(self._expected_tools - self.tools.keys())
+        ]
+        found += [
+            f"The value of {key!r} in {space!r} of tenant {tenant!r} could not be read."
+            for tenant, space, key in sorted(self._expected_entries - self.entries.keys())
+        ]
+        return tuple(found)
+
+    def last_revisions(self) -> dict[str, int]:
+        """Return a revision for each tenant that is higher than all of its rows."""
+        last = dict(self.horizons)
+        rows = [(it[0], it[2]) for it in self.tools.values()]
+        rows += [(it[0], it[3]) for it in self.entries.values()]
+        for tenant, revision in rows:
+            last[tenant] = max(last.get(tenant, 0), revision + 1)
+        return last
 
 
 def read_damaged(copy: SqliteFile) -> RecoveredRows:
-    """Return all that SQLite can read of a copy of a damaged file; the copy may be changed.
+    """Return the rows that SQLite can read from a copy of a damaged file; the copy may change.
 
     Raises:
-        sqlite3.Error: for all but damage.
+        sqlite3.Error: for every error but damage.
     """
-    # SQLite throws away the log of changes that it finds beside an empty file.
+    # SQLite discards the write-ahead log that it finds beside an empty file.
     if copy.path.stat().st_size:
         with closing(_connect(copy)) as connection:
             if _has_tables(connection):
@@ -58,7 +160,7 @@ def read_damaged(copy: SqliteFile) -> RecoveredRows:
 
 
 def _connect(copy: SqliteFile) -> sqlite3.Connection:
-    connection = copy.connect_to_look(logged=copy.log_size() > 0)
+    connection = copy.connect_read_only(logged=copy.log_size() > 0)
     # Without it SQLite refuses a file that is shorter than its header says.
     connection.execute("PRAGMA writable_schema = ON")
     # Text that is not UTF-8 is no valid row, but no reason to stop before the next one either.
@@ -89,8 +191,8 @@ def _first_pages() -> list[bytes]:
         made = connection.serialize()
         connection.execute("VACUUM")
         vacuumed = connection.serialize()
-    # https://www.sqlite.org/fileformat2.html#the_database_header: with a log of changes, and of
-    # the size that the file has.
+    # https://www.sqlite.org/fileformat2.html#the_database_header: in WAL mode, and with the size
+    # that the file has.
     return [it[:18] + b"\2\2" + it[20:28] + bytes(4) + it[32:_PAGE] for it in (made, vacuumed)]
 
 
@@ -130,7 +232,7 @@ class _Reader:
             if attempts > MOST_ATTEMPTS:
                 unread.append((low, high))
             elif low == high:
-                # Not as a range, for the end of which SQLite would look at the next page.
+                # Not as a range: to find its end, SQLite would read the next page.
                 if not attempt("= ?", low)[1]:
                     unread.append((low, high))
             else:
@@ -142,7 +244,7 @@ class _Reader:
         self._found.note_unreadable(table, _separate(unread))
 
     def _indexed_rowids(self, table: str) -> tuple[set[int], int]:
-        """Return the rowids that the index of a table knows, and the last one that there may be."""
+        """Return the rowids in the index of a table, and the highest one that may exist."""
         index, key = _INDEXES[table]
         what = f"rowid, {', '.join(key)} FROM {table} INDEXED BY {index}"
         rows, is_complete = self._rows_from_both_ends(what, key)
@@ -217,3 +319,60 @@ def _separate(ranges: list[tuple[int, int]]) -> int:
         count += low > end + 1 or not count
         end = high
     return count
+
+
+def _is_newer(row: Row, there: Row | None, *, at: int) -> bool:
+    return 0 <= row[at] < _BEYOND and (there is None or there[at] < row[at])
+
+
+def _is_tool(row: Row) -> bool:
+    _, name, _, body, extras, deleted_at = row
+    try:
+        if body is None:
+            return deleted_at is not None
+        tool = decode_tool(body.encode())
+        # They are decoded when first asked for.
+        _ = tool.input_schema, tool.output_schema
+        return tool.name == name and (extras is None or _is_json(extras, dict))
+    except _INVALID:
+        return False
+
+
+def _is_entry(row: Row) -> bool:
+    *_, value, deleted_at = row
+    try:
+        return deleted_at is not None if value is None else _is_json(value, Any)
+    except _INVALID:
+        return False
+
+
+def _is_tool_key(key: Row) -> bool:
+    try:
+        check_tenant(key[0])
+        check_name(key[1])
+    except _INVALID:
+        return False
+    return True
+
+
+def _is_entry_key(key: Row) -> bool:
+    try:
+        check_tenant(key[0])
+        check_key("namespace", key[1])
+        check_key("key", key[2])
+    except _INVALID:
+        return False
+    return True
+
+
+def _is_tenant(tenant: object) -> bool:
+    try:
+        check_tenant(tenant)
+    except _INVALID:
+        return False
+    return True
+
+
+def _is_json(text: str, kind: Any) -> bool:
+    msgspec.json.decode(text, type=kind)
+    return True
