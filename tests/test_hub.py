@@ -409,7 +409,7 @@ async def test_a_server_can_be_asked_for_more_than_tools() -> None:
             await server.list_all("prompts/list")
         assert caught.value.rpc_code == -32601
         with pytest.raises(ServerNotFoundError):
-            hub.server("nobody")
+            hub.server("unknown")
 
 
 async def test_reloading_starts_new_servers_and_stops_missing_ones(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ class OverHttp(Caller):
     """The same in the modern era, through everything that stands before the gateway."""
 
     async def send(self, method: str, /, **params: Any) -> dict[str, Any]:
-        app = App(RequestPipeline(self.gateway), reception=HttpAuthenticator(self))
+        app = App(RequestPipeline(self.gateway), authenticator=HttpAuthenticator(self))
         body = modern_request(method, params)
         path = "/mcp-full" if self.client.face.surface == "full" else "/mcp"
         headers = {"host": "127.0.0.1", **modern_headers(body)}.items()

@@ -87,7 +87,7 @@ async def served_gateway() -> AsyncGenerator[str]:
     async with (
         hub(*configs) as board,
         Gateway(board, open_tenant=open_tenant) as gateway,
-        served(App(RequestPipeline(gateway), reception=HttpAuthenticator(ByName()))) as url,
+        served(App(RequestPipeline(gateway), authenticator=HttpAuthenticator(ByName()))) as url,
     ):
         yield url
 

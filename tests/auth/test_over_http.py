@@ -51,7 +51,8 @@ async def served(
         )
         gateway = await stack.enter_async_context(Gateway(hub))
         app = App(
-            RequestPipeline(gateway), reception=HttpAuthenticator(authenticator, settings=settings)
+            RequestPipeline(gateway),
+            authenticator=HttpAuthenticator(authenticator, settings=settings),
         )
         await stack.enter_async_context(app.open())
         server = HttpServer(app, limits=Limits(), end_within=1)

@@ -30,7 +30,7 @@ def test_one_server_can_be_started_stopped_refreshed_and_asked() -> None:
         assert server.status.state == ServerState.CLOSED
         server.start()
         assert server.status.starts == 2
-        with pytest.raises(ConfigError, match="not behind HTTP"):
+        with pytest.raises(ConfigError, match="does not use HTTP"):
             server.set_headers({"X-A": "b"})
         with pytest.raises(ServerNotFoundError):
             hub.server("clac")

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
+from pegboard.gateway.eras import for_client
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
@@ -34,53 +35,54 @@ class FakeGateway:
     def capabilities(self, client_version: str) -> dict[str, Any]:
         return {"tools": {"listChanged": True}, "logging": {}}
 
-    def own_tool(self, exchange: ClientRequest) -> str:
-        return own_tool_in(exchange, GatewayOptions())
+    def own_tool(self, request: ClientRequest) -> str:
+        return own_tool_in(request, GatewayOptions())
 
-    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
-        return missing_scope(exchange, GatewayOptions())
+    def missing_scope(self, request: ClientRequest) -> Scope | None:
+        return missing_scope(request, GatewayOptions())
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
-        scope = self.missing_scope(exchange)
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
+        scope = self.missing_scope(request)
         if scope is not None:
             raise MissingScopeError(scope)
-        self.heard.append(exchange)
-        match exchange.method:
-            case "ping" if exchange.client.era == "legacy":
+        self.heard.append(request)
+        result = await self._result(request)
+        return for_client(result, request.client, method=request.method, info=self.info)
+
+    async def _result(self, request: ClientRequest) -> dict[str, Any]:
+        match request.method:
+            case "ping" if request.client.era == "legacy":
                 return {}
             case "server/discover":
                 return {
                     "supportedVersions": ["2026-07-28"],
                     "capabilities": self.capabilities(""),
-                    "ttlMs": 0,
-                    "cacheScope": "private",
                 }
             case "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo",)]
-                modern = {"ttlMs": 0, "cacheScope": "private"}
-                return {"tools": tools} | (modern if exchange.client.era == "modern" else {})
+                return {"tools": tools}
             case "tools/call":
-                return await self._call(exchange)
+                return await self._call(request)
             case "subscriptions/listen":
-                await exchange.channel.notify("notifications/subscriptions/acknowledged", {})
+                await request.channel.notify("notifications/subscriptions/acknowledged", {})
                 await self._hang()
             case _:
                 pass
-        raise RpcError(METHOD_NOT_FOUND, "Method not found", exchange.method)
+        raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
 
-    async def _call(self, exchange: ClientRequest) -> dict[str, Any]:
-        arguments = exchange.params.get("arguments") or {}
-        match exchange.params.get("name"):
+    async def _call(self, request: ClientRequest) -> dict[str, Any]:
+        arguments = request.params.get("arguments") or {}
+        match request.params.get("name"):
             case "echo":
                 return _text(arguments.get("text", ""))
             case "count":
-                token = exchange.params["_meta"]["progressToken"]
+                token = request.params["_meta"]["progressToken"]
                 for done in range(3):
                     params = {"progressToken": token, "progress": done}
-                    await exchange.channel.notify("notifications/progress", params)
+                    await request.channel.notify("notifications/progress", params)
                 return _text("counted")
             case "ask":
-                response = await exchange.channel.ask(
+                response = await request.channel.ask(
                     "elicitation/create",
                     {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}},
                 )
@@ -88,7 +90,7 @@ class FakeGateway:
             case "flood":
                 try:
                     while True:
-                        await exchange.channel.notify("notifications/x", {"text": "x" * 100_000})
+                        await request.channel.notify("notifications/x", {"text": "x" * 100_000})
                 finally:
                     self.cancelled.set()
             case "hang":
@@ -114,11 +116,11 @@ class FakeGateway:
         if client.face.group == "nowhere":
             raise RpcError(INVALID_PARAMS, "Nothing is called 'nowhere' here.")
 
-    def parked(self, exchange: ClientRequest) -> int:
+    def parked(self, request: ClientRequest) -> int:
         return 0
 
-    async def notified(self, exchange: ClientRequest) -> None:
-        self.heard.append(exchange)
+    async def notified(self, request: ClientRequest) -> None:
+        self.heard.append(request)
 
     def connected(self, client: Client, channel: Channel) -> None:
         self.sessions[client.session] = client, channel

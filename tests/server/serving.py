@@ -41,7 +41,7 @@ async def served(
             await server.serve([listener])
             ended.set()
 
-        # Before it is served: whoever connects now is answered as soon as it is.
+        # Before it is served: a client that connects now gets its response once it is.
         listener.listen()
         tasks.start_soon(serve)
         try:

@@ -26,7 +26,7 @@ class Deaf:
         pass
 
     async def ask(self, method: str, params: Any) -> dict[str, Any]:
-        raise RpcError(-32601, "Nobody answers.")
+        raise RpcError(-32601, "No gateway responds.")
 
 
 def answer() -> int:
@@ -39,13 +39,13 @@ async def call(serving: Serving, tenant: str, tool: str, **arguments: Any) -> An
     client = Client(principal=principal, era="modern", version="2026-07-28", face=Face())
     params = {"name": tool, "arguments": arguments}
     exchange = ClientRequest(method="tools/call", params=params, client=client, channel=Deaf())
-    return await serving.desk.respond(exchange)
+    return await serving.pipeline.respond(exchange)
 
 
 async def test_tenants_register_side_by_side_and_see_nothing_of_each_other(tmp_path: Path) -> None:
     options = ServeOptions(config={"mcpServers": {}}, storage=str(tmp_path / "a.db"))
     async with open_serving(options) as serving:
-        await serving.opening.run()
+        await serving.startup.run()
         given = {"name": "sow_seeds", "description": "Sow seeds in a garden."}
         await call(serving, "garden", "register_tool", **given)
         here = await call(serving, "garden", "search_tools", query="sow seeds")
@@ -56,7 +56,7 @@ async def test_tenants_register_side_by_side_and_see_nothing_of_each_other(tmp_p
 
 async def test_without_a_store_there_are_no_other_tenants() -> None:
     async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
-        await serving.opening.run()
+        await serving.startup.run()
         with pytest.raises(RpcError, match="tenant"):
             await call(serving, "garden", "search_tools", query="x")
 
@@ -65,7 +65,7 @@ async def test_calls_are_in_the_audit_with_who_made_them(tmp_path: Path) -> None
     path, lines = tmp_path / "a.db", tmp_path / "audit.jsonl"
     options = ServeOptions(config={"mcpServers": {}}, storage=str(path), audit_file=str(lines))
     async with open_serving(options) as serving:
-        await serving.opening.run()
+        await serving.startup.run()
         serving.hub.registry.register(answer)
         await call(serving, "default", "call_tool", name="answer")
 
@@ -102,25 +102,25 @@ async def test_calls_are_counted_by_servers_that_there_are() -> None:
     options = ServeOptions(config={"mcpServers": {"light": light()}})
     async with open_serving(options) as serving:
         with anyio.fail_after(20):
-            await serving.opening.run()
+            await serving.startup.run()
             await call(serving, "default", "mcp_light_echo", text="hi")
             for number in range(3):
                 given = {"name": f"sow_{number}", "description": "Sow.", "mcp_server": f"x{number}"}
                 await call(serving, "default", "register_tool", **given)
                 await call(serving, "default", given["name"])
-            page = (await serving.desk.metrics.page()).decode()
+            page = (await serving.pipeline.metrics.page()).decode()
     counted = set(re.findall(r'pegboard_calls_total\{.*server="(.*?)"', page))
     assert counted == {"light", ""}
 
 
 async def test_requests_wait_for_servers_that_are_starting() -> None:
     async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
-        assert not serving.desk.is_ready
+        assert not serving.pipeline.is_ready
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, serving, "default", "search_tools")
             await anyio.lowlevel.checkpoint()
-            await serving.opening.run()
-        assert serving.desk.is_ready
+            await serving.startup.run()
+        assert serving.pipeline.is_ready
 
 
 async def test_a_server_that_hangs_keeps_nothing_from_being_ready(
@@ -131,8 +131,8 @@ async def test_a_server_that_hangs_keeps_nothing_from_being_ready(
     config = {"mcpServers": {"stuck": STUCK, "light": light()}}
     async with open_serving(ServeOptions(config=config)) as serving:
         with anyio.fail_after(20):
-            await serving.opening.run()
-            assert serving.desk.is_ready
+            await serving.startup.run()
+            assert serving.pipeline.is_ready
             assert serving.hub.starting == ["stuck"]
             arguments = {"name": "mcp_light_echo", "arguments": {"text": "hi"}}
             called = await call(serving, "default", "call_tool", **arguments)
@@ -149,7 +149,7 @@ async def test_a_hub_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text("nonsense", encoding="utf-8")
     async with open_serving(ServeOptions(config={"mcpServers": {}})) as serving:
-        broken = serving.opening.__class__(serving.hub.__class__(str(path)))
+        broken = serving.startup.__class__(serving.hub.__class__(str(path)))
         await broken.run()
         assert not broken.is_done
         with pytest.raises(ConfigError):
@@ -165,8 +165,8 @@ async def test_a_server_that_is_the_gateway_itself_is_left_out_with_a_warning(
     entries = {name: {"url": it, "lazy": True} for name, it in {**urls, **others}.items()}
     options = ServeOptions(config={"mcpServers": entries}, host=host)
     async with open_serving(options, port=9) as serving:
-        await serving.opening.run()
+        await serving.startup.run()
         assert set(serving.hub.servers) == set(others)
         await serving.hub.reload()
         assert set(serving.hub.servers) == set(others)
-    assert caplog.text.count("is this gateway itself, and left out") == 4
+    assert caplog.text.count("is this gateway itself and is left out") == 4

@@ -1,4 +1,4 @@
-"""Who is let in, by which header, and what everybody else is told."""
+"""Which callers are authenticated, by which header, and what other callers get."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -36,7 +36,7 @@ class Guard:
             case None:
                 raise UnauthenticatedError("Who asks?", reason="missing")
             case "down":
-                raise UnauthenticatedError("Nobody can tell.", reason="unavailable")
+                raise UnauthenticatedError("The key store is down.", reason="unavailable")
             case "bad":
                 raise UnauthenticatedError('Not "this".', reason="invalid")
             case name:
@@ -53,7 +53,7 @@ async def guarded(*scopes: Scope, **limits: Any) -> AsyncGenerator[tuple[FakeGat
     gateway = FakeGateway()
     app = App(
         RequestPipeline(gateway),
-        reception=HttpAuthenticator(Guard(*scopes, **limits), settings=SETTINGS),
+        authenticator=HttpAuthenticator(Guard(*scopes, **limits), settings=SETTINGS),
     )
     async with app.open():
         yield gateway, app
@@ -71,7 +71,8 @@ async def test_a_key_is_taken_from_either_header(tmp_path: Path) -> None:
     settings = AuthSettings(keys=True)
     async with open_authenticator(settings, storage=path) as authenticator:
         app = App(
-            RequestPipeline(gateway), reception=HttpAuthenticator(authenticator, settings=settings)
+            RequestPipeline(gateway),
+            authenticator=HttpAuthenticator(authenticator, settings=settings),
         )
         async with app.open():
             for header in (("authorization", f"Bearer {secret}"), ("x-api-key", secret)):
@@ -221,7 +222,7 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
         # Another caller has a measure of their own, and lists are not counted.
         assert (await send(app, CALL, ("x-api-key", "bob"))).status == 200
         assert (await send(app, LIST, header)).status == 200
-        # This can never be admitted, so nobody is told to come back.
+        # This can never be admitted, so the caller is not told to come back.
         wanted["resourceSubscriptions"].append("file:///b")
         response = await send(app, watching, header)
         assert (response.status, response.error[1]["code"]) == (400, -32602)

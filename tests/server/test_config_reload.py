@@ -65,7 +65,7 @@ async def following(folder: Path) -> AsyncGenerator[tuple[Serving, ConfigReload]
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         reloading = ConfigReload(serving, options.config)
         await anyio.to_thread.run_sync(reloading.note)
-        await serving.opening.run()
+        await serving.startup.run()
         tasks.start_soon(reloading.run)
         yield serving, reloading
         tasks.cancel_scope.cancel()
@@ -126,7 +126,7 @@ async def test_the_section_of_a_file_that_came_later_is_not_taken_for_that_of_th
     async with open_serving(ServeOptions()) as serving, anyio.create_task_group() as tasks:
         reloading = ConfigReload(serving, None)
         await anyio.to_thread.run_sync(reloading.note)
-        await serving.opening.run()
+        await serving.startup.run()
         tasks.start_soon(reloading.run)
         write(tmp_path / "mcp.json", {**named(), "gateway": {"page_size": 7}})
         for words in ("one", "two"):

@@ -111,7 +111,7 @@ async def send(app: App, body: bytes, headers: dict[str, str], **options: Any) -
 
 
 def is_proper(response: Answer, app: App, portal: BlockingPortal) -> None:
-    """Check an answer, and that everybody else is answered as before."""
+    """Check a response, and that other clients are served as before."""
     assert response.status in STATUSES, response
     if response.kind == "application/json" and response.body:
         json.loads(response.body)

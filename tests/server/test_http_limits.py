@@ -159,7 +159,7 @@ async def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.M
         with anyio.fail_after(10):
             while 200 not in statuses:
                 statuses.append((await client.get(f"{url}/healthz")).status_code)
-    # There was room for one, and somebody else had it for a while.
+    # There was room for one, and another client had it for a while.
     assert set(statuses) == {503, 200}
 
 

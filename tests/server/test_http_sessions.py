@@ -163,14 +163,14 @@ async def test_a_cancelled_call_is_cancelled_in_the_gateway() -> None:
 
 
 class ByName:
-    """Lets everybody in under the name they give."""
+    """Authenticates each caller under the name that it gives."""
 
     async def authenticate(self, credential: str | None) -> Principal:
-        return Principal(subject=credential or "nobody", scopes=LOCAL.scopes)
+        return Principal(subject=credential or "unnamed", scopes=LOCAL.scopes)
 
 
 async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(ByName()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
         session = await open_session(client, f"{url}/mcp", **ann)
@@ -191,7 +191,9 @@ async def test_somebody_elses_session_is_as_unknown_as_none() -> None:
 
 async def test_there_are_only_so_many_sessions() -> None:
     limits = Limits(sessions=2)
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()), limits=limits)
+    app = App(
+        RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(ByName()), limits=limits
+    )
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {**TAKES_BOTH, "x-api-key": "bob"}
         first = await open_session(client, f"{url}/mcp", **ann)
@@ -215,7 +217,9 @@ async def test_where_there_is_nothing_no_session_is_opened() -> None:
 
 async def test_one_caller_has_only_so_many_sessions_wherever_they_are_opened() -> None:
     limits = Limits(sessions_per_principal=2)
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()), limits=limits)
+    app = App(
+        RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(ByName()), limits=limits
+    )
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
         of_bob = await open_session(client, f"{url}/mcp", **bob)
@@ -263,7 +267,7 @@ async def test_where_nobody_says_who_they_are_each_address_has_its_own_sessions(
         first = await open_session(one, f"{url}/mcp")
         for _ in range(3):
             await open_session(other, f"{url}/mcp")
-        # Whoever comes from elsewhere later may go on all the same.
+        # A client that comes from elsewhere later may go on all the same.
         for client in (one, other):
             response = await client.post(f"{url}/mcp", json=PING, headers=_of(first))
             assert response.status_code == 200
@@ -303,7 +307,7 @@ async def test_what_is_no_message_is_refused_in_one_sentence(body: Any) -> None:
 
 
 class Fickle:
-    """Lets everybody in as one person, until it is told otherwise; a new key is always good.
+    """Authenticates all callers as one person, until it is told otherwise; new keys are valid.
 
     Of a slow one it never says anything, then.
     """
@@ -325,9 +329,9 @@ REVOKED = UnauthenticatedError("Not any more.", reason="revoked")
 async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
     guard = Fickle()
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
@@ -342,17 +346,17 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
 async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
     guard = Fickle()
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         slow = await open_session(client, f"{url}/mcp")
         headers = {**_of(slow), "x-api-key": "slow"}
         async with client.stream("GET", f"{url}/mcp", headers=headers):
             session = await open_session(client, f"{url}/mcp")
             async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
-                # The next look is the last one, and nobody is given up meanwhile.
-                monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 3600)
+                # The next check is the last one, and no client is given up meanwhile.
+                monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 3600)
                 guard.error = REVOKED
                 with anyio.fail_after(5):
                     assert not [line async for line in stream.aiter_lines() if "data" in line]
@@ -361,15 +365,15 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
 async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
     guard = Fickle()
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
         session = await open_session(client, f"{url}/mcp")
         async with client.stream("GET", f"{url}/mcp", headers=_of(session)):
-            guard.error = RuntimeError("a mistake of somebody's")
+            guard.error = RuntimeError("a mistake of the guard")
             with anyio.fail_after(5):
-                while "a mistake of somebody's" not in caplog.text:
+                while "a mistake of the guard" not in caplog.text:
                     await anyio.lowlevel.checkpoint()
             guard.error = None
             response = await client.post(f"{url}/mcp", json=PING, headers=_of(session))

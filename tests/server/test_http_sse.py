@@ -92,7 +92,7 @@ async def test_a_client_that_does_not_take_its_answer_does_not_keep_a_stream_fro
 
 
 async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(ByName()))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(ByName()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         ann = {"x-api-key": "ann"}
         async with client.stream("GET", f"{url}/sse", headers=ann) as stream:
@@ -110,7 +110,7 @@ async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
 ) -> None:
     monkeypatch.setattr("pegboard.server.http.sse.PING_EVERY", 0.2)
     guard = Fickle()
-    app = App(RequestPipeline(FakeGateway()), reception=HttpAuthenticator(guard))
+    app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
 
     async def talk(client: httpx2.AsyncClient, address: str) -> None:
         while True:

@@ -137,7 +137,7 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
 
     monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
     gateway = FakeGateway()
-    app = App(RequestPipeline(gateway), reception=HttpAuthenticator(Fickle()))
+    app = App(RequestPipeline(gateway), authenticator=HttpAuthenticator(Fickle()))
     async with served(app) as url, httpx2.AsyncClient() as client:
         body = modern_request("subscriptions/listen")
         headers = modern_headers(body)
@@ -207,7 +207,7 @@ async def test_requests_under_way_are_answered_when_the_process_ends() -> None:
         tasks.start_soon(call, f"{url}/mcp")
         with anyio.fail_after(5):
             await gateway.waiting.wait()
-    # Not 503: whoever stands between would send it once more, elsewhere.
+    # Not 503: a load balancer would send it again, elsewhere.
     assert answers[0].status_code == 200
     assert answers[0].json()["error"]["code"] == -32603
     assert "may have run" in answers[0].json()["error"]["message"]

@@ -18,14 +18,14 @@ from pegboard.server.http.request import HttpRequest
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
-    announcements,
     identity_of,
     place_of_store,
     publish,
+    running_instances,
     withdraw,
 )
 from pegboard.server.process.run import announce, own_address
-from pegboard.server.process.signals import Ending
+from pegboard.server.process.signals import Shutdown
 
 CANARY = "pbo_canary"
 
@@ -55,9 +55,9 @@ def test_what_is_announced_is_found_until_it_is_withdrawn() -> None:
     path = publish(here)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert list(announcements()) == [here]
+    assert list(running_instances()) == [here]
     withdraw(path)
-    assert list(announcements()) == []
+    assert list(running_instances()) == []
     withdraw(path)
 
 
@@ -65,30 +65,30 @@ def test_what_a_dead_process_left_behind_is_removed() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     path = publish(announcement(ended.pid))
-    assert list(announcements()) == []
+    assert list(running_instances()) == []
     assert not path.exists()
 
 
 def test_another_process_with_the_same_number_is_not_meant() -> None:
     path = publish(replace(announcement(), started="long ago"))
-    assert list(announcements()) == []
+    assert list(running_instances()) == []
     assert not path.exists()
 
 
 def test_what_runs_on_another_machine_is_left_alone() -> None:
     path = publish(replace(announcement(), machine="elsewhere"))
-    assert list(announcements()) == []
+    assert list(running_instances()) == []
     assert path.exists()
 
 
 def test_a_file_that_others_could_have_written_is_not_believed(state: Path) -> None:
     path = publish(announcement())
     path.chmod(0o660)
-    assert list(announcements()) == []
+    assert list(running_instances()) == []
     path.chmod(0o600)
     (path.parent / "1.json").symlink_to(path)
     (path.parent / "2.json").write_text("{", encoding="utf-8")
-    assert len(list(announcements())) == 1
+    assert len(list(running_instances())) == 1
 
 
 def test_the_token_is_shown_to_nobody() -> None:
@@ -165,7 +165,7 @@ def test_odd_files_are_no_announcements(state: Path) -> None:
     for number, content in enumerate(odd, 4):
         (folder / f"{number}.json").write_bytes(content)
         (folder / f"{number}.json").chmod(0o600)
-    assert list(announcements()) == [here]
+    assert list(running_instances()) == [here]
 
 
 async def test_a_process_is_announced_although_its_file_is_away_just_then(tmp_path: Path) -> None:
@@ -173,11 +173,11 @@ async def test_a_process_is_announced_although_its_file_is_away_just_then(tmp_pa
     path.write_text('{"mcpServers": {}}', encoding="utf-8")
     async with Hub.open(path) as hub, anyio.create_task_group() as tasks:
         path.unlink()
-        ending, announced = Ending(), anyio.Event()
-        announcing = partial(announce, port=5, ending=ending, announced=announced)
+        shutdown, announced = Shutdown(), anyio.Event()
+        announcing = partial(announce, port=5, shutdown=shutdown, announced=announced)
         tasks.start_soon(announcing, LocalToken(), ServeOptions(config=str(path)), hub)
         with anyio.fail_after(5):
             await announced.wait()
-        (found,) = await anyio.to_thread.run_sync(lambda: list(announcements()))
+        (found,) = await anyio.to_thread.run_sync(lambda: list(running_instances()))
         assert found.config == str(path)
-        ending.ask()
+        shutdown.request()

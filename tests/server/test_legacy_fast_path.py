@@ -1,4 +1,4 @@
-"""Requests of the handshake era, answered by the SDK or without it: nobody can tell which."""
+"""Requests of the handshake era: the responses are the same with the SDK and without it."""
 
 import json
 from contextlib import suppress
@@ -59,7 +59,7 @@ async def test_a_request_is_answered_in_its_session(capabilities: dict[str, Any]
 
 
 @WAYS
-@pytest.mark.parametrize(("name", "code"), [("nobody", -32602), ("break", -32603)])
+@pytest.mark.parametrize(("name", "code"), [("unknown", -32602), ("break", -32603)])
 async def test_what_goes_wrong_is_an_error(
     capabilities: dict[str, Any], name: str, code: int
 ) -> None:

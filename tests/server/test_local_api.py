@@ -1,4 +1,4 @@
-"""What whoever runs the process may ask it, and nobody else."""
+"""The local API: only the user who runs the process can call it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -25,9 +25,11 @@ async def asking(it: Hub) -> AsyncGenerator[tuple[httpx2.AsyncClient, str]]:
     owner = LocalToken()
     opening = Startup(it)
     await opening.run()
-    desk = LocalApi(it, opening=opening, owner=owner)
+    local_api = LocalApi(it, startup=opening, local_token=owner)
     app = App(
-        RequestPipeline(FakeGateway()), reception=HttpAuthenticator(owner=owner), owners_desk=desk
+        RequestPipeline(FakeGateway()),
+        authenticator=HttpAuthenticator(local_token=owner),
+        local_api=local_api,
     )
     headers = {"authorization": f"Bearer {owner.token}"}
     async with served(app) as url, httpx2.AsyncClient(headers=headers) as client:

@@ -46,7 +46,7 @@ async def pid_in(folder: Path) -> int:
 
 async def call(served: Served, name: str, arguments: dict[str, Any], mode: str) -> str:
     async with Client(f"{served.url}/mcp-full", mode=mode) as client:
-        # Else the client lists them after the call, and by then nobody may be there.
+        # Else the client lists them after the call, when the server may be gone.
         await client.list_tools()
         result = await client.call_tool(name, arguments)
         return result.content[0].model_dump()["text"]

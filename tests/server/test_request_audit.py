@@ -40,17 +40,17 @@ def answer() -> int:
 
 
 class Audited:
-    """A gateway with its desk and an audit."""
+    """A gateway with its pipeline and an audit."""
 
     def __init__(self, gateway: Gateway, audit: Audit) -> None:
         self.gateway = gateway
         self.audit = audit
-        self.desk = RequestPipeline(gateway, audit=audit)
+        self.pipeline = RequestPipeline(gateway, audit=audit)
 
     async def send(self, caller: Caller, method: str, /, **params: Any) -> None:
         """Ask for something; whatever is answered is fine."""
         with suppress(RpcError):
-            await self.desk.respond(caller.exchange(method, **params))
+            await self.pipeline.respond(caller.exchange(method, **params))
 
     async def call(self, caller: Caller, tool: str, /, **arguments: Any) -> None:
         await self.send(caller, "tools/call", name=tool, arguments=arguments)
@@ -131,7 +131,7 @@ async def watch(here: Audited, caller: Caller, *uris: str) -> str:
     if caller.client.era == "legacy":
         for uri in uris:
             try:
-                await here.desk.respond(caller.exchange("resources/subscribe", uri=uri))
+                await here.pipeline.respond(caller.exchange("resources/subscribe", uri=uri))
             except RpcError as error:
                 failure = str(error.code)
         return failure
@@ -141,7 +141,7 @@ async def watch(here: Audited, caller: Caller, *uris: str) -> str:
     async def listen(scope: anyio.CancelScope) -> None:
         nonlocal failure
         try:
-            await here.desk.respond(exchange)
+            await here.pipeline.respond(exchange)
         except RpcError as error:
             failure = str(error.code)
             scope.cancel()
@@ -156,11 +156,11 @@ async def watch(here: Audited, caller: Caller, *uris: str) -> str:
 @ERAS
 async def test_each_resource_that_is_watched_is_in_the_audit(era: Era) -> None:
     missing = "shop+note://absent"
-    nobody = Principal(subject="n", scopes=frozenset({"call"}), servers=("other",))
+    stranger = Principal(subject="n", scopes=frozenset({"call"}), servers=("other",))
     async with audited() as here:
         await watch(here, Caller(here.gateway, era), URI, "shop+note://two", "registry://stats")
         await watch(here, Caller(here.gateway, era, principal=READER), URI, missing)
-        await watch(here, Caller(here.gateway, era, principal=nobody), URI)
+        await watch(here, Caller(here.gateway, era, principal=stranger), URI)
         not_found = "-32602" if era == "modern" else "-32002"
         assert await here.acts() == {
             ("resources/subscribe", "done", "", URI): 1,
@@ -200,7 +200,7 @@ async def test_whoever_listens_for_lists_only_or_goes_on_listening_uses_no_call(
         wanted = {"resourceSubscriptions": [URI]}
         exchange = caller.exchange("subscriptions/listen", notifications=wanted)
         async with anyio.create_task_group() as group:
-            group.start_soon(here.desk.respond, exchange)
+            group.start_soon(here.pipeline.respond, exchange)
             await caller.wire.next("notifications/subscriptions/acknowledged")
             other = Principal(subject="ann", scopes=busy.scopes, concurrent_calls=1)
             await here.call(Caller(here.gateway, principal=other), "answer")
@@ -220,7 +220,7 @@ async def test_a_refusal_for_lack_of_a_scope_uses_no_call(era: Era) -> None:
             await here.call(caller, "answer")
         await watch(here, caller, URI, "shop+note://two")
         search = caller.exchange("tools/call", name="search_tools", arguments={"query": "answer"})
-        assert not (await here.desk.respond(search)).get("isError")
+        assert not (await here.pipeline.respond(search)).get("isError")
 
 
 @ERAS
@@ -307,8 +307,8 @@ async def test_calls_over_the_limit_are_told_with_the_tool_they_were_for() -> No
         assert (used.tool, used.calls, used.failures) == ("answer", 1, {})
 
 
-class Anybody:
-    """Lets in everybody, as a reader."""
+class AnyReader:
+    """Authenticates all callers as one reader."""
 
     async def authenticate(self, credential: str | None) -> Principal:
         return READER
@@ -328,7 +328,8 @@ async def test_a_request_that_http_forbids_is_in_the_audit(
     with Memory().open() as store:
         audit = Audit(store)
         app = App(
-            RequestPipeline(FakeGateway(), audit=audit), reception=HttpAuthenticator(Anybody())
+            RequestPipeline(FakeGateway(), audit=audit),
+            authenticator=HttpAuthenticator(AnyReader()),
         )
         body = modern_request(method, params)
         headers = {"host": "127.0.0.1", **modern_headers(body)}.items()

@@ -24,7 +24,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 @pytest.fixture(autouse=True)
 def waits_before_it_reads(no_blocking_calls: BlockBuster) -> None:
-    """Reading what is there, and writing what has room, blocks nobody."""
+    """Reading what is there, and writing what has room, does not block."""
     for name in ("os.read", "os.write"):
         detector = no_blocking_calls.functions[name]
         for function in ("_chunks", "write"):

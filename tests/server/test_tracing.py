@@ -20,10 +20,10 @@ CALL = modern_request("tools/call", {"name": "echo"})
 class Tracing(FakeGateway):
     """Notes in which trace it was asked."""
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
         context = trace.get_current_span().get_span_context()
         self.trace = format(context.trace_id, "032x")
-        return await super().respond(exchange)
+        return await super().respond(request)
 
 
 async def traced(body: dict[str, Any], **headers: str) -> Tracing:

@@ -59,7 +59,7 @@ async def lose_guardian(marker: str) -> None:
         lost = guardian.pid
         assert lost is not None
         os.kill(lost, signal.SIGKILL)
-        # It dies a moment later; before that nobody can know.
+        # It dies a moment later; before that the host cannot know.
         await anyio.to_thread.run_sync(os.waitid, os.P_PID, lost, os.WEXITED | os.WNOWAIT)
         async with spawn(shell("exec cat", marker=marker)):
             assert guardian.pid not in {lost, None}

@@ -15,7 +15,7 @@ STUCK: Mapping[str, Any] = {
     "command": sys.executable,
     "args": ["-c", "import sys; sys.stdin.read()"],
 }
-"""The entry of a server that never answers, and ends when nobody writes to it any more."""
+"""The entry of a server that never responds, and ends when its input is closed."""
 
 
 class LateBench(Bench):

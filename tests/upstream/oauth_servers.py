@@ -138,10 +138,8 @@ async def protected_server(
 
 
 def _open_but_for(method: str, app: Any, accounts: Accounts) -> Any:
-    """Let everybody in who asks for anything else."""
-    accounts.access_tokens["anybody"] = AccessToken(
-        token="anybody", client_id="anybody", scopes=["use"]
-    )
+    """Admit every request for anything else."""
+    accounts.access_tokens["guest"] = AccessToken(token="guest", client_id="guest", scopes=["use"])
 
     async def half_open(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] == "GET":
@@ -156,7 +154,7 @@ def _open_but_for(method: str, app: Any, accounts: Accounts) -> Any:
 
         is_known = b"authorization" in dict(scope["headers"])
         if method.encode() not in body.get("body", b"") and not is_known:
-            headers = [*scope["headers"], (b"authorization", b"Bearer anybody")]
+            headers = [*scope["headers"], (b"authorization", b"Bearer guest")]
             scope = {**scope, "headers": headers}
         await app(scope, again, send)
 

@@ -44,7 +44,7 @@ def light(marker: str = "TEST_MARKER=") -> ServerConfig:
 
 
 def alive(marker: str) -> list[int]:
-    """The processes that have the marker in their environment, and that nobody has killed."""
+    """The living processes that have the marker in their environment."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -90,7 +90,7 @@ async def all_ended(marker: str) -> None:
 
 
 async def until(condition: Callable[[], bool], *, seconds: float = 5) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Wait for something that sends no event when it happens."""
     with anyio.fail_after(seconds):
         while not await anyio.to_thread.run_sync(condition):  # noqa: ASYNC110 - as the name says
             await anyio.sleep(0.01)

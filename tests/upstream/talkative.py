@@ -61,7 +61,7 @@ async def call(
 
 
 def lives_in(city: str) -> Questions:
-    """Somebody who answers every question about cities with one."""
+    """A client that answers every question about cities with one."""
 
     async def answer(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"action": "accept", "content": {"city": city}}

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.upstream.backoff import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, STEADY, Backoff
+from pegboard.upstream.backoff import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Backoff
 
 
 class Clock:
@@ -18,28 +18,6 @@ def test_pauses_grow_but_never_beyond_the_limit(failures: int) -> None:
     for _ in range(failures):
         backoff.failed()
         assert 0 < backoff.pause <= LONGEST_PAUSE
-
-
-def test_callers_are_refused_only_after_several_failures_and_only_for_a_while() -> None:
-    clock = Clock()
-    backoff = Backoff(clock=clock)
-    for _ in range(PATIENCE - 1):
-        backoff.failed()
-        assert not backoff.is_open
-    backoff.failed()
-    assert backoff.is_open
-    clock.now += LONGEST_PAUSE
-    assert not backoff.is_open
-    backoff.failed()
-    assert backoff.is_open
-
-
-def test_one_success_forgives_everything() -> None:
-    backoff = Backoff(clock=Clock())
-    for _ in range(PATIENCE):
-        backoff.failed()
-    backoff.succeeded()
-    assert (backoff.failures, backoff.pause, backoff.is_open) == (0, 0, False)
 
 
 def test_what_lasted_is_tried_again_soon_and_what_did_not_ever_more_rarely() -> None:

@@ -77,16 +77,16 @@ async def test_what_a_client_cannot_answer_is_declined_as_the_protocol_says(
     transport: str, era: str
 ) -> None:
     async with talkative(transport, era) as (hub, _):
-        nobody: dict[str, Any] = {
+        without: dict[str, Any] = {
             "questions": Questions(),
             "capabilities": {"elicitation": {}, "sampling": {}},
         }
-        result = await call(hub, "ask", **nobody)
+        result = await call(hub, "ask", **without)
         assert json.loads(result.text()) == {"action": "cancel"}
-        with pytest.raises(ProtocolError, match="Nobody is there"):
-            await call(hub, "model", **nobody)
-        with pytest.raises(ProtocolError, match="Nobody is there"):
-            await call(hub, "where", **nobody)
+        with pytest.raises(ProtocolError, match="No client is there"):
+            await call(hub, "model", **without)
+        with pytest.raises(ProtocolError, match="No client is there"):
+            await call(hub, "where", **without)
 
 
 @EVERYWHERE
@@ -118,10 +118,10 @@ async def test_over_http_each_of_two_clients_gets_its_own_question() -> None:
             assert answers == {f"client {it}": f"city {it}" for it in range(8)}
 
 
-def undecided(hub: Hub) -> int:
+def unclaimed(hub: Hub) -> int:
     """How many questions wait until it is known whose they are."""
     connection: Any = hub.server("talk").connection
-    return len(connection._session._calls._undecided)
+    return len(connection._session._calls._unclaimed)
 
 
 async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -> None:
@@ -139,13 +139,13 @@ async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -
         await until(lambda: hub.server("talk").connection.in_flight)
         async with anyio.create_task_group() as other:
             other.start_soon(partial(call, hub, "ask", questions=noting, client="two"))
-            await until(lambda: undecided(hub))
+            await until(lambda: unclaimed(hub))
             other.cancel_scope.cancel()
-        # Whoever asked has gone: what it asked is not the question of the one who is left.
-        await until(lambda: not undecided(hub))
+        # The client that caused it has gone: the other one must not get its request.
+        await until(lambda: not unclaimed(hub))
         assert asked == []
         # Nor is any that comes soon: the server may still be about what the other wanted.
-        with pytest.raises(ProtocolError, match="nobody can tell whose question"):
+        with pytest.raises(ProtocolError, match="this request may be of any of them"):
             await call(hub, "ask", questions=noting, client="one")
         assert asked == []
         group.cancel_scope.cancel()
@@ -181,7 +181,7 @@ async def test_on_a_pipe_a_question_waits_for_those_of_other_clients() -> None:
         group.start_soon(ask, "one", Questions(elicitation=later))
         await until(lambda: hub.server("talk").connection.in_flight)
         group.start_soon(ask, "two", lives_in("Oslo"))
-        await until(lambda: undecided(hub))
+        await until(lambda: unclaimed(hub))
         assert cities == {}
         is_home.set()
         await until(lambda: len(cities) == 2)

@@ -16,8 +16,7 @@ from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.messages.messages import mended
-from pegboard.upstream.messages.responses import quick_answer, result_of_answer
+from pegboard.upstream.messages.jsonrpc import mended, quick_answer, result_of_answer
 from tests.upstream.board_servers import hub_of
 from tests.upstream.http_servers import read_request, serving, serving_raw
 
@@ -112,7 +111,7 @@ async def test_what_cannot_be_read_is_one_line_and_not_put_into_the_servers_mout
     async with serving(careless(answer, kind)) as origin, hub_of(web(origin)) as hub:
         with anyio.fail_after(5), pytest.raises(ProtocolError) as caught:
             await hub.call("mcp_web_go")
-        said = "gave an answer that cannot be read: it is broken, or nested too deeply."
+        said = "sent a response that cannot be read: it is broken, or nested too deeply."
         assert str(caught.value) == f"Server 'web' ({origin}/mcp) {said}"
         assert caught.value.rpc_code is None
 

@@ -85,7 +85,7 @@ async def test_a_memory_that_fails_costs_a_start_and_nothing_else() -> None:
         def load(self, keys: Any) -> Any:
             raise OSError("no disk")
 
-        def save(self, key: str, remembered: CachedCatalog) -> None:
+        def save(self, key: str, cached: CachedCatalog) -> None:
             raise OSError("no disk")
 
     async with hub_of(memory("calc", Bench(one=lambda _: "1")), catalog_cache=Broken()) as hub:

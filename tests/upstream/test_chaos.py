@@ -51,7 +51,7 @@ async def test_a_frozen_process_hangs_neither_the_call_nor_the_goodbye() -> None
             pid = await pid_of(hub)
             os.kill(pid, signal.SIGSTOP)
             with pytest.raises(ToolTimeoutError):
-                await hub.call("mcp_light_echo", {"text": "anybody there?"})
+                await hub.call("mcp_light_echo", {"text": "are you there?"})
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

@@ -1,4 +1,4 @@
-"""How servers, reloads and hubs end: whoever asks, however they are interrupted."""
+"""How servers, reloads and hubs end, from any task, however they are interrupted."""
 
 import asyncio  # noqa: TID251 - native cancellation and loops that end are the matter
 import threading
@@ -44,7 +44,7 @@ class RequestRouting(Bench):
 
 
 class Person:
-    """Somebody who is waited for in a thread; whatever is done meanwhile must not wait too."""
+    """A person who is waited for in a thread; other work must not wait too."""
 
     def __init__(self) -> None:
         self._decided = threading.Event()

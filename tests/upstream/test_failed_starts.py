@@ -18,7 +18,7 @@ CONFIG = ServerConfig(
 
 @pytest.fixture(autouse=True)
 def no_blocking_calls() -> None:
-    """Whoever asks waits, and nothing else runs beside it."""
+    """The caller waits, and nothing else runs beside it."""
 
 
 @pytest.fixture

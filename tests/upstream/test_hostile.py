@@ -27,7 +27,7 @@ from pegboard import (
     ToolTimeoutError,
 )
 from pegboard.upstream import FileCatalogCache
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 from tests.upstream.board_servers import Bench, hub_of, limits, memory, script
 from tests.upstream.http_servers import serving
 from tests.upstream.processes import alive, all_ended, new_marker
@@ -208,7 +208,7 @@ async def test_a_list_with_nonsense_in_it_costs_the_nonsense_only(tools: Any) ->
             assert set(hub.registry) == {"mcp_raw_go"}
             assert hub.servers["raw"].left_out
         else:
-            assert "no list" in str(hub.servers["raw"].last_error)
+            assert "not return a list" in str(hub.servers["raw"].last_error)
 
 
 async def test_an_empty_cursor_is_the_end_of_a_list() -> None:
@@ -274,7 +274,7 @@ async def test_a_callback_may_stop_the_server_that_asks() -> None:
 
     async def ask(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         await context.session.elicit_form("Well?", {"type": "object", "properties": {}})
-        raise AssertionError("There is nobody left to answer.")
+        raise AssertionError("There is no client left to respond.")
 
     bench = Bench(go=lambda _: "1")
     server: Any = bench.server
@@ -304,7 +304,7 @@ async def test_what_a_callback_raises_stays_here() -> None:
     server.add_request_handler("tools/call", types.CallToolRequestParams, ask)
     async with hub_of(memory("calc", bench, protocol="legacy"), elicitation=fail) as hub:
         await hub.call("mcp_calc_go")
-    assert heard == ["The question failed"]
+    assert heard == ["The request failed"]
 
 
 @pytest.mark.parametrize("stateless", [True, False])

@@ -274,7 +274,7 @@ async def test_a_redirect_within_the_origin_is_followed(transport: Any) -> None:
 async def test_a_server_that_ignores_the_goodbye_does_not_hold_us_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.upstream.http.client._SECONDS_FOR_GOODBYE", 0.5)
+    monkeypatch.setattr("pegboard.upstream.http.client._SECONDS_TO_CLOSE", 0.5)
     app, path = app_of("streamable_http")
     asked = anyio.Event()
 

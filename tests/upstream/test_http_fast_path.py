@@ -20,8 +20,8 @@ from pegboard.hub import Hub
 from pegboard.upstream import CallContext, context_of_call
 from pegboard.upstream.http import fast_path as direct
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.http.event_reader import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.fast_path import direct_to
+from pegboard.upstream.http.response_bodies import Event, EventReader, EventTooLargeError
 from tests.upstream.board_servers import hub_of, until
 from tests.upstream.http_servers import answer, read_request, serving_raw
 
@@ -233,7 +233,7 @@ async def test_an_answer_in_any_pieces_is_put_together(size: int) -> None:
         events = [
             b": a comment\r\n\r\n",
             event(note("notifications/progress", progressToken=token, progress=1, total=2)),
-            event(b"nobody", event="strange"),
+            event(b"ignored", event="strange"),
             event(note("notifications/message", level="info", data="half-way")),
             event(note("notifications/progress", progressToken=token, progress=2, total=2)),
             event(note("notifications/strange", x=1)),
@@ -330,7 +330,7 @@ async def test_an_answer_that_is_too_large_is_given_up(monkeypatch: pytest.Monke
     monkeypatch.setattr(direct, "LARGEST_ANSWER", 1 << 20)
     plain = saying(lambda it: answer("200 OK", result(it, pad="x" * (2 << 20)), **PLAIN))
     async with scripted(plain) as (hub, _):
-        with pytest.raises(ProtocolError, match="larger than 1 MiB"):
+        with pytest.raises(ProtocolError, match="exceeds 1 MiB"):
             await call(hub)
     long = saying(lambda it: answer("200 OK", event(result(it, pad="x" * (2 << 20))), **STREAM))
     async with scripted(long) as (hub, _):

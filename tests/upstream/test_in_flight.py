@@ -85,7 +85,7 @@ async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
     *told, last = heard
     assert told == list(range(len(told)))
     assert 1000 <= len(told) <= 1001
-    words = "Log messages left out, because they came faster than they were taken"
+    words = "Log messages left out, because they came faster than the client read them"
     assert last == f"{words}: {5000 - len(told)}."
 
 

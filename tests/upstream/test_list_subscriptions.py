@@ -11,7 +11,7 @@ from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 from tests.upstream.board_servers import Bench, hub_of, memory
 
 LONG = 10.0
-"""Seconds: nobody else in a hub pauses for so long."""
+"""Seconds: no other task of a hub pauses for so long."""
 
 
 async def end_at_once(

@@ -31,11 +31,11 @@ async def test_a_changed_list_that_cannot_be_read_at_once_is_read_when_it_can() 
         "subscriptions/listen", types.SubscriptionsListenRequestParams, heard
     )
     async with hub_of(memory("calc", bench)) as hub:
-        await until(lambda: heard._streams, "somebody who listens")  # pyright: ignore[reportPrivateUsage]
+        await until(lambda: heard._streams, "a listener")  # pyright: ignore[reportPrivateUsage]
         bench.tools["new"] = lambda _: "new"
         failures.append(MCPError(-32000, "database is locked"))
         with anyio.fail_after(5):
-            # Once: nobody tells a second time.
+            # Once: there is no second notice.
             await bus.publish(ToolsListChanged())
             await asked.wait()
             assert "mcp_calc_new" not in hub.registry

@@ -1,4 +1,4 @@
-"""Schemas and results that are nested deeper than anybody reads."""
+"""Schemas and results that are nested deeper than any parser reads."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig, ServerState
-from pegboard.upstream.messages.messages import mended, read_message
+from pegboard.upstream.messages.jsonrpc import mended, read_message
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP, without_depths
 from tests.upstream.board_servers import SERVERS, hub_of
 from tests.upstream.http_servers import serving

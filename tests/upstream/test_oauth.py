@@ -258,7 +258,7 @@ async def test_a_login_that_cannot_be_renewed_is_asked_for_in_words(path: Path) 
                     group.start_soon(call)
             assert len(words) == 5
             for each in words:
-                assert "The login for server 'remote' has expired; log in again" in each
+                assert "The login for server 'remote' has expired. Try again" in each
             assert accounts.logins == 1
         assert "tokens" not in kept(path)
         async with logged_in(config, auth) as session:
@@ -296,7 +296,7 @@ async def test_any_token_storage_of_the_sdk_will_do() -> None:
             assert (accounts.logins, accounts.renewals) == (1, 1)
             accounts.access_tokens.clear()
             accounts.refresh_tokens.clear()
-            with pytest.raises(MCPError, match="log in again"):
+            with pytest.raises(MCPError, match="has expired"):
                 await echo(session)
         async with logged_in(config, auth) as session:
             await echo(session)

@@ -19,7 +19,7 @@ ROOTS = "notifications/roots/list_changed"
 
 
 def connections(hub: Any) -> dict[str, Any]:
-    places = hub.server("talk")._of_clients._places
+    places = hub.server("talk")._of_clients._entries
     return {client: place.connection for client, place in places.items()}
 
 
@@ -60,7 +60,7 @@ async def test_a_client_that_left_leaves_no_process_behind() -> None:
         await hub.forget_client("one")
         assert list(connections(hub)) == ["two"]
         await until(lambda: len(alive(marker)) == 2)
-        await hub.forget_client("nobody")
+        await hub.forget_client("unknown")
         await hub.server("talk").stop()
         assert connections(hub) == {}
         await all_ended(marker)
@@ -124,7 +124,7 @@ async def test_a_clients_roots_are_told_over_its_own_connection() -> None:
 
         server.server.add_notification_handler(ROOTS, types.NotificationParams, hear)
         await call(hub, "pid", client="one")
-        await hub.roots_changed("nobody")
+        await hub.roots_changed("unknown")
         await hub.roots_changed("one")
         with anyio.fail_after(5):
             await heard.wait()

@@ -162,7 +162,7 @@ async def test_a_start_that_is_cancelled_half_way_leaves_nothing_behind(part: in
 
 async def test_fifty_servers_start_and_end_together():
     marker = new_marker()
-    everybody = anyio.Event()
+    all_here = anyio.Event()
     started = 0
 
     async def one() -> None:
@@ -171,8 +171,8 @@ async def test_fifty_servers_start_and_end_together():
             started += 1
             if started == 50:
                 await until(lambda: len(alive(marker)) == 50)
-                everybody.set()
-            await everybody.wait()
+                all_here.set()
+            await all_here.wait()
         assert process.returncode == 0
 
     with anyio.fail_after(15):
@@ -353,7 +353,7 @@ async def test_a_secret_that_was_cut_in_two_is_not_shown():
 async def test_each_line_of_standard_error_is_logged_without_secrets(
     caplog: pytest.LogCaptureFixture,
 ):
-    caplog.set_level(logging.DEBUG, logger="pegboard.server")
+    caplog.set_level(logging.DEBUG, logger="pegboard.upstream")
     config = msgspec.structs.replace(
         shell('printf "one\\ntwo $KEY\\n\\377\\nlast" >&2'), env={"KEY": "very-secret"}
     )
@@ -363,14 +363,14 @@ async def test_each_line_of_standard_error_is_logged_without_secrets(
     lines = [
         (record.__dict__["server"], record.__dict__["line"])
         for record in caplog.records
-        if record.name == "pegboard.server"
+        if record.name == "pegboard.upstream"
     ]
     assert "server_stderr: 'sample': two ***" in caplog.text
     assert lines == [("sample", "one"), ("sample", "two ***"), ("sample", "�"), ("sample", "last")]
 
 
 async def test_a_secret_in_a_line_that_was_cut_is_not_logged(caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.DEBUG, logger="pegboard.server")
+    caplog.set_level(logging.DEBUG, logger="pegboard.upstream")
     secret = "s3cret" * 10
     # The line ends only when its beginning has been read, and cut in the middle of the secret.
     code = (
@@ -384,7 +384,7 @@ async def test_a_secret_in_a_line_that_was_cut_is_not_logged(caplog: pytest.LogC
         process.stdin.write(b"x")
         with anyio.fail_after(5):
             await process.exited.wait()
-    lines = [it.__dict__["line"] for it in caplog.records if it.name == "pegboard.server"]
+    lines = [it.__dict__["line"] for it in caplog.records if it.name == "pegboard.upstream"]
     assert lines == ["…", "next"]
 
 

@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote: from PyPI, from npm, and one on the SDK of the last era."""
+"""Servers by other authors: from PyPI, from npm, and one on the SDK of the last era."""
 
 import shutil
 import subprocess

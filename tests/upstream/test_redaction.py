@@ -33,7 +33,7 @@ def test_servers_of_one_name_all_keep_their_secrets(caplog: pytest.LogCaptureFix
 def test_servers_that_are_gone_are_not_kept_for_their_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    secret = "secret-of-nobody"
+    secret = "secret-of-no-server"
     docs(secret)
     gc.collect()
     assert secret in logged(caplog, secret)

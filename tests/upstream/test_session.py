@@ -20,7 +20,7 @@ from pegboard import (
     Text,
     UpstreamError,
 )
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(
@@ -122,7 +122,7 @@ async def test_an_answer_of_the_wrong_shape_says_what_to_return(
 ) -> None:
     config = ServerConfig(name="asking", transport="memory", server=one_tool(return_question))
     async with hub_of(config, elicitation=lambda *_: wrong) as hub:
-        with pytest.raises(ProtocolError, match="no ElicitResult"):
+        with pytest.raises(ProtocolError, match="not a valid ElicitResult"):
             await hub.call("mcp_asking_go")
     assert '{"action": "accept", "content": {...}}' in caplog.text
     assert "Oslo" not in caplog.text
@@ -155,7 +155,7 @@ async def test_a_server_that_never_stops_asking_is_stopped() -> None:
 
     config = ServerConfig(name="asking", transport="memory", server=one_tool(ask_again))
     async with hub_of(config) as hub:
-        with pytest.raises(ProtocolError, match="asked back"):
+        with pytest.raises(ProtocolError, match="asked for input"):
             await hub.call("mcp_asking_go")
 
 

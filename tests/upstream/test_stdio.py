@@ -119,13 +119,13 @@ async def test_a_line_over_the_limit_ends_the_connection_with_that_reason():
 
 @pytest.mark.parametrize("way", ["short", "long"])
 async def test_whoever_waits_for_an_answer_over_the_limit_is_told_to_ask_for_less(way: str):
-    # Whoever hears of progress goes the long way.
+    # A call with progress is sent by the SDK.
     heard = (lambda *_: None) if way == "long" else None
     async with hub_of(light()) as hub:
         with anyio.fail_after(15), pytest.raises(ConnectionLostError) as caught:
             [big] = [it.name for it in hub.registry.tools() if it.name.endswith("_big")]
             await hub.call(big, {"n": MAX_LINE_BYTES}, on_progress=heard)
-    assert "(an answer had more than 64 MiB: ask for less at once)" in str(caught.value)
+    assert "(a response had more than 64 MiB: ask for less at once)" in str(caught.value)
 
 
 async def test_lines_that_are_no_messages_are_skipped_and_logged_once(
@@ -299,7 +299,7 @@ async def test_a_frozen_server_holds_up_senders_but_not_the_end():
 async def test_a_sender_cancelled_half_way_does_not_break_the_next_message(
     caplog: pytest.LogCaptureFixture,
 ):
-    caplog.set_level(logging.DEBUG, logger="pegboard.server")
+    caplog.set_level(logging.DEBUG, logger="pegboard.upstream")
     losses = Losses()
     script = (
         "import sys\n"

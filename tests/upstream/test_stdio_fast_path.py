@@ -1,4 +1,4 @@
-"""The short way over a pipe: answers of every kind find whoever waits for them."""
+"""The fast path over a pipe: responses of every kind find their callers."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,7 @@ import pytest
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCRequest
 
-from pegboard.upstream.messages.messages import read_message
-from pegboard.upstream.messages.responses import NotDirectError
+from pegboard.upstream.messages.jsonrpc import NotDirectError, read_message
 from pegboard.upstream.stdio.fast_path import StdioFastPath
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}
@@ -18,7 +17,7 @@ DONE = {"content": [], "text": "grüß Gott 🙂"}
 
 
 async def ignore(message: dict[str, Any]) -> None:
-    raise AssertionError("Nobody hears anything on a pipe.")
+    raise AssertionError("The fast path of a pipe receives no notifications.")
 
 
 def answering(

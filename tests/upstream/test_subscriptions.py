@@ -68,7 +68,7 @@ async def test_a_subscription_outlives_the_connection(transport: str, era: str) 
         assert events.count(ServerDown("talk")) == 1
         events.clear()
         await remote.start()
-        # Whoever subscribed is to look again: nobody told what happened meanwhile.
+        # The subscriber has to read it again: changes in between were not reported.
         await until(lambda: UPDATED in events)
         assert events[0] == ServerUp("talk")
         events.clear()
@@ -98,7 +98,7 @@ async def test_a_subscription_outlives_a_change_of_the_entry(
         servers[:] = [msgspec.structs.replace(servers[0], timeouts=limits(call=50))]
         with anyio.fail_after(5):
             await hub.reload()
-            # Whoever subscribed is to look again: nobody told what happened meanwhile.
+            # The subscriber has to read it again: changes in between were not reported.
             await until(lambda: UPDATED in events)
             events.clear()
             while UPDATED not in events:

@@ -71,7 +71,7 @@ async def test_an_answer_that_cannot_be_written_is_an_error_for_the_server_that_
         return {"action": "accept", "content": {"city": HALF}}
 
     async with hub_of(talkative_script(protocol="legacy"), elicitation=answer) as hub:
-        with anyio.fail_after(10), pytest.raises(ProtocolError, match="no ElicitResult"):
+        with anyio.fail_after(10), pytest.raises(ProtocolError, match="not a valid ElicitResult"):
             await hub.call("mcp_talk_ask")
         assert (hub.servers["talk"].state, hub.servers["talk"].starts) == ("ready", 1)
 

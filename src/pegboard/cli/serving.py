@@ -25,7 +25,7 @@ from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import OPERATOR
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
-from pegboard.server.process.instance_discovery import announcements
+from pegboard.server.process.instance_discovery import running_instances
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url, without_password
 
@@ -159,7 +159,7 @@ def _say_that_it_starts(serve: ServeOptions) -> None:
 
 def _already_there(options: ServeChoices) -> str | None:
     """Say that a gateway of the same user has the port already, if one has."""
-    for it in announcements():
+    for it in running_instances():
         place = urlsplit(it.address)
         if options.port and place.port == options.port:
             return f"Your own gateway already runs there, as process {it.pid}: {it.address}/mcp"

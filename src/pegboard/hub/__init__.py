@@ -1,4 +1,4 @@
-"""Hub: every server of a configuration, connected, and their tools on one board."""
+"""Hub: all servers of a configuration, connected, with their tools on one board."""
 
 from pegboard.hub.hub import Hub
 from pegboard.hub.options import HubOptions

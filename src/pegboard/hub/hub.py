@@ -1,4 +1,4 @@
-"""Hub: every server of a configuration, connected, and their tools on one board."""
+"""Hub: all servers of a configuration, connected, with their tools on one board."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ __all__ = ["Hub"]
 
 
 class Hub:
-    """All servers of a configuration; a server that fails is reported, and harms no other.
+    """All servers of a configuration; a server that fails does not affect the others.
 
     Use it as ``async with Hub.open(...) as hub``, or with `start` and `close` from any task. A
     forked child of its process cannot use it: every method but `close` raises `ForkedProcessError`
@@ -66,14 +66,14 @@ class Hub:
         # Not `or`: an empty registry counts as false, and may hold policies all the same.
         registry, catalog_cache = options.get("registry"), options.get("catalog_cache")
         self.registry: Registry = Registry() if registry is None else registry
-        """The board with all tools, to which local ones can be added."""
+        """The board with all tools; local tools can be added to it."""
         self._is_up: object = None
         self._keeps = False
         self._own_store: Store | None = None
         self._starting: anyio.CancelScope | None = None
         self._lock: tuple[object, anyio.Lock] | None = None
         self.loaded: LoadedConfig = LoadedConfig()
-        """Which file was read, and what was wrong in it."""
+        """The file that was read, and the problems in it."""
         on_conflict = options.get("on_conflict", "rename")
         self._naming = naming_of(options.get("naming", "mcp"))
         names = NameTable(self._name, on_conflict=on_conflict, taken=self.registry.runs)
@@ -101,12 +101,12 @@ class Hub:
 
     @classmethod
     def open(cls, config: Source = None, **options: Unpack[HubOptions]) -> "Hub":
-        """Return a hub to be entered with ``async with``; nothing is opened before."""
+        """Return a hub to enter with ``async with``; nothing is opened before."""
         return cls(config, **options)
 
     @classmethod
     def open_sync(cls, config: Source = None, **options: Unpack[HubOptions]) -> "SyncHub":
-        """Return a hub for synchronous programs, to be entered with ``with``."""
+        """Return a hub for synchronous programs, to enter with ``with``."""
         return SyncHub(cls(config, **options))
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Hub:
         raise TypeError("Enter it with `async with`, or use `with Hub.open_sync(...)`.")
 
     def __exit__(self, *_: object) -> None:
-        """Never reached; only there so that `with` gets as far as the words above."""
+        """Never run; it exists so that `with` gets to the message of `__enter__`."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -131,27 +131,27 @@ class Hub:
         await self.close()
 
     async def start(self, *, wait: bool = True) -> None:
-        """Read the configuration and start the servers that are to be started; once is enough.
+        """Read the configuration and start the servers that need it; a second call does nothing.
 
         Args:
             wait: until each server is up or has failed. Otherwise the hub is open at once, and
-                tools come on the board as soon as their server is up: see `starting`.
+                tools appear on the board as soon as their server is up: see `starting`.
 
         Raises:
             ConfigError: when the file cannot be used at all, or with ``strict``.
-            ToolConflictError: when two tools want one name, with ``on_conflict="raise"``; who does
-                not wait is not told.
+            ToolConflictError: when two tools want one name, with ``on_conflict="raise"`` and
+                ``wait``.
             StorageError: when the storage cannot be opened or read.
         """
         self._guard.check()
-        await self._nursery.open()
-        await self._nursery.at_home(lambda: self._start_alone(wait=wait))
+        await self._owner_loop.open()
+        await self._owner_loop.run(lambda: self._start_alone(wait=wait))
         if wait:
             await self.started()
 
     async def _start_alone(self, *, wait: bool) -> None:
         async with self._turn():
-            if self._is_up is not None and self._is_up is self._nursery.opening:
+            if self._is_up is not None and self._is_up is self._owner_loop.generation:
                 return
             with anyio.CancelScope() as self._starting:
                 try:
@@ -159,40 +159,40 @@ class Hub:
                     await self._supervisor.open(await self._configs(), wait=wait)
                     if wait:
                         self._supervisor.raise_conflict()
-                    self._is_up = self._nursery.opening
+                    self._is_up = self._owner_loop.generation
                 except BaseException:
                     with anyio.CancelScope(shield=True):
-                        await self._nursery.see_through(self._close_all)
+                        await self._owner_loop.run_to_end(self._close_all)
                     raise
             if self._starting.cancelled_caught:
                 raise NotConnectedError("The hub was closed while it was starting.", server="")
 
     @property
     def starting(self) -> list[str]:
-        """The servers that are being started and of whose tools nothing is known yet."""
+        """The servers that are starting and whose tools are still unknown."""
         self._guard.check()
-        return self._supervisor.newcomers()
+        return self._supervisor.starting()
 
     def starting_for(self, tool: str) -> list[str]:
-        """Return those of the servers that are `starting` that may have a tool of this name."""
+        """Return the `starting` servers that may have a tool of this name."""
         self._guard.check()
-        return self._supervisor.newcomers(tool)
+        return self._supervisor.starting(tool)
 
     async def started(
         self, servers: Iterable[str] | None = None, *, until: float = math.inf
     ) -> None:
-        """Wait until servers that were not waited for are up or have failed.
+        """Wait until servers are up or have failed, after a `start` without ``wait``.
 
         Args:
             servers: their names; ``None`` for all.
-            until: how many seconds after the hub was opened nobody is waited for any more.
+            until: stop waiting this many seconds after the hub was opened.
         """
         self._guard.check()
         names = list(self._supervisor.servers) if servers is None else servers
-        await self._supervisor.arrived(names, until=until)
+        await self._supervisor.wait_started(names, until=until)
 
     async def stop_starting(self) -> None:
-        """Stop the servers that are not up, so that nobody waits for them; see `close`."""
+        """Stop the servers that are not up yet, so that calls that wait for them fail."""
         self._guard.check()
         await self._supervisor.stop_starting()
 
@@ -204,8 +204,8 @@ class Hub:
         if self._guard.in_child:
             return
         with anyio.CancelScope(shield=True):  # every wait in it has a limit
-            if self._nursery.is_open:
-                await self._nursery.end_by(self._close_alone)
+            if self._owner_loop.is_open:
+                await self._owner_loop.run_shutdown(self._close_alone)
             else:
                 await self._close_all()
 
@@ -253,10 +253,10 @@ class Hub:
             await anyio.to_thread.run_sync(own.close)
 
     def _turn(self) -> anyio.Lock:
-        """Return what starting and closing wait for: one at a time, on the loop of the hub."""
-        home = self._nursery.home
-        if self._lock is None or self._lock[0] is not home:
-            self._lock = (home, anyio.Lock())
+        """Return the lock of starting and closing, which belongs to the loop of the hub."""
+        loop = self._owner_loop.loop
+        if self._lock is None or self._lock[0] is not loop:
+            self._lock = (loop, anyio.Lock())
         return self._lock[1]
 
     async def reload(self, *, wait: bool = True) -> None:
@@ -269,26 +269,26 @@ class Hub:
             wait: until each new server is up or has failed; see `start`.
 
         Raises:
-            ConfigError: when the file cannot be used, or says nothing of servers; then everything
-                stays as it is.
+            ConfigError: when the file cannot be used, or has no section for servers; then nothing
+                changes.
             NotConnectedError: when the hub is not open, or was closed meanwhile.
         """
         self._guard.check()
-        if not self._nursery.is_open:
+        if not self._owner_loop.is_open:
             raise self._closed()
         loaded = await load_again(self._source, self._options, before=self.loaded)
         configs = configs_of(loaded, self._options)
         self.loaded = loaded
-        await self._nursery.at_home(lambda: self._supervisor.replace(configs, wait=wait))
+        await self._owner_loop.run(lambda: self._supervisor.replace(configs, wait=wait))
 
     @property
     def servers(self) -> dict[str, ServerStatus]:
-        """How every server is now, by name; a wrong name is a `ServerNotFoundError`."""
+        """The present status of each server, by name; a wrong name is a `ServerNotFoundError`."""
         self._guard.check()
         return _Statuses((name, it.status) for name, it in self._supervisor.servers.items())
 
     def server(self, name: str) -> UpstreamServer:
-        """Return one server, to start, stop, refresh it, or to ask it for more than tools.
+        """Return one server, to start, stop or refresh it, or to send it other requests.
 
         Raises:
             ServerNotFoundError: when there is none of that name.
@@ -297,29 +297,29 @@ class Hub:
         return self._supervisor.find(name)
 
     def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
-        """Tell a subscriber what happens to servers; call what is returned to stop that.
+        """Call a subscriber for each server event; call the returned function to unsubscribe.
 
-        Of changed tools the registry tells: ``hub.registry.subscribe``.
+        For changes of tools, use ``hub.registry.subscribe``.
         """
         self._guard.check()
         return self._supervisor.on_change(subscriber)
 
     async def forget_client(self, client: str) -> None:
-        """End what servers hold for a client that will not come again; see `CallContext`."""
+        """Close the connections of a client that is gone; see `CallContext`."""
         self._guard.check()
         async with anyio.create_task_group() as group:
             for server in self._supervisor.servers.values():
                 group.start_soon(server.forget_client, client)
 
     async def roots_changed(self, client: str) -> None:
-        """Tell the servers that a client has for itself that its roots have changed."""
+        """Notify the servers with a connection for this client that its roots have changed."""
         self._guard.check()
         async with anyio.create_task_group() as group:
             for server in self._supervisor.servers.values():
                 group.start_soon(server.roots_changed, client)
 
     def origin(self, tool: str) -> tuple[str, str]:
-        """Return the server of a tool, and the name the tool has there.
+        """Return the server of a tool, and the name of the tool on that server.
 
         Raises:
             ToolNotFoundError: when no server has such a tool.
@@ -328,7 +328,7 @@ class Hub:
         return self._names.origin(tool)
 
     def exposed_name(self, server: str, name: str) -> str:
-        """Return the name that something of a server is to be shown by, such as a prompt."""
+        """Return the exposed name of something of a server, such as a prompt."""
         return self._name(server, name)
 
     async def call(
@@ -339,15 +339,15 @@ class Hub:
         meta: Mapping[str, Any] | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Call a tool, of a server or of this process, and return what it answered.
+        """Call a tool, of a server or of this process, and return its result.
 
-        ``meta`` is for the records of this process, and not sent to the server.
+        ``meta`` is for the records of this process; it is not sent to the server.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when it took too long.
-            UpstreamError: when its server could not do its part, or the hub is not open.
+            UpstreamError: when its server failed, or the hub is not open.
         """
         self._guard.check()
         try:
@@ -363,12 +363,12 @@ class Hub:
             raise self._why_missing(error, name) from None
 
     async def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
-        """Return the tools that do what a text asks for, the best first, or none.
+        """Return the tools that match a text, the best first, or none.
 
-        It runs in a thread, so that the first search, which builds the index, holds up nobody.
+        It runs in a thread, so that the first search, which builds the index, blocks no other task.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+            InvalidQueryError: when the query is invalid; see `SearchOptions`.
         """
         self._guard.check()
         return await anyio.to_thread.run_sync(partial(self.registry.search, text, **options))
@@ -379,13 +379,13 @@ class Hub:
         """Search for many texts at once.
 
         Raises:
-            InvalidQueryError: when one of them cannot be searched for.
+            InvalidQueryError: when one of the queries is invalid.
         """
         self._guard.check()
         return await anyio.to_thread.run_sync(partial(self.registry.search_many, texts, **options))
 
     def render(self, name: str, result: ToolResult) -> str:
-        """Return a result as text for a model, cut with a mark at its server's limit.
+        """Return a result as text for a model, truncated with a mark at its server's limit.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
@@ -398,23 +398,23 @@ class Hub:
         return truncate_text(text, self._supervisor.servers[server].config.max_result_chars)
 
     def toolset(self, **selection: Unpack[Selection]) -> Toolset:
-        """Return a chosen, renamed, filtered view of the tools; see `Toolset`.
+        """Return a selected, renamed, filtered view of the tools; see `Toolset`.
 
         Raises:
-            ServerNotFoundError: when it is to show tools of a server that there is not.
+            ServerNotFoundError: when the selection names an unknown server.
         """
         self._guard.check()
         servers = selection.get("servers")
         if servers is not None and not isinstance(servers, str):
-            # A list, because it may be one that can be looked through only once.
+            # A list, because it may be an iterator.
             selection["servers"] = servers = list(servers)
             for name in servers:
                 self._supervisor.find(name)
         return Toolset(self.registry, why_missing=self._why_missing, **selection)
 
     @property
-    def _nursery(self) -> OwnerLoop:
-        return self._supervisor.nursery
+    def _owner_loop(self) -> OwnerLoop:
+        return self._supervisor.owner_loop
 
     def _closed(self) -> NotConnectedError:
         return NotConnectedError(
@@ -422,7 +422,7 @@ class Hub:
         )
 
     def _why_missing(self, error: ToolNotFoundError, name: str) -> PegboardError:
-        if not self._nursery.is_open:
+        if not self._owner_loop.is_open:
             return self._closed()
         servers = self._supervisor.servers.values()
         return why_missing(error, name, servers=servers, naming=self._name)
@@ -438,7 +438,7 @@ class Hub:
 
 
 class _Statuses(dict[str, ServerStatus]):
-    """Says which names there are when a wrong one is asked for."""
+    """Raises an error with the known names for a wrong one."""
 
     def __missing__(self, name: object) -> Never:
         raise ServerNotFoundError(name, known=list(self))

@@ -1,4 +1,4 @@
-"""Why a tool that somebody wants is not on the board."""
+"""Missing tools: explain why a tool that a caller wants is not on the board."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ _ANY = "tool"
 def why_missing(
     error: ToolNotFoundError, name: str, *, servers: Iterable[UpstreamServer], naming: Naming
 ) -> PegboardError:
-    """Return the error that says why there is no such tool; the one given if the name is wrong."""
+    """Return an error that says why there is no such tool, or the given one if none applies."""
     known = list(servers)
     if not known:
         return _reworded(
@@ -37,7 +37,7 @@ def why_missing(
 
 
 def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> UpstreamServer | None:
-    """Return the one server whose tools have names that begin like this one, if there is one."""
+    """Return the server whose tool names begin like this one, if there is exactly one."""
     prefixes = [_prefix(it.config.name, naming) for it in servers]
     fitting = [it for it in prefixes if it and name.startswith(it)]
     longest = max(fitting, key=len, default="")
@@ -45,9 +45,9 @@ def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> Upstream
 
 
 def _prefix(server: str, naming: Naming) -> str:
-    """Return what the names of all tools of a server begin with; nothing if that is unknown."""
+    """Return the prefix of all tool names of a server; empty if it is unknown."""
     try:
-        # Asked about a tool as any other: a policy of somebody else need not cope with no name.
+        # With an ordinary tool name: a custom naming policy need not handle an empty one.
         return naming(server, _ANY).rpartition(_ANY)[0]
     except Exception:  # noqa: BLE001 - a policy may raise anything; each tool is told so
         return ""
@@ -55,11 +55,11 @@ def _prefix(server: str, naming: Naming) -> str:
 
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     status = server.status
-    reason = status.last_error or "nothing is known of its tools."
+    reason = status.last_error or "its tools are unknown."
     how = "starting" if status.state == ServerState.READY else status.state.value
-    words = f"Tool {name!r} is not there, because server {status.name!r} is {how}: "
+    words = f"Tool {name!r} is missing, because server {status.name!r} is {how}: "
     if isinstance(server.connection.failure, ServerAuthenticationError):
-        # Nobody tries again by itself: only a person can help.
+        # The background does not try again: only a person can log in.
         again = f"Then call `await hub.server({status.name!r}).start()`."
         message = f"{words}{reason} {again}"
         return ServerAuthenticationError(message, server=status.name, tool=name)

@@ -1,4 +1,4 @@
-"""What a hub is told: where its servers are, and how to run them."""
+"""HubOptions: the options of a hub, and their checks."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,56 +14,56 @@ from pegboard.upstream import CatalogCache, Question
 __all__ = ["HubOptions", "Source", "check_options"]
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | Sequence[ServerConfig] | None
-"""A file, what is in one, a list of servers, or ``None`` to look for a file."""
+"""A file, its content, a list of servers, or ``None`` to look for a file."""
 
 
 class HubOptions(TypedDict, total=False):
-    """What a hub can be told besides its configuration."""
+    """The options of a hub besides its configuration."""
 
     servers: Mapping[str, object]
     """Further servers: objects of the MCP SDK that live in this process, by name."""
     registry: Registry
-    """The board to use, perhaps with local tools on it; without one, a new one."""
+    """The board to use, perhaps with local tools on it; by default a new one."""
     naming: NamingOption
     """How tools are named: ``"mcp"``, ``"double_underscore"``, ``"plain"``, a template such as
     ``"{server}-{tool}"``, or a function of server and tool."""
     on_conflict: OnConflict
-    """When two tools want one name: ``"rename"``, ``"skip"``, ``"override"`` or ``"raise"``."""
+    """What happens when two tools want one name: ``"rename"``, ``"skip"``, ``"override"`` or
+    ``"raise"``."""
     catalog_cache: CatalogCache
-    """Where definitions are remembered between runs; a file in the user's cache directory."""
+    """Where definitions are cached between runs; by default in the user's cache directory."""
     storage: str | Path | Store | None
-    """Where this hub keeps what it knows: definitions that are registered, how often tools are
-    used, what servers offered. A URL or path as for `open_store`, opened and closed with the hub,
-    or a store that is open. Without it only the catalogues of servers are kept; see
-    ``catalog_cache``."""
+    """Where this hub stores registered definitions, the usage of tools, and server catalogs.
+    It is a URL or path as for `open_store`, opened and closed with the hub, or an open store.
+    Without it, only the catalogs of servers are stored; see ``catalog_cache``."""
     tenant: str
-    """Whose part of the ``storage`` this is; not for a store that is open, which has its tenant."""
+    """The tenant in the ``storage``; not for an open store, which has its tenant."""
     inputs: Mapping[str, str]
-    """Answers to VS Code's ``${input:ID}`` in the file."""
+    """Values for VS Code's ``${input:ID}`` in the file."""
     strict: bool
     """Refuse a configuration with a bad entry, instead of leaving the entry out."""
     leave_out: Callable[[ServerConfig], bool]
-    """Tells which servers of the configuration are not wanted here."""
+    """Tells which servers of the configuration are left out."""
     max_starts: int
     """How many servers may be starting at the same time."""
     elicitation: Question
-    """Answers a server's questions to the person; ``None`` as its answer declines."""
+    """Handles elicitation: a server's questions to the person; the result ``None`` declines."""
     sampling: Question
-    """Answers a server's requests to the model."""
+    """Handles sampling: a server's requests to the model."""
     roots: Question
-    """Tells a server which directories it may look at."""
+    """Handles roots: tells a server which directories it may use."""
     relays_questions: bool
-    """Let every server ask questions, because calls bring somebody along who answers them: see
-    `CallContext`."""
+    """Allow all servers elicitation, sampling and roots, because the client of each call handles
+    them: see `CallContext`."""
     on_login: Callable[[str, str], object]
-    """Shows a person the login page of a server (name, address); without it a browser is opened."""
+    """Shows the login page of a server (name, URL) to a person; by default a browser opens it."""
 
 
 def check_options(config: object, options: HubOptions) -> None:
-    """Refuse what no hub can be opened with.
+    """Check the arguments of a hub.
 
     Raises:
-        TypeError: naming what is accepted.
+        TypeError: when one is wrong; the message names what is accepted.
     """
     unknown = set(options) - HubOptions.__annotations__.keys()
     if unknown:

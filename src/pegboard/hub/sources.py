@@ -1,4 +1,4 @@
-"""Which servers a hub has: those of its file, list or dict, and those of this process."""
+"""Sources: load the servers of a hub from a file, a dict, a list, or this process."""
 
 import logging
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _ANY_HOST = ("0.0.0.0", "::")  # noqa: S104 - to be known, not to be bound
 
 
 def is_own_address(config: ServerConfig, host: str, port: int) -> bool:
-    """Tell whether the address of a server is that of a gateway at this host and port."""
+    """Tell whether the URL of a server is that of a gateway at this host and port."""
     place = urlsplit(config.url or "")
     name = place.hostname or ""
     is_here = name == host or "localhost" in (name, host) or host in _ANY_HOST
@@ -30,7 +30,7 @@ logger: logging.Logger = logging.getLogger("pegboard.hub")
 
 
 async def load(source: Source, options: HubOptions) -> LoadedConfig:
-    """Read the configuration, in a thread if it is a file, and log what is wrong with it.
+    """Read the configuration, in a thread if it is a file, and log its problems.
 
     Raises:
         ConfigError: when the file cannot be used at all, or with ``strict``.
@@ -52,15 +52,15 @@ async def load(source: Source, options: HubOptions) -> LoadedConfig:
 
 
 async def load_again(source: Source, options: HubOptions, *, before: LoadedConfig) -> LoadedConfig:
-    """Read the configuration of a hub that is open; a server whose entry is broken now stays.
+    """Read the configuration of an open hub again; a server whose entry is invalid now stays.
 
     Raises:
-        ConfigError: when the file is gone, cannot be used, or has no place for servers. Only a
-            place that is empty says that there are none.
+        ConfigError: when the file is gone, cannot be used, or has no section for servers. Only an
+            empty section removes all servers.
     """
     place = None if before.path is None else str(before.path)
     try:
-        # The file that was read, although one may have come since that would have gone before it.
+        # The same file as before, even if a file with precedence has been created since.
         loaded = await load(source if place is None else place, options)
     except ConfigError as error:
         if place is None or not error.is_missing:
@@ -79,7 +79,7 @@ async def load_again(source: Source, options: HubOptions, *, before: LoadedConfi
     for it in kept:
         context = {"server": it.name}
         logger.error(
-            "config_kept: server %r stays as it was: what the file says of it cannot be used.",
+            "config_kept: server %r stays as it was: its entry in the file cannot be used.",
             it.name,
             extra=context,
         )
@@ -92,10 +92,10 @@ async def load_again(source: Source, options: HubOptions, *, before: LoadedConfi
 
 
 def configs_of(loaded: LoadedConfig, options: HubOptions) -> list[ServerConfig]:
-    """Return all servers: those that were read, and the objects of this process.
+    """Return all servers: those of the configuration, and those in this process.
 
     Raises:
-        ConfigError: when two have one name.
+        ConfigError: when two servers have one name.
     """
     unwanted = options.get("leave_out")
     wanted = [it for it in loaded.servers if unwanted is None or not unwanted(it)]

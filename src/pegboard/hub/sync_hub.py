@@ -1,4 +1,4 @@
-"""SyncHub: a hub for programs without an event loop."""
+"""SyncHub: a hub for synchronous programs, without an event loop of their own."""
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -16,7 +16,7 @@ __all__ = ["SyncHub", "SyncServer"]
 
 
 class SyncServer:
-    """What an `UpstreamServer` can do, each verb waiting until it is done."""
+    """An `UpstreamServer` for synchronous programs: each method waits until it is done."""
 
     def __init__(self, server: UpstreamServer) -> None:
         self._server = server
@@ -26,12 +26,12 @@ class SyncServer:
 
     @property
     def config(self) -> ServerConfig:
-        """What it was configured with."""
+        """The configuration of the server."""
         return self._server.config
 
     @property
     def status(self) -> ServerStatus:
-        """How the server is now."""
+        """The present status of the server."""
         return self._server.status
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class SyncServer:
         run_in_background(self._server.stop, tool="")
 
     def refresh(self) -> None:
-        """List the tools anew and put them on the board.
+        """List the tools again and put them on the board.
 
         Raises:
             UpstreamError: when listing failed.
@@ -64,8 +64,8 @@ class SyncServer:
         """Send any request of the protocol, such as ``resources/read``, and return its raw result.
 
         Raises:
-            UpstreamError: whatever went wrong.
-            ToolTimeoutError: when the answer did not come in time.
+            UpstreamError: when the request failed.
+            ToolTimeoutError: when the response did not come in time.
         """
         return run_in_background(
             lambda: self._server.request(method, params, on_progress=on_progress), tool=method
@@ -75,15 +75,15 @@ class SyncServer:
         """Return the items of all pages of a list, such as ``resources/list``.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when the request failed.
         """
         return run_in_background(lambda: self._server.list_all(method), tool=method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without connecting again.
+        """Send these besides the configured headers from now on, without reconnecting.
 
         Raises:
-            ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
+            ConfigError: when a header is invalid or reserved, or the server does not use HTTP.
         """
 
         async def set_at_home() -> None:
@@ -93,9 +93,9 @@ class SyncServer:
 
 
 class SyncHub:
-    """A hub for programs without an event loop: it lives on the background loop of Pegboard.
+    """A hub for synchronous programs, which runs on the background loop of Pegboard.
 
-    `Hub.open_sync` makes one. It has the verbs of a `Hub`, each waiting until it is done.
+    `Hub.open_sync` makes one. It has the methods of a `Hub`; each waits until it is done.
     """
 
     def __init__(self, hub: "_Hub") -> None:
@@ -123,16 +123,16 @@ class SyncHub:
 
     @property
     def loaded(self) -> LoadedConfig:
-        """Which file was read, and what was wrong in it."""
+        """The file that was read, and the problems in it."""
         return self._hub.loaded
 
     @property
     def servers(self) -> dict[str, ServerStatus]:
-        """How every server is now, by name."""
+        """The present status of each server, by name."""
         return self._hub.servers
 
     def server(self, name: str) -> SyncServer:
-        """Return one server, to start, stop, refresh it, or to ask it for more than tools.
+        """Return one server, to start, stop or refresh it, or to send it other requests.
 
         Raises:
             ServerNotFoundError: when there is none of that name.
@@ -140,7 +140,7 @@ class SyncHub:
         return SyncServer(self._hub.server(name))
 
     def origin(self, tool: str) -> tuple[str, str]:
-        """Return the server of a tool, and the name the tool has there.
+        """Return the server of a tool, and the name of the tool on that server.
 
         Raises:
             ToolNotFoundError: when no server has such a tool.
@@ -148,7 +148,7 @@ class SyncHub:
         return self._hub.origin(tool)
 
     def start(self) -> None:
-        """Read the configuration and start the servers that are to be started.
+        """Read the configuration and start the servers that need it.
 
         Raises:
             ConfigError: when the file cannot be used at all, or with ``strict``.
@@ -164,7 +164,7 @@ class SyncHub:
         """Read the configuration again: new servers are started, missing ones stopped.
 
         Raises:
-            ConfigError: when the file cannot be used; then everything stays as it is.
+            ConfigError: when the file cannot be used; then nothing changes.
             NotConnectedError: when the hub is not open.
         """
         run_in_background(self._hub.reload, tool="")
@@ -177,13 +177,13 @@ class SyncHub:
         meta: Mapping[str, Any] | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Call a tool and wait for its answer.
+        """Call a tool and wait for its result.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
             CallRefusedError: when a policy refuses the call.
             ToolTimeoutError: when it took too long.
-            UpstreamError: when its server could not do its part.
+            UpstreamError: when its server failed.
         """
         return run_in_background(
             lambda: self._hub.call(name, arguments, meta=meta, on_progress=on_progress), tool=name
@@ -196,15 +196,15 @@ class SyncHub:
 
         Raises:
             ServerNotFoundError: when there is no such server.
-            UpstreamError: whatever went wrong.
+            UpstreamError: when the request failed.
         """
         return self.server(server).request(method, params)
 
     def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
-        """Return the tools that do what a text asks for, the best first, or none.
+        """Return the tools that match a text, the best first, or none.
 
         Raises:
-            InvalidQueryError: when it cannot be searched for; see `SearchOptions`.
+            InvalidQueryError: when the query is invalid; see `SearchOptions`.
         """
         return self.registry.search(text, **options)
 
@@ -214,12 +214,12 @@ class SyncHub:
         """Search for many texts at once.
 
         Raises:
-            InvalidQueryError: when one of them cannot be searched for.
+            InvalidQueryError: when one of the queries is invalid.
         """
         return self.registry.search_many(texts, **options)
 
     def render(self, name: str, result: ToolResult) -> str:
-        """Return a result as text for a model, cut with a mark at its server's limit.
+        """Return a result as text for a model, truncated with a mark at its server's limit.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
@@ -227,16 +227,16 @@ class SyncHub:
         return self._hub.render(name, result)
 
     def toolset(self, **selection: Unpack[Selection]) -> Toolset:
-        """Return a chosen view of the tools; use its `call_sync` and `sync_functions`.
+        """Return a selected view of the tools; use its `call_sync` and `sync_functions`.
 
         Raises:
-            ServerNotFoundError: when it is to show tools of a server that there is not.
+            ServerNotFoundError: when the selection names an unknown server.
         """
         return self._hub.toolset(**selection)
 
 
 class _Hub(Protocol):
-    """What is wanted of a `Hub`, which itself knows this file."""
+    """The methods of a `Hub` that are used here; `Hub` itself imports this module."""
 
     registry: Registry
     loaded: LoadedConfig

@@ -1,7 +1,7 @@
-"""Server: the wires by which MCP clients come, and the life of the process that serves them.
+"""Server: the transports that MCP clients connect by, and the process that serves them.
 
 Names are imported when they are first used: some modules need no MCP SDK, and commands that use
-only those are there at once.
+only those start faster.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""GatewayPort: what the wires need of a gateway."""
+"""GatewayPort: the protocol through which every transport reaches the gateway."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,70 +10,70 @@ __all__ = ["GatewayPort"]
 
 
 class GatewayPort(Protocol):
-    """Answers requests of clients, whatever wire they come by; `Gateway` is the one there is."""
+    """Responds to the requests of clients, on every transport; `Gateway` implements it."""
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """Name and version, as clients are told."""
+        """The name and version that clients are told."""
         ...
 
     def instructions_for(self, face: Face) -> str:
-        """Return what a model is told about this server."""
+        """Return the instructions that a model gets about this server."""
         ...
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls are taken."""
+        """Whether the gateway accepts calls."""
         ...
 
     def capabilities(self, client_version: str) -> dict[str, Any]:
-        """Return what a client of this protocol version is told that we can do."""
+        """Return the capabilities that a client of this protocol version is told."""
         ...
 
     async def admit(self, client: Client) -> None:
-        """Refuse a client at once that came to an address where there is nothing for it.
+        """Check that the address a client came to has something for it.
 
         Raises:
-            RpcError: what it is told instead of being let in.
+            RpcError: the refusal that the client gets.
         """
         ...
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest, /) -> dict[str, Any]:
         """Return the raw result of a request.
 
         Raises:
-            RpcError: what is answered instead.
+            RpcError: the error that the client gets instead.
         """
         ...
 
-    def own_tool(self, exchange: ClientRequest) -> str:
-        """Return the name of the gateway's own tool that a request calls, if it calls one."""
+    def own_tool(self, request: ClientRequest, /) -> str:
+        """Return the name of the gateway's own tool that a request calls, or an empty string."""
         ...
 
-    def missing_scope(self, exchange: ClientRequest) -> Scope | None:
-        """Return the scope for lack of which a request is refused."""
+    def missing_scope(self, request: ClientRequest, /) -> Scope | None:
+        """Return the scope that the caller lacks for a request; ``None`` if it lacks none."""
         ...
 
-    def parked(self, exchange: ClientRequest) -> int:
-        """Return how many calls of a caller wait for answers, besides the one it now answers."""
+    def parked(self, request: ClientRequest, /) -> int:
+        """Count the suspended calls of a caller, except the one that this request continues."""
         ...
 
-    async def notified(self, exchange: ClientRequest) -> None:
-        """Take a notification of a client."""
+    async def notified(self, request: ClientRequest, /) -> None:
+        """Handle a notification of a client."""
         ...
 
     def connected(self, client: Client, channel: Channel) -> None:
-        """Hear that a session of the handshake era is up, and the way back to it."""
+        """Note that a session of the handshake era is open, and how to reach its client."""
         ...
 
     def disconnected(self, session: str) -> None:
-        """Hear that a session is over."""
+        """Note that a session is over."""
         ...
 
     def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool as this client sees it, if it does."""
+        """Return the input schema of a tool as this client sees it; ``None`` if it sees none."""
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new calls, and wait so long for those under way."""
+        """Refuse new calls, and wait this many seconds for the running ones."""
         ...

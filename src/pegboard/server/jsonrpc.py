@@ -1,4 +1,4 @@
-"""JSON-RPC messages as bytes: read within limits, written as they are sent."""
+"""JSON-RPC messages as bytes: parsed within limits of size and nesting, and encoded."""
 
 import json
 from collections.abc import Mapping
@@ -43,32 +43,32 @@ __all__ = [
 RequestId = str | int
 
 MOST_LEVELS = 200
-"""How deep a message may be nested."""
+"""The deepest nesting that a message may have."""
 
 MOST_VALUES = 100_000
-"""How many values a message may have, empty lists and objects counted twice.
+"""The most values that a message may have; empty lists and objects count twice.
 
-Each costs much more memory and time than its bytes.
+Each value costs much more memory and time than its bytes.
 """
 
 PING = b": ping\r\n\r\n"
-"""What is sent on an event stream to keep it open; it says nothing."""
+"""A comment that keeps an event stream open."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 class BodyTooLargeError(Exception):
-    """A message brings along more than is taken."""
+    """A message is larger than the limit."""
 
     def __init__(self, words: str, *, request_id: RequestId | None = None) -> None:
         super().__init__(words)
         self.request_id = request_id
-        """Of the request that it was to be, as far as that is known."""
+        """The id of the request, if it could be read."""
 
 
 class UnreadableError(RpcError):
-    """A message cannot be read; but of the request that it was to be, the id perhaps can."""
+    """A message cannot be parsed; its id perhaps can."""
 
     def __init__(self, words: str, *, request_id: RequestId | None) -> None:
         super().__init__(PARSE_ERROR, words)
@@ -76,7 +76,7 @@ class UnreadableError(RpcError):
 
 
 class _Head(msgspec.Struct):
-    """What of a message tells who waits for an answer; the rest is skipped, however it looks."""
+    """The fields that tell whether a message wants a response; the rest is skipped."""
 
     id: msgspec.Raw
     method: msgspec.Raw
@@ -86,11 +86,11 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 def read_json(body: bytes) -> Any:
-    """Return what a body says.
+    """Return the JSON value of a body.
 
     Raises:
         BodyTooLargeError: when it has too many values.
-        UnreadableError: when it is no JSON, or nested too deeply.
+        UnreadableError: when it is not JSON, or nested too deeply.
     """
     if has_more_values(body, MOST_VALUES):
         words = f"Request body has more than {MOST_VALUES} values"
@@ -99,7 +99,7 @@ def read_json(body: bytes) -> Any:
         value = _decode(body)
     except (ValueError, RecursionError):  # msgspec's errors, and broken UTF-8, are ValueErrors
         raise UnreadableError("Parse error", request_id=_id_in(body)) from None
-    # Without so many brackets it cannot be that deep, and that is soon counted.
+    # With fewer brackets it cannot be too deep, and they are counted fast.
     if body.count(b"{") + body.count(b"[") > MOST_LEVELS and not _is_shallow(value):
         words = f"Parse error: nested deeper than {MOST_LEVELS} levels"
         raise UnreadableError(words, request_id=request_id_in(value))
@@ -125,9 +125,9 @@ def is_request(message: object) -> TypeGuard[dict[str, Any]]:
 
 
 def request_id_in(message: Any) -> RequestId | None:
-    """Return the id of what was to be a request, whatever is wrong with the rest of it."""
+    """Return the id of a request, even if the rest of it is invalid."""
     match message:
-        # Of what was to be a response, the id is one of ours: it may be that of a request, too.
+        # The id of a response is one of ours, and may equal that of a request.
         case {"method": _, "id": request_id} if is_request_id(request_id):
             return request_id
         case _:
@@ -135,9 +135,9 @@ def request_id_in(message: Any) -> RequestId | None:
 
 
 def has_false_id(message: Any) -> bool:
-    """Tell whether a message is meant to be a request, with something as its id that can be none.
+    """Tell whether a message is a request with an id that the protocol does not allow.
 
-    The SDK takes it for a notification; whoever sent it waits for an answer.
+    The SDK takes it for a notification, but its sender waits for a response.
     """
     match message:
         case {"method": _, "id": request_id}:
@@ -147,10 +147,10 @@ def has_false_id(message: Any) -> bool:
 
 
 def message_of(value: Any) -> JSONRPCMessage:
-    """Return what a body says as a message of the SDK.
+    """Return a JSON value as a message of the SDK.
 
     Raises:
-        RpcError: when it is no message.
+        RpcError: when it is not a message.
     """
     if not has_false_id(value):
         with suppress(ValidationError):
@@ -160,23 +160,23 @@ def message_of(value: Any) -> JSONRPCMessage:
 
 
 def not_a_request() -> RpcError:
-    """Return what is answered to JSON that is no single request or notification."""
+    """Return the error for JSON that is not a single request or notification."""
     words = "Body must be a single JSON-RPC request or notification object"
     return RpcError(INVALID_REQUEST, words)
 
 
 def internal_error() -> RpcError:
-    """Return what a client is told of a mistake of ours; the log has the rest."""
+    """Return the error for a fault of the gateway; the log has the details."""
     return RpcError(INTERNAL_ERROR, "Internal server error")
 
 
 def result_message(request_id: RequestId | None, result: Mapping[str, Any]) -> bytes:
-    """Return the answer to a request."""
+    """Return the response to a request."""
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
 def error_message(request_id: RequestId | None, error: RpcError) -> bytes:
-    """Return the answer to a request that failed; without an id when it was not understood."""
+    """Return the response to a request that failed; the id is ``None`` if it is unknown."""
     if isinstance(error, UnreadableError):
         request_id = error.request_id
     said: dict[str, Any] = {"code": error.code, "message": error.message}
@@ -196,22 +196,22 @@ def as_event(message: bytes) -> bytes:
 
 
 def encode(value: object) -> bytes:
-    """Return a value as JSON on one line, whatever text is in it."""
+    """Return a value as JSON on one line, also with text that is not valid Unicode."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        # Half a surrogate pair, which JSON can say only as an escape.
+        # A lone surrogate, which JSON has only as an escape.
         return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _id_in(body: bytes) -> RequestId | None:
-    """Return the id in a body of which the rest cannot be read."""
+    """Return the id in a body that cannot be parsed as a whole."""
     try:
         head = _decode_head(body)
         return request_id_in({"method": head.method, "id": _decode(head.id)})
     except (ValueError, RecursionError):
         pass
-    # NaN, and halves of characters, are no JSON; but some clients write them.
+    # NaN and lone surrogates are not JSON, but some clients write them.
     if has_more_values(body, MOST_VALUES):
         return None
     try:

@@ -1,4 +1,4 @@
-"""LegacySession: one client of the handshake era, from ``initialize`` until it leaves."""
+"""LegacySession: one client of the handshake era, from ``initialize`` until it disconnects."""
 
 import logging
 from collections.abc import Mapping
@@ -37,38 +37,28 @@ __all__ = [
     "principal_in",
 ]
 
-LONGEST = 16_384
-"""How many bytes of JSON the capabilities of a client and its description may have together."""
-
-
-def check_client_info(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
-    """Refuse what is too long to be kept.
-
-    Raises:
-        RpcError: when it is.
-    """
-    if len(encode(capabilities)) + len(encode(info)) > LONGEST:
-        words = f"Capabilities and clientInfo have more than {LONGEST} bytes."
-        raise RpcError(INVALID_PARAMS, words)
-
-
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
 INLINE = frozenset({"initialize"})
-"""What is answered before the next message is read."""
+"""Methods whose response is sent before the next message is read."""
 
 SLOWEST_READER = 30.0
-"""A notification that a client does not take within so many seconds is dropped."""
+"""Seconds after which a notification is dropped that the client does not read."""
 
 LONGEST_ANSWER = 600.0
-"""Seconds that a client, and the person before it, have for an answer; the call waits meanwhile."""
+"""Seconds that a client, and the person using it, have to respond to an elicitation."""
+
+LONGEST = 16_384
+"""The most bytes of JSON that the capabilities and the description of a client may have."""
+
+_NEVER_ENDS = "subscriptions/listen"
 
 Context = DispatchContext[TransportContext]
 Params = Mapping[str, Any] | None
 
 
 class SessionChannel:
-    """The way back to a client of the handshake era: of one request, or of its whole session."""
+    """Sends to a client of the handshake era, within one request or within its whole session."""
 
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
@@ -79,10 +69,10 @@ class SessionChannel:
             await self._outbound.notify(method, params)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request, and return what the client answers.
+        """Send a request to the client, and return its result.
 
         Raises:
-            RpcError: when it answers with an error, not in time, or cannot be asked.
+            RpcError: when the client responds with an error, too late, or cannot be asked.
         """
         with anyio.move_on_after(LONGEST_ANSWER):
             try:
@@ -95,12 +85,12 @@ class SessionChannel:
 
 
 class LegacySession:
-    """A session: the handshake, then each request to the gateway with what the client said."""
+    """A session: the handshake, then each request passed to the gateway on behalf of its client."""
 
     def __init__(
-        self, desk: RequestPipeline, *, session: str, principal: Principal, face: Face
+        self, pipeline: RequestPipeline, *, session: str, principal: Principal, face: Face
     ) -> None:
-        self._desk = desk
+        self._pipeline = pipeline
         self.client: Client = Client(
             principal=principal,
             era="legacy",
@@ -108,16 +98,16 @@ class LegacySession:
             face=face,
             session=session,
         )
-        """Who it is, as far as it has said."""
+        """The client, as far as it has introduced itself."""
         self._outbound: Outbound | None = None
         self.is_open: bool = False
-        """Whether it has introduced itself."""
+        """Whether the client has sent ``initialize``."""
         self._is_known = False
 
     async def run(
         self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]
     ) -> None:
-        """Talk until the client leaves."""
+        """Serve the client until it disconnects."""
         dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=INLINE)
         self.begin(dispatcher)
         try:
@@ -126,60 +116,60 @@ class LegacySession:
             self.end()
 
     def begin(self, outbound: Outbound) -> None:
-        """Learn how the client is reached outside of its requests."""
+        """Take what reaches the client outside of its requests."""
         self._outbound = outbound
 
     def end(self) -> None:
         """Let the gateway forget the client."""
         if self._is_known:
             self._is_known = False
-            self._desk.gateway.disconnected(self.client.session)
+            self._pipeline.gateway.disconnected(self.client.session)
 
     async def on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
         """Return the result of a request.
 
         Raises:
-            MCPError: what is answered instead.
+            MCPError: the error that the client gets instead.
         """
         try:
             if method == "initialize":
                 return self._initialize(params or {})
-            return await self.respond(self._exchange(context, method, params))
+            return await self.respond(self._client_request(context, method, params))
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
         """Return the result of a request other than the handshake.
 
         Raises:
-            RpcError: what is answered instead; nothing else leaves this function.
+            RpcError: the error that the client gets instead; no other error leaves this function.
         """
-        if not self.is_open and exchange.method != "ping":
+        if not self.is_open and request.method != "ping":
             raise RpcError(INVALID_PARAMS, "The first request of a session is `initialize`.")
         try:
-            return await self._desk.respond(exchange)
+            return await self._pipeline.respond(request)
         except RpcError:
             raise
         except Exception as error:
-            logger.exception("A request could not be answered: %s.", exchange.method)
+            logger.exception("A request failed: %s.", request.method)
             raise internal_error() from error
 
     def client_as(self, principal: Principal | None) -> Client:
-        """Return the client as whom a message came: what is granted may have changed since."""
+        """Return the client with the principal of one message: its grants may have changed."""
         if principal is None or principal is self.client.principal:
             return self.client
         return replace(self.client, principal=principal)
 
     async def on_notify(self, context: Context, method: str, params: Params) -> None:
-        """Take a notification."""
+        """Handle a notification."""
         if not self.is_open:
             return
         if method == "notifications/initialized":
             if not self._is_known and self._outbound is not None:
                 self._is_known = True
-                self._desk.gateway.connected(self.client, SessionChannel(self._outbound))
+                self._pipeline.gateway.connected(self.client, SessionChannel(self._outbound))
             return
-        await self._desk.gateway.notified(self._exchange(context, method, params))
+        await self._pipeline.gateway.notified(self._client_request(context, method, params))
 
     def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         wanted, capabilities, info = (
@@ -197,13 +187,13 @@ class LegacySession:
         self.is_open = True
         response: dict[str, Any] = {
             "protocolVersion": version,
-            "capabilities": self._desk.gateway.capabilities(version),
-            "serverInfo": dict(self._desk.gateway.info),
+            "capabilities": self._pipeline.gateway.capabilities(version),
+            "serverInfo": dict(self._pipeline.gateway.info),
         }
-        words = self._desk.gateway.instructions_for(self.client.face)
+        words = self._pipeline.gateway.instructions_for(self.client.face)
         return {**response, "instructions": words} if words else response
 
-    def _exchange(self, context: Context, method: str, params: Params) -> ClientRequest:
+    def _client_request(self, context: Context, method: str, params: Params) -> ClientRequest:
         return ClientRequest(
             id=context.request_id,
             method=method,
@@ -213,8 +203,55 @@ class LegacySession:
         )
 
 
+class PendingRequests:
+    """The requests of a session that have no response yet, known from its messages."""
+
+    def __init__(self) -> None:
+        self._ids: set[RequestId] = set()
+        self._none_left = anyio.Event()
+
+    def add(self, message: object) -> None:
+        """Note a message of the client: a request, or the cancellation of one."""
+        match message:
+            case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
+                self._ids.add(it)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
+                if is_request_id(it):
+                    self._discard(it)
+            case _:
+                pass
+
+    def remove(self, message: object) -> None:
+        """Note a message that was written to the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._discard(message.id)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until every response is written, but not for longer than this."""
+        with anyio.move_on_after(seconds):
+            while self._ids:
+                self._none_left = anyio.Event()
+                await self._none_left.wait()
+
+    def _discard(self, request_id: RequestId) -> None:
+        self._ids.discard(request_id)
+        if not self._ids:
+            self._none_left.set()
+
+
+def check_client_info(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    """Refuse a client description that is too long to be kept.
+
+    Raises:
+        RpcError: when it is too long.
+    """
+    if len(encode(capabilities)) + len(encode(info)) > LONGEST:
+        words = f"Capabilities and clientInfo have more than {LONGEST} bytes."
+        raise RpcError(INVALID_PARAMS, words)
+
+
 def principal_in(context: Context) -> Principal | None:
-    """Return who sent the HTTP request by which a message came, if it came by one."""
+    """Return the principal of the HTTP request that brought a message, if there was one."""
     request = _request_of(context)
     return None if request is None else request.scope.get("pegboard.principal")
 
@@ -227,42 +264,3 @@ def _headers_in(context: Context) -> Mapping[str, str]:
 def _request_of(context: Context) -> Any:
     metadata = context.message_metadata
     return metadata.request_context if isinstance(metadata, ServerMessageMetadata) else None
-
-
-_NEVER_ENDS = "subscriptions/listen"
-
-
-class PendingRequests:
-    """Follows the messages of a session in both directions."""
-
-    def __init__(self) -> None:
-        self._ids: set[RequestId] = set()
-        self._none_left = anyio.Event()
-
-    def add(self, message: object) -> None:
-        """Take note of what the client said: a request, or that it takes one back."""
-        match message:
-            case JSONRPCRequest(method=method, id=it) if method != _NEVER_ENDS:
-                self._ids.add(it)
-            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": it}):
-                if is_request_id(it):
-                    self._discard(it)
-            case _:
-                pass
-
-    def remove(self, message: object) -> None:
-        """Take note of what was written to the client."""
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self._discard(message.id)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait until every answer is written, but not for longer than this."""
-        with anyio.move_on_after(seconds):
-            while self._ids:
-                self._none_left = anyio.Event()
-                await self._none_left.wait()
-
-    def _discard(self, request_id: RequestId) -> None:
-        self._ids.discard(request_id)
-        if not self._ids:
-            self._none_left.set()

@@ -1,4 +1,4 @@
-"""Metrics: what happened since the start, and how things are, for Prometheus."""
+"""Metrics: counters, histograms and gauges of the gateway, in the format of Prometheus."""
 
 import importlib
 from bisect import bisect_left
@@ -13,13 +13,13 @@ from pegboard.model import CallRecord
 __all__ = ["Gauge", "Metrics"]
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds: the upper ends of the parts of a histogram."""
+"""The upper bounds of the histogram buckets, in seconds."""
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 Labels = tuple[str, ...]
 Gauge = Callable[[], Mapping[Labels, float]]
-"""Looked at whenever somebody asks: values by their labels."""
+"""Read at every scrape: values by their labels."""
 
 _METHODS = frozenset({
     "completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list",
@@ -29,9 +29,9 @@ _METHODS = frozenset({
 
 
 class Metrics:
-    """Counts by server and outcome, never by tool: there are thousands of those.
+    """Counts by server and outcome, never by tool: there are thousands of tools.
 
-    It counts in plain numbers; the library that writes them down is loaded when somebody asks.
+    It counts in plain numbers; the Prometheus library is imported at the first scrape.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Metrics:
         self._gauges: list[tuple[str, str, Labels, Gauge]] = []
 
     def watch(self, name: str, words: str, labels: Labels, gauge: Gauge) -> None:
-        """Add a value that is looked at when somebody asks."""
+        """Add a gauge, which is read at every scrape."""
         self._gauges.append((name, words, labels, gauge))
 
     def note_request(self, method: str, outcome: str, seconds: float) -> None:
@@ -53,21 +53,21 @@ class Metrics:
         self._request_times[method,].add(seconds)
 
     def note_call(self, record: CallRecord) -> None:
-        """Count a call of a tool; an observer for a registry."""
+        """Count a tool call; this is an observer for a registry."""
         server = record.server or ""
         self._calls[server, record.outcome] += 1
         self._call_times[server,].add(record.duration)
 
     def note_refusal(self, reason: str) -> None:
-        """Count somebody who was not let in."""
+        """Count a request whose sender was not authenticated."""
         self._refused[reason,] += 1
 
     async def page(self) -> bytes:
-        """Return everything in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return await anyio.to_thread.run_sync(_write, self._families())
 
     def _families(self) -> list["_Family"]:
-        """Return everything as it is now, for a thread to write down."""
+        """Return all values as they are now, for a thread to format."""
         refused = "Requests whose sender was not let in."
         return [
             _Family("requests", "Requests of clients.", ("method", "outcome"), {**self._requests}),
@@ -96,7 +96,7 @@ def _timed(name: str, words: str, label: str, values: "Mapping[Labels, _Histogra
 
 
 def _write(families: list[_Family]) -> bytes:
-    # A third of a second to import, and only whoever asks needs it.
+    # It takes a third of a second to import, and only a scrape needs it.
     library: Any = importlib.import_module("prometheus_client")
     registry = library.CollectorRegistry(auto_describe=False)
     registry.register(_Collector(families))

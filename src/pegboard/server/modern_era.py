@@ -1,15 +1,14 @@
-"""What the wires of the modern era have in common: each request brings everything along."""
+"""The modern era on every transport: each request says who its client is, without a session."""
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from mcp.shared.inbound import InboundLadderRejection, InboundModernRoute
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     INVALID_PARAMS,
-    SERVER_INFO_META_KEY,
 )
 
 from pegboard.gateway.notifications import watched_in
@@ -29,10 +28,10 @@ _LONGEST_TRACE = 8192
 
 
 def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) -> Client:
-    """Return who sent a request, by what it says of itself.
+    """Return the client of a request, from what the request says about it.
 
     Raises:
-        RpcError: when it says that in a form that nobody understands, or at too great a length.
+        RpcError: when this is not in the form of the protocol, or too long.
     """
     capabilities, info = route.client_capabilities, route.client_info
     for key, value in (
@@ -54,31 +53,30 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
     )
 
 
-async def respond_modern(desk: RequestPipeline, exchange: ClientRequest) -> dict[str, Any]:
-    """Return the result of a request, with what every result of this era carries.
+async def respond_modern(pipeline: RequestPipeline, request: ClientRequest) -> dict[str, Any]:
+    """Return the result of a request, as the gateway shaped it for this era.
 
     Raises:
-        RpcError: what is answered instead; nothing else leaves this function.
+        RpcError: the error that the client gets instead; no other error leaves this function.
     """
     try:
-        result = await desk.respond(exchange)
+        return await pipeline.respond(request)
     except RpcError:
         raise
     except Exception as error:
-        logger.exception("A request could not be answered: %s.", exchange.method)
+        logger.exception("A request failed: %s.", request.method)
         raise internal_error() from error
-    return _complete(result, desk.gateway.info)
 
 
 def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return of what a request to listen says only what is looked at: it is kept for hours.
+    """Return only the used parts of a request to listen, which stays in memory for hours.
 
     Raises:
-        RpcError: when that is too much.
+        RpcError: when it subscribes to too many resources.
     """
     asked: object = params.get("notifications")
     if not isinstance(asked, Mapping):
-        return params  # refused soon, with better words
+        return params  # refused soon, with a better message
     wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
     notifications = {key: True for key in WANTED if wanted.get(key) is True}
     trace = trace_in(params) or {}
@@ -89,17 +87,5 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def refusal_of(rejection: InboundLadderRejection) -> RpcError:
-    """Return what the SDK objects to as our error."""
+    """Return the SDK's rejection of a request as one of our errors."""
     return RpcError(rejection.code, rejection.message, rejection.data)
-
-
-def _complete(result: dict[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    meta = result.get("_meta")
-    is_whole = isinstance(meta, dict) and SERVER_INFO_META_KEY in cast("dict[str, Any]", meta)
-    if is_whole and "resultType" in result:
-        return result
-    whole = dict(result)  # the gateway may keep the one it gave
-    whole.setdefault("resultType", "complete")
-    if not is_whole:
-        whole["_meta"] = {**(meta or {}), SERVER_INFO_META_KEY: info}
-    return whole

@@ -1,4 +1,4 @@
-"""RequestAudit: what the audit keeps of requests besides the tool calls of a registry."""
+"""RequestAudit: audit records of requests that are not tool calls, and of every refusal."""
 
 import time
 from collections.abc import Mapping
@@ -25,50 +25,50 @@ _KEPT = _REGISTERING | {
 
 
 class RequestAudit:
-    """Notes who used or registered what, and all that was refused; not who listed or searched."""
+    """Records who used or registered what, and every refusal; not who listed or searched."""
 
     def __init__(self, audit: Audit | None, gateway: GatewayPort) -> None:
         self._audit = audit
         self._gateway = gateway
 
-    def refused(self, exchange: ClientRequest, reason: str = AccessDeniedError.code) -> None:
-        """Note a request that was refused."""
+    def refused(self, request: ClientRequest, reason: str = AccessDeniedError.code) -> None:
+        """Record a request that was refused."""
         if self._audit is not None:
-            action, target = self._act(exchange)
-            principal = exchange.client.principal
+            action, target = self._action(request)
+            principal = request.client.principal
             self._audit.note(action, "refused", principal=principal, reason=reason, target=target)
 
     def answered(
         self,
-        exchange: ClientRequest,
+        request: ClientRequest,
         result: Mapping[str, Any],
         *,
         failure: str = "",
         seconds: float,
     ) -> None:
-        """Note a request that was answered, if nobody else does.
+        """Record a request that has its response, unless the registry records it.
 
         Args:
-            exchange: what was asked for.
-            result: what was answered; empty when something went wrong.
-            failure: the code of what went wrong.
+            request: the request.
+            result: its result; empty when it failed.
+            failure: the code of the failure.
             seconds: how long it took.
         """
         if self._audit is None:
             return
         if result.get("isError"):
             failure = "tool_error"
-        if failure and not self._is_permitted(exchange):
-            self.refused(exchange)
+        if failure and not self._is_permitted(request):
+            self.refused(request)
             return
-        is_call = exchange.method == "tools/call"
-        if is_call and self._gateway.own_tool(exchange) not in _REGISTERING:
-            # The registry has told of it, and there may be thousands a second.
+        is_call = request.method == "tools/call"
+        if is_call and self._gateway.own_tool(request) not in _REGISTERING:
+            # The registry has recorded it, and there may be thousands a second.
             return
-        action, target = self._act(exchange)
-        # A question to the client is no end: what it answers is a request of its own.
+        action, target = self._action(request)
+        # An elicitation is no end: the client continues with a request of its own.
         if action in _KEPT and result.get("resultType") != "input_required":
-            principal = exchange.client.principal
+            principal = request.client.principal
             record = AuditRecord(
                 at=time.time() - seconds,
                 action=action,
@@ -81,22 +81,22 @@ class RequestAudit:
             )
             self._audit.add(record)
 
-    def _is_permitted(self, exchange: ClientRequest) -> bool:
-        if self._gateway.missing_scope(exchange) is not None:
+    def _is_permitted(self, request: ClientRequest) -> bool:
+        if self._gateway.missing_scope(request) is not None:
             return False
-        action, target = self._act(exchange)
+        action, target = self._action(request)
         if action != "register_tool":
             return True
-        server = _text(_arguments(exchange).get("mcp_server")) or None
-        return may_use_server(exchange.client.principal, "register", server, name=target)
+        server = _text(_arguments(request).get("mcp_server")) or None
+        return may_use_server(request.client.principal, "register", server, name=target)
 
-    def _act(self, exchange: ClientRequest) -> tuple[str, str]:
-        """Return what was asked for, and of what: the tool, the prompt, the resource."""
-        method, params = exchange.method, exchange.params
-        own = self._gateway.own_tool(exchange)
+    def _action(self, request: ClientRequest) -> tuple[str, str]:
+        """Return the action of a request, and its target: the tool, the prompt, the resource."""
+        method, params = request.method, request.params
+        own = self._gateway.own_tool(request)
         if own:
             key = "name" if own in ("call_tool", "register_tool") else "tool_name"
-            target = _text(_arguments(exchange).get(key))
+            target = _text(_arguments(request).get(key))
             return (method if own == "call_tool" else own), target
         if method == "completion/complete":
             named = object_in(params.get("ref"))
@@ -105,7 +105,7 @@ class RequestAudit:
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code of what went wrong: ours if there is one, or that of JSON-RPC."""
+    """Return the code of an error: Pegboard's own if it has one, else that of JSON-RPC."""
     cause = error.__cause__ if isinstance(error, RpcError) else error
     if isinstance(cause, PegboardError):
         return cause.code
@@ -114,9 +114,9 @@ def code_of(error: BaseException) -> str:
     return "cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "error"
 
 
-def _arguments(exchange: ClientRequest) -> Mapping[str, Any]:
-    """Return the arguments of a call; of one that registers a tool, the definition."""
-    given = object_in(exchange.params.get("arguments"))
+def _arguments(request: ClientRequest) -> Mapping[str, Any]:
+    """Return the arguments of a call; for one that registers a tool, the definition."""
+    given = object_in(request.params.get("arguments"))
     return {**given, **object_in(given.get("tool_def"))}
 
 

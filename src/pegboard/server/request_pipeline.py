@@ -1,4 +1,4 @@
-"""RequestPipeline: what happens around every request, whatever wire it came by."""
+"""RequestPipeline: rate limits, metrics, audit and tracing around every request."""
 
 import math
 import time
@@ -24,17 +24,17 @@ from pegboard.server.tracing import continued, trace_in
 __all__ = ["RATE_LIMITED", "RequestPipeline"]
 
 RATE_LIMITED = -32011
-"""The code of the error that says: later."""
+"""The JSON-RPC error code of a request that exceeds a rate limit."""
 
 _AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
-"""What can be answered while the servers are still starting."""
+"""Methods that need no server, so that they do not wait for the startup."""
 _LISTEN, _WATCH = "subscriptions/listen", "resources/subscribe"
 _LIMITED = frozenset({"tools/call", "resources/read", _WATCH, "prompts/get", "completion/complete"})
 _FREE = nullcontext()
 
 
 class RequestPipeline:
-    """Lets callers to the gateway who keep within their limits, and counts them."""
+    """Passes requests within the caller's limits to the gateway, and records each of them."""
 
     def __init__(
         self,
@@ -42,48 +42,48 @@ class RequestPipeline:
         *,
         limits: CallLimits | None = None,
         metrics: Metrics | None = None,
-        opening: Startup | None = None,
+        startup: Startup | None = None,
         audit: Audit | None = None,
     ) -> None:
         self.gateway = gateway
-        """What answers."""
+        """What responds to the requests."""
         self._limits = CallLimits() if limits is None else limits
         self.metrics: Metrics = Metrics() if metrics is None else metrics
-        self._opening = opening
-        self.acts: RequestAudit = RequestAudit(audit, gateway)
-        """Writes down what was asked for, besides calls of tools."""
+        self._startup = startup
+        self.request_audit: RequestAudit = RequestAudit(audit, gateway)
+        """Records the requests that are not tool calls."""
         self.running: int = 0
-        """How many requests are being answered."""
+        """How many requests are running."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls are taken, and the servers were started."""
-        has_started = self._opening is None or self._opening.is_done
+        """Whether the gateway accepts calls, and the servers were started."""
+        has_started = self._startup is None or self._startup.is_done
         return has_started and self.gateway.is_ready
 
     async def admit(self, client: Client) -> None:
-        """Refuse a client before it has a session, if there is nothing for it where it came to.
+        """Check, before a client gets a session, that its address has something for it.
 
         Raises:
-            RpcError: what it is told instead.
+            RpcError: the refusal that the client gets.
         """
-        if self._opening is not None:
-            await self._opening.wait()
+        if self._startup is not None:
+            await self._startup.wait()
         await self.gateway.admit(client)
 
-    async def respond(self, exchange: ClientRequest) -> dict[str, Any]:
+    async def respond(self, request: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request.
 
         Raises:
-            RpcError: what is answered instead.
+            RpcError: the error that the client gets instead.
         """
         outcome = failure = "error"
-        exchange = self._noting_watches(exchange)
+        request = self._noting_watches(request)
         result: dict[str, Any] = {}
         started = time.perf_counter()
         self.running += 1
         try:
-            result = await self._answer(exchange)
+            result = await self._answer(request)
         except anyio.get_cancelled_exc_class():
             outcome = failure = "cancelled"
             raise
@@ -97,64 +97,66 @@ class RequestPipeline:
         finally:
             self.running -= 1
             seconds = time.perf_counter() - started
-            self.metrics.note_request(exchange.method, outcome, seconds)
+            self.metrics.note_request(request.method, outcome, seconds)
             if failure != RateLimitedError.code:
-                self.acts.answered(exchange, result, failure=failure, seconds=seconds)
+                self.request_audit.answered(request, result, failure=failure, seconds=seconds)
 
-    async def _answer(self, exchange: ClientRequest) -> dict[str, Any]:
-        if self._opening is not None and exchange.method not in _AT_ONCE:
-            await self._opening.wait()
-        with self._admit(exchange):
-            if exchange.method != _LISTEN:
-                return await self._traced(exchange)
-        # Whoever listens does so for hours, and has no call under way meanwhile.
-        return await self._traced(exchange)
+    async def _answer(self, request: ClientRequest) -> dict[str, Any]:
+        if self._startup is not None and request.method not in _AT_ONCE:
+            await self._startup.wait()
+        with self._admit(request):
+            if request.method != _LISTEN:
+                return await self._traced(request)
+        # A client listens for hours; that is no running call, so it is outside of the limits.
+        return await self._traced(request)
 
-    def _admit(self, exchange: ClientRequest) -> AbstractContextManager[object]:
-        uses = self._uses(exchange)
+    def _admit(self, request: ClientRequest) -> AbstractContextManager[object]:
+        uses = self._uses(request)
         if not uses:
             return _FREE
         try:
-            parked = self.gateway.parked(exchange)
-            principal = exchange.client.principal
-            return self._limits.admit(principal, suspended=parked, uses=len(uses))
+            suspended = self.gateway.parked(request)
+            principal = request.client.principal
+            return self._limits.admit(principal, suspended=suspended, uses=len(uses))
         except RateLimitedError as error:
             for use in uses:
-                self.acts.refused(use, error.code)
+                self.request_audit.refused(use, error.code)
             if math.isinf(error.retry_after):
                 raise RpcError(INVALID_PARAMS, str(error), {"code": error.code}) from error
             data = {"retryAfter": error.retry_after}
             raise RpcError(RATE_LIMITED, str(error), data) from error
 
-    def _uses(self, exchange: ClientRequest) -> Sequence[ClientRequest]:
-        """Return what counts of a request, each as a request of its own; a refusal does not."""
-        if exchange.method == _LISTEN:
-            uses = [_watching(exchange, uri) for uri in watched_in(exchange.params)]
+    def _uses(self, request: ClientRequest) -> Sequence[ClientRequest]:
+        """Return the parts of a request that count against the limits, without refused ones."""
+        if request.method == _LISTEN:
+            uses = [_watching(request, uri) for uri in watched_in(request.params)]
         else:
-            uses = [exchange] if exchange.method in _LIMITED else []
+            uses = [request] if request.method in _LIMITED else []
         return [use for use in uses if self.gateway.missing_scope(use) is None]
 
-    def _noting_watches(self, exchange: ClientRequest) -> ClientRequest:
-        """Return a request to listen so that what it watches is written down."""
-        if exchange.method != _LISTEN:
-            return exchange
+    def _noting_watches(self, request: ClientRequest) -> ClientRequest:
+        """Return a request to listen that also records the resources it subscribes to."""
+        if request.method != _LISTEN:
+            return request
         started = time.perf_counter()
 
         def note(uri: str, error: BaseException | None) -> None:
             failure = "" if error is None else code_of(error)
             seconds = time.perf_counter() - started
-            self.acts.answered(_watching(exchange, uri), {}, failure=failure, seconds=seconds)
+            self.request_audit.answered(
+                _watching(request, uri), {}, failure=failure, seconds=seconds
+            )
 
-        return replace(exchange, on_watched=note)
+        return replace(request, on_watched=note)
 
-    async def _traced(self, exchange: ClientRequest) -> dict[str, Any]:
-        carrier = trace_in(exchange.params)
+    async def _traced(self, request: ClientRequest) -> dict[str, Any]:
+        carrier = trace_in(request.params)
         if carrier is None:
-            return await self.gateway.respond(exchange)
-        with continued(carrier, exchange.method):
-            return await self.gateway.respond(exchange)
+            return await self.gateway.respond(request)
+        with continued(carrier, request.method):
+            return await self.gateway.respond(request)
 
 
-def _watching(exchange: ClientRequest, uri: str) -> ClientRequest:
-    """Return a part of a request to listen as the handshake era would ask for it."""
-    return replace(exchange, method=_WATCH, params={"uri": uri})
+def _watching(request: ClientRequest, uri: str) -> ClientRequest:
+    """Return one subscription of a request to listen as the handshake era would send it."""
+    return replace(request, method=_WATCH, params={"uri": uri})

@@ -1,4 +1,4 @@
-"""What the configuration file says about the gateway itself, beside its servers."""
+"""Gateway settings: the section ``gateway`` of the configuration file, and its schema."""
 
 import ast
 import inspect
@@ -24,7 +24,10 @@ __all__ = ["GatewaySettings", "load_gateway_settings", "section_schema", "sectio
 SECTION = "gateway"
 SEARCH_METHOD = "PEGBOARD_SEARCH_METHOD"
 _ELSEWHERE = frozenset({"auth"})
-"""What somebody else reads there."""
+"""Settings in this section that `pegboard.auth` reads."""
+
+
+_KINDS = (GatewayOptions, Profile, AuthSettings, TokenIssuer)
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +35,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     options: GatewayOptions = GatewayOptions()
     tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """The files with the servers of tenants besides the first, by tenant."""
+    """The configuration files of the further tenants, by tenant."""
 
 
 def load_gateway_settings(
@@ -40,16 +43,16 @@ def load_gateway_settings(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> GatewaySettings:
-    """Read ``gateway`` in the file with the servers: the fields of `GatewayOptions`, ``tenants``.
+    """Read the section ``gateway``: the fields of `GatewayOptions`, and ``tenants``.
 
     The environment variable ``PEGBOARD_SEARCH_METHOD`` overrides ``search_method`` of the file.
 
     Args:
-        source: the file, what is in one, or ``None`` to look for it as `load_servers` does.
+        source: the file, its content, or ``None`` to look for the file as `load_servers` does.
         environ: instead of the environment of this process.
 
     Raises:
-        ConfigError: when it cannot be used.
+        ConfigError: when the section cannot be used.
     """
     environ = os.environ if environ is None else environ
     path, content, document = _read(source, environ)
@@ -73,6 +76,29 @@ def load_gateway_settings(
     return _with_environment(_beside(settings, path), environ)
 
 
+def section_schema() -> dict[str, Any]:
+    """Return the JSON schema definitions of the section; ``Gateway`` is the section itself."""
+    _, definitions = msgspec.json.schema_components([*_KINDS, GatewaySettings])
+    for kind in _KINDS:
+        for field, words in _explanations(kind).items():
+            definitions[kind.__name__]["properties"][field]["description"] = words
+    section = definitions.pop("GatewayOptions")
+    tenants = definitions.pop("GatewaySettings")["properties"]["tenants"]
+    tenants["description"] = _explanations(GatewaySettings)["tenants"]
+    section["properties"] |= {
+        "auth": {"description": "Who is let in.", "$ref": "#/$defs/AuthSettings"},
+        "tenants": tenants,
+    }
+    section["description"] = "What `pegboard serve` is told besides the servers."
+    section["additionalProperties"] = False
+    return {"Gateway": section, **definitions}
+
+
+def section_text() -> str:
+    """Return the schema as the text of the shipped file."""
+    return json.dumps(section_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 def _read(
     source: str | os.PathLike[str] | Mapping[str, Any] | None, environ: Mapping[str, str]
 ) -> tuple[str | None, object, Document | None]:
@@ -88,7 +114,7 @@ def _read(
 def _objects(
     section: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any], list[str]]]:
-    """Give each object with settings: where it is, what it has, and what there is to have."""
+    """Yield each object with settings: its place, its members, and the known names."""
     options = [it.name for it in msgspec.structs.fields(GatewayOptions)]
     yield (SECTION,), section, [*options, "tenants", *_ELSEWHERE]
     profiles: object = section.get("profiles")
@@ -128,7 +154,7 @@ def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> 
 def _check_profiles(settings: GatewaySettings, path: str | None) -> None:
     for name in settings.options.profiles:
         place = route_of(f"/mcp-search/{name}", "search")
-        # Clients take a path with dots for another one.
+        # Clients resolve a path with dots to another path.
         if place is None or place.face.group != name or name in (".", ".."):
             words = "it is reached at `/mcp/<profile>`: give it a short name without `/`."
             raise ConfigError(f"`gateway.profiles` has {name[:64]!r}: {words}", path=path)
@@ -146,7 +172,7 @@ def _check_tenants(settings: GatewaySettings, path: str | None) -> None:
 
 
 def _beside(settings: GatewaySettings, path: str | None) -> GatewaySettings:
-    """Take the files of the tenants as beside the file that names them."""
+    """Resolve the files of the tenants against the folder of the file that names them."""
     if path is None:
         return settings
     home = os.path.dirname(path)  # noqa: PTH120 - joined with what may be absolute
@@ -162,34 +188,8 @@ def _with_environment(settings: GatewaySettings, environ: Mapping[str, str]) -> 
     return msgspec.structs.replace(settings, options=options)
 
 
-_KINDS = (GatewayOptions, Profile, AuthSettings, TokenIssuer)
-
-
-def section_schema() -> dict[str, Any]:
-    """Return the definitions of everything in the section; ``Gateway`` is the section itself."""
-    _, definitions = msgspec.json.schema_components([*_KINDS, GatewaySettings])
-    for kind in _KINDS:
-        for field, words in _explanations(kind).items():
-            definitions[kind.__name__]["properties"][field]["description"] = words
-    section = definitions.pop("GatewayOptions")
-    tenants = definitions.pop("GatewaySettings")["properties"]["tenants"]
-    tenants["description"] = _explanations(GatewaySettings)["tenants"]
-    section["properties"] |= {
-        "auth": {"description": "Who is let in.", "$ref": "#/$defs/AuthSettings"},
-        "tenants": tenants,
-    }
-    section["description"] = "What `pegboard serve` is told besides the servers."
-    section["additionalProperties"] = False
-    return {"Gateway": section, **definitions}
-
-
-def section_text() -> str:
-    """Return it as the shipped file has it."""
-    return json.dumps(section_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
 def _explanations(kind: type) -> dict[str, str]:
-    """Return what stands below each field of a class."""
+    """Return the docstring below each field of a class."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}

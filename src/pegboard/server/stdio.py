@@ -1,4 +1,4 @@
-"""Both eras over standard input and output: the first request says which one it is."""
+"""The stdio transport to a client, for both eras: its first request decides which one."""
 
 import logging
 import os
@@ -43,15 +43,25 @@ from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio", "serve_stdio"]
 
-LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes; of a longer line only the mark below is passed on, which is no message."""
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
+LONGEST_LINE = 64 * 1024 * 1024
+"""The most bytes of one line; a longer line is replaced by a mark that is not a message."""
+
+GRACE = 2.0
+"""Seconds that running requests may take once the client has closed its end."""
+LAST_WORDS = 1.0
+"""Seconds that a client which has closed its end may take to read its last responses."""
+
+_SESSION = "stdio"
+_PROBE = "server/discover"
+"""Clients of both eras may begin with this method, so it decides nothing."""
 _TOO_LONG = b"?"
 _CHUNK = 256 * 1024
 
 
 class StdioWire:
-    """Lines that come in by one descriptor, and lines that go out by another."""
+    """Reads lines from one file descriptor, and writes lines to another."""
 
     def __init__(self, source: int, target: int) -> None:
         self._source = source
@@ -59,17 +69,17 @@ class StdioWire:
         self._outlet = select.poll()
         self._outlet.register(target, select.POLLOUT)
         self._inlet = select.poll()
-        # Of a socket only this tells that nothing more will be said, and not every system has it.
+        # On a socket only this tells that the client has stopped sending; not every system has it.
         self._inlet.register(source, getattr(select, "POLLRDHUP", 0))
         self._writing = anyio.Lock(fast_acquire=True)
 
     @property
     def is_left(self) -> bool:
-        """Whether the client has closed its end, and takes nothing more either."""
+        """Whether the client has closed its end, and reads nothing more either."""
         return bool(self._inlet.poll(0)) and not self._outlet.poll(0)
 
     async def lines(self) -> AsyncGenerator[bytes]:
-        """Give what the client says, line by line, until it closes its end."""
+        """Yield the lines of the client until it closes its end."""
         kept = bytearray()
         is_too_long = False
         async for chunk in self._chunks():
@@ -87,13 +97,13 @@ class StdioWire:
             yield bytes(kept)
 
     async def write(self, line: bytes) -> None:
-        """Send a line; when nobody reads any more, the end of the input will say so."""
+        """Send a line; if the client is gone, the end of the input will tell."""
         with suppress(OSError):
             async with self._writing:
                 rest = memoryview(line)
                 while rest:
                     await self._until_writable()
-                    # What can be written to takes so much without making us wait.
+                    # A writable pipe takes this many bytes without blocking.
                     rest = rest[os.write(self._target, rest[: select.PIPE_BUF]) :]
 
     async def _chunks(self) -> AsyncIterator[bytes]:
@@ -121,7 +131,7 @@ class StdioWire:
 def claim_stdio() -> Generator[tuple[int, int]]:
     """Return descriptors of standard input and output that only the caller knows.
 
-    Until the end, whoever reads from standard input finds nothing, and what is written to
+    Until the end, other code that reads standard input finds it empty, and what it writes to
     standard output goes to standard error.
     """
     own_input, own_output = os.dup(0), os.dup(1)
@@ -137,53 +147,42 @@ def claim_stdio() -> Generator[tuple[int, int]]:
             os.dup2(own_output, 1)
 
 
-logger: logging.Logger = logging.getLogger("pegboard.server")
-
-GRACE = 2.0
-"""Seconds that requests under way have when the client closes its end."""
-LAST_WORDS = 1.0
-"""Seconds that a client which has closed its end has to take what is still said to it."""
-
-_SESSION = "stdio"
-_PROBE = "server/discover"
-"""Clients of both eras may begin with it, to see whom they talk to."""
-
-
 async def serve_stdio(
-    desk: RequestPipeline,
+    pipeline: RequestPipeline,
     wire: StdioWire,
     *,
     face: Face | None = None,
     drained: anyio.Event | None = None,
 ) -> None:
-    """Answer the one client at the other end, until it closes its end.
+    """Serve the one client at the other end, until it closes its end.
 
     Args:
-        desk: what answers.
+        pipeline: what responds to its requests.
         wire: how the client is reached.
-        face: what it is shown.
-        drained: set when all that is to be answered still is; what is not written yet is, then.
+        face: what the client is shown.
+        drained: set once the running calls have finished; the responses that are not written
+            yet are written then.
     """
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
-    client = _Client(desk, Face() if face is None else face)
-    unanswered = PendingRequests()
+    client = _Client(pipeline, Face() if face is None else face)
+    pending = PendingRequests()
     async with anyio.create_task_group() as around:
         if drained is not None:
-            around.start_soon(_leave, drained, unanswered, around.cancel_scope)
+            around.start_soon(_leave, drained, pending, around.cancel_scope)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, wire, to_us, unanswered, around.cancel_scope)
-            tasks.start_soon(_write, wire, from_us, unanswered)
+            tasks.start_soon(_read, wire, to_us, pending, around.cancel_scope)
+            tasks.start_soon(_write, wire, from_us, pending)
             await client.run(incoming, outgoing)
         around.cancel_scope.cancel()
 
 
 class _Client:
-    def __init__(self, desk: RequestPipeline, face: Face) -> None:
-        self._desk = desk
+    def __init__(self, pipeline: RequestPipeline, face: Face) -> None:
+        self._pipeline = pipeline
         self._face = face
         self._is_modern: bool | None = None
-        self._conversation = LegacySession(desk, session=_SESSION, principal=LOCAL, face=face)
+        self._legacy_session = LegacySession(pipeline, session=_SESSION, principal=LOCAL, face=face)
 
     async def run(
         self,
@@ -191,11 +190,11 @@ class _Client:
         write: MemoryObjectSendStream[SessionMessage],
     ) -> None:
         dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=INLINE)
-        self._conversation.begin(dispatcher)
+        self._legacy_session.begin(dispatcher)
         try:
             await dispatcher.run(self._on_request, self._on_notify)
         finally:
-            self._conversation.end()
+            self._legacy_session.end()
 
     async def _on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
         is_modern = method != "initialize" and _is_enveloped(params)
@@ -210,11 +209,11 @@ class _Client:
                 "This connection was opened with the `initialize` handshake; requests of the "
                 "2026-07-28 protocol are not accepted on it.",
             )
-        return await self._conversation.on_request(context, method, params)
+        return await self._legacy_session.on_request(context, method, params)
 
     async def _on_notify(self, context: Context, method: str, params: Params) -> None:
         if self._is_modern is False:
-            await self._conversation.on_notify(context, method, params)
+            await self._legacy_session.on_notify(context, method, params)
 
     async def _answer_modern(self, context: Context, method: str, params: Params) -> dict[str, Any]:
         if method == "initialize":
@@ -227,14 +226,14 @@ class _Client:
             route = classify_inbound_request({"method": method, "params": params})
             if isinstance(route, InboundLadderRejection):
                 raise refusal_of(route)
-            exchange = ClientRequest(
+            request = ClientRequest(
                 id=context.request_id,
                 method=method,
                 params=params or {},
                 client=client_of(route, principal=LOCAL, face=self._face),
                 channel=_NotifyingChannel(context),
             )
-            return await respond_modern(self._desk, exchange)
+            return await respond_modern(self._pipeline, request)
         except RpcError as error:
             raise MCPError(error.code, error.message, error.data) from error
 
@@ -247,7 +246,7 @@ class _NotifyingChannel(SessionChannel):
 async def _read(
     wire: StdioWire,
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
-    unanswered: PendingRequests,
+    pending: PendingRequests,
     scope: anyio.CancelScope,
 ) -> None:
     with to_us:
@@ -261,25 +260,24 @@ async def _read(
             except BodyTooLargeError as error:
                 refusal = error_message(error.request_id, RpcError(INVALID_REQUEST, str(error)))
             except RpcError as error:
-                # With the id of what was to be a request.
                 refusal = error_message(request_id_in(value), error)
             else:
-                unanswered.add(message)
+                pending.add(message)
                 try:
                     to_us.send_nowait(SessionMessage(message))
                 except anyio.WouldBlock:
                     await _while_taken(wire, scope, partial(to_us.send, SessionMessage(message)))
                 continue
             await _while_taken(wire, scope, partial(wire.write, refusal + b"\n"))
-        await unanswered.wait(GRACE)
-    # That ends everything, unless a line waits for a client that does not read.
+        await pending.wait(GRACE)
+    # This ends the session, even if a line waits for a client that does not read.
     scope.deadline = anyio.current_time() + LAST_WORDS
 
 
 async def _while_taken(
     wire: StdioWire, scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]
 ) -> None:
-    """Do what may have to wait until the client reads, and end all if it has left instead."""
+    """Do work that may wait until the client reads; end the session if the client has left."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_once_left, wire, scope)
         await work()
@@ -287,29 +285,27 @@ async def _while_taken(
 
 
 async def _end_once_left(wire: StdioWire, scope: anyio.CancelScope) -> None:
-    # Nobody reads on meanwhile, so nobody would come upon the end of the input.
+    # The reader task waits meanwhile, so it would not notice the end of the input.
     while not scope.cancel_called:
         await anyio.sleep(LAST_WORDS)
         if wire.is_left:
             scope.cancel()
 
 
-async def _leave(
-    drained: anyio.Event, unanswered: PendingRequests, scope: anyio.CancelScope
-) -> None:
+async def _leave(drained: anyio.Event, pending: PendingRequests, scope: anyio.CancelScope) -> None:
     await drained.wait()
-    await unanswered.wait(GRACE)
+    await pending.wait(GRACE)
     scope.cancel()
 
 
 async def _write(
-    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], unanswered: PendingRequests
+    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], pending: PendingRequests
 ) -> None:
     with from_us:
         async for it in from_us:
             message = it.message.model_dump(by_alias=True, exclude_unset=True)
             await wire.write(encode(message) + b"\n")
-            unanswered.remove(it.message)
+            pending.remove(it.message)
 
 
 def _is_enveloped(params: Params) -> bool:

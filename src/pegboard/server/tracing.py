@@ -1,4 +1,4 @@
-"""The trace of a caller goes on in ours, and with it to the servers."""
+"""Tracing: OpenTelemetry trace context of a client, continued here and sent to servers."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _FIELDS = ("traceparent", "tracestate", "baggage")
 
 
 def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return where in which trace a request belongs, if it says so."""
+    """Return the trace context that a request carries, if it carries one."""
     meta = params.get("_meta")
     if not isinstance(meta, dict) or "traceparent" not in meta:
         return None
@@ -23,7 +23,7 @@ def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 
 def with_trace(params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return params that say what the headers of a request say about its trace."""
+    """Return the params with the trace context from the headers of their request."""
     if "traceparent" not in headers or trace_in(params) is not None:
         return params
     said = {key: headers[key] for key in _FIELDS if key in headers}
@@ -32,7 +32,7 @@ def with_trace(params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping
 
 @contextmanager
 def continued(carrier: Mapping[str, str], method: str) -> Generator[None]:
-    """Do something as a part of the caller's trace."""
+    """Run the block as a span of the caller's trace."""
     mark = context.attach(propagate.extract(carrier))
     try:
         tracer = trace.get_tracer("pegboard")

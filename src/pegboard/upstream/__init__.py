@@ -1,7 +1,7 @@
-"""Upstreams: everything about the servers we call.
+"""Upstream: connections to MCP servers, their tools, and their processes.
 
 Names are imported when they are first used: some modules need no MCP SDK, and commands that use
-only those are there at once.
+only those start faster.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Backoff: when to try a failing server again, and when to leave it alone."""
+"""Backoff: exponential pauses, with jitter, before a failing server is tried again."""
 
 import random
 from collections.abc import Callable
@@ -8,17 +8,16 @@ __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "STEADY", "Backoff"]
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
-PATIENCE = 5
-"""So many failures in a row open the circuit: then not even a caller may try before the pause."""
 STEADY = 20.0
-"""What lasted for so many seconds was no failure: proxies end silent streams after 30 and more."""
+"""What lasted this many seconds was no failure: proxies end silent streams after 30 and more."""
 
 
 class Backoff:
-    """Counts failures in a row; pauses double up to a limit, and are random so as not to meet."""
+    """Counts failures in a row; pauses double up to a limit, and are random against herds."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self.failures: int = 0
+        """How many failures there were in a row."""
         self._clock = clock
         self._not_before = 0.0
 
@@ -35,17 +34,12 @@ class Backoff:
         self._not_before = 0.0
 
     def ended(self, *, began: float) -> None:
-        """Note that something is over which should have lasted, and which began then."""
+        """Note the end of a stream that should have lasted; a long one resets the failures."""
         if self._clock() - began >= STEADY:
             self.succeeded()
         self.failed()
 
     @property
     def pause(self) -> float:
-        """How many seconds the background waits before it tries again."""
+        """How many seconds are left before the next try."""
         return max(0.0, self._not_before - self._clock())
-
-    @property
-    def is_open(self) -> bool:
-        """True while callers are refused instead of trying again."""
-        return self.failures >= PATIENCE and self.pause > 0

@@ -1,4 +1,4 @@
-"""CallContext: what a call brings along from whoever it is made for."""
+"""CallContext: what a call carries for its client: progress, logs, elicitation, ``_meta``."""
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -23,10 +23,10 @@ __all__ = [
 P = ParamSpec("P")
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[object] | object]
-"""Receives progress, total and a message while a call runs; may be a coroutine function."""
+"""Receives progress, total and a message while a call runs; it may be a coroutine function."""
 
 OnLog: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[object] | object]
-"""Receives the parameters of a server's log message; may be a coroutine function."""
+"""Receives the parameters of a server's log message; it may be a coroutine function."""
 
 LogLevel: TypeAlias = str
 """As the protocol has it: ``debug``, ``info``, ``notice``, ``warning``, ``error`` and so on."""
@@ -37,46 +37,46 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
 
     on_progress: OnProgress | None = None
     on_log: OnLog | None = None
-    """Told what the server logs while the call runs."""
+    """Receives what the server logs while the call runs."""
     on_logs_lost: Callable[[Mapping[str, Any]], object] | None = None
-    """Told how many logs ``on_log`` had not taken when the result was there, as a log message."""
+    """Receives, as a log message, how many logs were dropped because ``on_log`` was too slow."""
     log_level: LogLevel | None = None
-    """From which level on; ``None`` leaves it to the server (a modern one then logs nothing)."""
+    """The lowest level; ``None`` leaves it to the server (a modern one then logs nothing)."""
     questions: Questions | None = None
-    """Who answers what the server asks in the course of this call; ``None``: the hub's own."""
+    """Answers the server's elicitation, sampling and roots; ``None`` for those of the hub."""
     passes_questions_on: bool = False
-    """Give back a server's ``input_required`` as the result, instead of asking anybody here."""
+    """Return a server's ``input_required`` as the result, instead of answering it here."""
     params: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """Further parameters for the server: ``inputResponses``, ``requestState``."""
     meta: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """Further ``_meta`` for the server; the protocol's own keys in it are left out."""
     capabilities: Mapping[str, Any] | None = None
-    """Of the client; a modern server is told these instead of the hub's."""
+    """The capabilities of the client; a modern server gets these instead of the hub's."""
     client: str = ""
-    """Which client it is for: whose connection is used where clients do not share one."""
+    """The client of the call, whose own connection is used if clients do not share one."""
 
-    def told_as_guest_of(self, nursery: OwnerLoop) -> "CallContext":
-        """Return the same, with its functions run in tasks that nobody of the nursery awaits."""
+    def with_callbacks_on(self, owner_loop: OwnerLoop) -> "CallContext":
+        """Return the same, with its callbacks run by `OwnerLoop.run_callback`."""
         if self.on_progress is None and self.on_log is None and self.questions is None:
             return self
         questions = self.questions
         return msgspec.structs.replace(
             self,
-            on_progress=_as_guest(self.on_progress, nursery),
-            on_log=_as_guest(self.on_log, nursery),
-            questions=None if questions is None else questions.asked_as_guests_of(nursery),
+            on_progress=_as_callback(self.on_progress, owner_loop),
+            on_log=_as_callback(self.on_log, owner_loop),
+            questions=None if questions is None else questions.answered_on(owner_loop),
         )
 
 
 context_of_call: ContextVar[CallContext | None] = ContextVar("context_of_call", default=None)
-"""What the requests of this context bring along; to be set around a call."""
+"""What the requests of this context carry; set it around a call."""
 
 
 @contextmanager
 def taken_context(
-    nursery: OwnerLoop, *, on_progress: OnProgress | None = None
+    owner_loop: OwnerLoop, *, on_progress: OnProgress | None = None
 ) -> Generator[CallContext | None]:
-    """Give what this call brings along; what is done meanwhile brings nothing along.
+    """Yield the context of this call, and clear it for the block.
 
     Otherwise a server in this process that calls other tools would send them the same.
     """
@@ -88,24 +88,24 @@ def taken_context(
         return
     token = context_of_call.set(None)
     try:
-        yield context.told_as_guest_of(nursery)
+        yield context.with_callbacks_on(owner_loop)
     finally:
         context_of_call.reset(token)
 
 
 async def told(outcome: Awaitable[object] | object) -> None:
-    """Wait for what a function gave back, if it is to be waited for."""
+    """Await the outcome of a callback, if it is awaitable."""
     if isinstance(outcome, Awaitable):
         await outcome
 
 
-def _as_guest(
-    tell: Callable[P, Awaitable[object] | object] | None, nursery: OwnerLoop
+def _as_callback(
+    tell: Callable[P, Awaitable[object] | object] | None, owner_loop: OwnerLoop
 ) -> Callable[P, Awaitable[object]] | None:
     if tell is None:
         return None
 
-    async def as_guest(*args: P.args, **kwargs: P.kwargs) -> None:
-        await nursery.as_guest(lambda: told(tell(*args, **kwargs)))
+    async def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        await owner_loop.run_callback(lambda: told(tell(*args, **kwargs)))
 
-    return as_guest
+    return run

@@ -1,4 +1,4 @@
-"""Connection: what the rest of Pegboard knows about a server it talks to."""
+"""Connection: the protocols of a connection and a session, and the states of a server."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,11 +10,15 @@ import msgspec
 
 from pegboard.errors import PegboardError, ServerUnavailableError
 from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.events import ServerEvent
+from pegboard.upstream.owner_loop import OwnerLoop
+from pegboard.upstream.server_requests import Questions
 
 __all__ = [
     "Changed",
     "Connection",
     "ConnectionCallbacks",
+    "ConnectionDeps",
     "Era",
     "Greeting",
     "Negotiated",
@@ -27,8 +31,23 @@ __all__ = [
 ]
 
 
+Era = Literal["legacy", "modern"]
+"""``legacy`` servers begin with a handshake; ``modern`` ones (2026-07-28) need none."""
+
+Greeting = Literal["ask", "trust", "legacy"]
+"""How a session begins: ``ask`` the server for its protocol and capabilities, ``trust`` the
+configuration if it names the protocol, or begin with the handshake of a ``legacy`` server."""
+
+Changed = Literal["tools", "resources", "prompts", "resource", "elicitation"]
+"""What changed: a list of the server, a subscribed resource, or an elicitation by URL that is
+complete."""
+
+OnChanged = Callable[[Changed, str], None]
+"""Called with what changed, and the URI of the resource or the id of the elicitation."""
+
+
 class WatchedResources:
-    """The URIs that are watched, each by as many as asked for it; sessions come and go."""
+    """The subscribed resource URIs, each with its number of subscribers, across sessions."""
 
     def __init__(self) -> None:
         self._count: Counter[str] = Counter()
@@ -39,11 +58,11 @@ class WatchedResources:
 
     @property
     def uris(self) -> frozenset[str]:
-        """What is watched now."""
+        """The URIs that are subscribed now."""
         return frozenset(self._count)
 
     def add(self, uri: str) -> bool:
-        """Watch a resource; ``True`` if nobody did before."""
+        """Add a subscriber of a resource; ``True`` if it is the first one."""
         self._count[uri] += 1
         if self._count[uri] > 1:
             return False
@@ -51,7 +70,7 @@ class WatchedResources:
         return True
 
     def remove(self, uri: str) -> bool:
-        """Watch a resource no longer; ``True`` if nobody does now."""
+        """Remove a subscriber of a resource; ``True`` if it was the last one."""
         if uri not in self._count:
             return False
         self._count[uri] -= 1
@@ -62,17 +81,17 @@ class WatchedResources:
         return True
 
     async def changed(self) -> None:
-        """Wait until other resources are watched than now."""
+        """Wait until the set of subscribed resources changes."""
         await self._changed.wait()
 
     def answered(self, asked: frozenset[str], granted: frozenset[str]) -> None:
-        """Note what a server of the modern era was asked to tell about, and agreed to."""
+        """Note which resources a server of the modern era was asked for, and which it granted."""
         self._asked, self._granted = asked, granted
         waiting, self._answered = self._answered, anyio.Event()
         waiting.set()
 
     async def granted(self, uri: str) -> bool:
-        """Wait until a server of the modern era was asked, and tell whether it agreed."""
+        """Wait until a server of the modern era was asked, and tell whether it granted the URI."""
         while uri not in self._asked:
             await self._answered.wait()
         return uri in self._granted
@@ -82,47 +101,32 @@ class WatchedResources:
         waiting.set()
 
 
-Era = Literal["legacy", "modern"]
-"""``legacy`` servers begin with a handshake; ``modern`` ones (2026-07-28) need none."""
-
-Greeting = Literal["ask", "trust", "legacy"]
-"""How a session begins: ``ask`` what the server speaks and offers, ``trust`` the configuration if
-it names the protocol, or shake hands as with the ``legacy`` server that it was."""
-
-Changed = Literal["tools", "resources", "prompts", "resource", "elicitation"]
-"""Which list of a server is not what it was; or one resource that somebody watches; or that a page
-has been visited that somebody was asked to visit."""
-
-OnChanged = Callable[[Changed, str], None]
-"""Told what is not what it was; of a resource, its URI; of a page, the id of the question."""
-
-
 class ServerState(StrEnum):
-    """Where a server is in its life."""
+    """The state of a server."""
 
     COLD = "cold"
-    """Not running; the next call starts it."""
+    """The server is not running; the next call starts it."""
     STARTING = "starting"
     READY = "ready"
     DOWN = "down"
-    """It failed or was lost; the next call tries again, and the background too if it is eager."""
+    """The server failed or was lost; the next call tries again, and so does the background."""
     TRIPPED = "tripped"
-    """It failed so often that calls are refused for a while."""
+    """The circuit breaker is open: the server failed so often that calls are refused."""
     CLOSED = "closed"
     DISABLED = "disabled"
-    """Switched off in the configuration."""
+    """The configuration switches the server off."""
 
 
 class SessionLostError(ServerUnavailableError):
-    """The server forgot our session, and did nothing with the request; a new session helps."""
+    """The server has forgotten the session and did not run the request; a new session helps."""
 
 
 class ServerBusyError(ServerUnavailableError):
-    """The server is there, but takes no requests just now."""
+    """The server is reachable, but accepts no requests just now."""
 
 
 class Negotiated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a server said of itself when it was first asked."""
+    """What a server said about itself when the session began."""
 
     era: Era
     version: str
@@ -133,13 +137,13 @@ class Negotiated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Session(Protocol):
-    """An open conversation with a server. Whatever goes wrong is one of our errors."""
+    """An open session with a server. Every failure is one of Pegboard's errors."""
 
     negotiated: Negotiated
     keeps_session: bool
-    """True when the server keeps state between our calls, as far as one can tell."""
+    """True when the server may keep state between our calls."""
     set_headers: Callable[[Mapping[str, str]], None] | None
-    """Sends other headers from now on; ``None`` where there are no headers."""
+    """Replaces the runtime headers; ``None`` if the transport has no headers."""
 
     async def request(
         self,
@@ -157,7 +161,7 @@ class Session(Protocol):
         ...
 
     async def watch(self, resources: WatchedResources) -> None:
-        """Report changed lists and resources for as long as it lasts."""
+        """Report changed lists and resources for as long as this runs."""
         ...
 
     async def notify(self, method: str) -> None:
@@ -166,18 +170,33 @@ class Session(Protocol):
 
 
 class ConnectionCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner of a connection is told, and is asked."""
+    """The callbacks of a connection to its owner."""
 
     on_ready: Callable[[Session], Awaitable[None]] | None = None
     on_changed: OnChanged = lambda _, __: None
     on_state: Callable[[ServerState], None] = lambda _: None
     tries_by_itself: Callable[[], bool] = lambda: False
-    """Whether to connect again without being asked to."""
+    """Tells whether to reconnect in the background."""
     watched: WatchedResources = msgspec.field(default_factory=WatchedResources)
 
 
+class ConnectionDeps(msgspec.Struct, frozen=True, kw_only=True):
+    """What the connections of a hub share."""
+
+    owner_loop: OwnerLoop
+    """Where the tasks of the connections run."""
+    starts: anyio.CapacityLimiter
+    """How many servers may start at the same time."""
+    pool: Callable[[], Any]
+    """Returns the shared `HttpPool`; a function, because making one imports the SDK."""
+    questions: Questions = Questions()
+    greeting: Greeting = "ask"
+    announce: Callable[[ServerEvent], None] = lambda _: None
+    """Reports a server event to the subscribers of the hub."""
+
+
 class Connection(Protocol):
-    """A way to a server that opens by itself, and can be closed and opened again."""
+    """A connection to a server that opens when needed, and can be closed and opened again."""
 
     @property
     def state(self) -> ServerState:
@@ -186,12 +205,12 @@ class Connection(Protocol):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the server said of itself; ``None`` before it was asked."""
+        """What the server said about itself; ``None`` before the first session."""
         ...
 
     @property
     def last_error(self) -> str | None:
-        """Why the server was last not reached, or lost."""
+        """Why the server was last unreachable or lost."""
         ...
 
     @property
@@ -206,16 +225,16 @@ class Connection(Protocol):
 
     @property
     def starts(self) -> int:
-        """How often it was connected to."""
+        """How often the server was connected."""
         ...
 
     @property
     def in_flight(self) -> int:
-        """How many requests are under way."""
+        """How many requests are running."""
         ...
 
     async def open(self, *, tool: str = "") -> None:
-        """Connect now, or wait for whoever is connecting."""
+        """Connect now, or wait for the attempt that is under way."""
         ...
 
     async def close(self) -> None:
@@ -238,17 +257,17 @@ class Connection(Protocol):
         ...
 
     async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session that could want to know."""
+        """Send a notification, if there is a session."""
         ...
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without connecting again."""
+        """Send these besides the configured headers from now on, without reconnecting."""
         ...
 
-    def read_cached_tools(self, negotiated: Negotiated) -> None:
-        """Start from what an earlier run found out."""
+    def use_cached(self, negotiated: Negotiated) -> None:
+        """Use what an earlier run negotiated until the first session."""
         ...
 
     def blame(self, reason: str | None) -> None:
-        """Note what is wrong with a server that is connected all the same, or that it is mended."""
+        """Set the last error of a server that is connected all the same; ``None`` clears it."""
         ...

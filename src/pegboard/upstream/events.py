@@ -1,4 +1,4 @@
-"""What servers tell of besides their tools: for those tell the subscribers of a registry."""
+"""Server events: a server went up or down, or changed its prompts or resources."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -24,36 +24,36 @@ class ServerUp(msgspec.Struct, frozen=True):
 
 
 class ServerDown(msgspec.Struct, frozen=True):
-    """A server that could be called is lost, stopped or idle; the next call may start it again."""
+    """A server was lost, stopped or went idle; the next call may start it again."""
 
     server: str
 
 
 class ResourcesChanged(msgspec.Struct, frozen=True):
-    """A server has other resources or templates than before."""
+    """The resources or resource templates of a server have changed."""
 
     server: str
 
 
 class PromptsChanged(msgspec.Struct, frozen=True):
-    """A server has other prompts than before."""
+    """The prompts of a server have changed."""
 
     server: str
 
 
 class ResourceUpdated(msgspec.Struct, frozen=True):
-    """A resource that somebody has subscribed to is not what it was."""
+    """A subscribed resource has changed."""
 
     server: str
     uri: str
 
 
 class ElicitationCompleted(msgspec.Struct, frozen=True):
-    """Somebody who was asked to visit a page has done there what they were asked for."""
+    """A user has completed an elicitation by URL on the page that they were sent to."""
 
     server: str
     id: str
-    """What the server called the question."""
+    """The id that the server gave to the elicitation."""
 
 
 ServerEvent: TypeAlias = (
@@ -66,4 +66,4 @@ ServerEvent: TypeAlias = (
 )
 
 OnServerEvent: TypeAlias = Callable[[ServerEvent], object]
-"""Told at once, on the event loop of the hub: it must not block, nor wait for a server."""
+"""Called on the event loop of the hub: it must not block, nor wait for a server."""

@@ -1,24 +1,31 @@
-"""OwnerLoop: a task group with a task of its own, so that any task may open and close it."""
+"""OwnerLoop: the event loop and the task that own connections, for callers on any loop."""
 
-import asyncio  # noqa: TID251 - a task that no caller's task group owns is the matter of this file
+import asyncio  # noqa: TID251 - tasks outside of every task group, and two event loops
 import contextvars
 import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple
 
 import anyio
 
-from pegboard.errors import NotConnectedError, PegboardError, WouldDeadlockError
+from pegboard.errors import (
+    ConnectionLostError,
+    NotConnectedError,
+    PegboardError,
+    ToolTimeoutError,
+    UpstreamError,
+    WouldDeadlockError,
+)
 from pegboard.model.fork_guard import GuardedLock
 from pegboard.policies.concurrency import blocked_threads
-from pegboard.upstream.cross_loop_call import CrossLoopCall
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["PATIENCE", "OwnerLoop"]
+__all__ = ["PATIENCE", "CrossLoopCall", "OwnerLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -27,15 +34,20 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 PATIENCE = 30.0
 """The longest that closing waits: far more than ending the most stubborn process takes."""
+ROUND = 1.0
+"""Seconds between two checks whether the other loop still runs."""
 
-_visits: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar(
-    "visits", default=frozenset()
+_callbacks: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar(
+    "pegboard_callbacks", default=frozenset()
 )
-"""Which questions and progress notes the current code, and every task it started, belongs to."""
+"""The callbacks that the current code, and every task it started, belongs to."""
 
 
 class OwnerLoop:
-    """Holds the tasks that own connections; knows the event loop they live on."""
+    """Holds the tasks that own connections, and runs work on their event loop.
+
+    Any task, on any event loop, may open and close it: the task group has a task of its own.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -45,9 +57,9 @@ class OwnerLoop:
         self._thread = 0
         self._ready = anyio.Event()
         self._is_ending = False
-        self._guests: set[object] = set()
-        # A task that nobody holds may be collected before it has ended.
-        self._asides: set[asyncio.Task[Any]] = set()
+        self._running_callbacks: set[object] = set()
+        # Python may collect a task without a reference before it has ended.
+        self._detached_tasks: set[asyncio.Task[Any]] = set()
         # A forked child has neither the threads nor the event loops of its parent.
         self._deciding = GuardedLock("connection", threading.Lock())
 
@@ -59,7 +71,7 @@ class OwnerLoop:
         return self._group is not None and not self._is_ending and not self._is_gone()
 
     async def open(self) -> None:
-        """Start the task, unless it runs or is being started, on this loop or another.
+        """Start the task, unless it runs or is starting, on this loop or another.
 
         Raises:
             ForkedProcessError: in a forked child.
@@ -81,71 +93,71 @@ class OwnerLoop:
                     context=contextvars.Context(),
                 )
             ready = self._ready
-        await self.at_home(ready.wait)
+        await self.run(ready.wait)
 
     @property
-    def opening(self) -> object:
-        """Another object for each time that it is opened."""
+    def generation(self) -> object:
+        """An object that is different after each opening."""
         return self._task
 
     @property
-    def home(self) -> object:
-        """The event loop that the tasks live on."""
+    def loop(self) -> object:
+        """The event loop of the tasks."""
         return self._loop
 
     def _is_gone(self) -> bool:
         return self._loop is None or not self._loop.is_running()
 
     def start_soon(self, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
-        """Start work that nobody waits for; what it raises is logged."""
+        """Start work in the background; what it raises is logged."""
         assert self._group is not None
         self._group.start_soon(_contained, work, *args)
 
-    async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run work in a task of its own: a caller who is cancelled leaves, and it goes on."""
-        return await self.at_home(lambda: _end_of(self._aside(work)))
+    async def run_to_end(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run work in a task of its own, which goes on if the caller is cancelled."""
+        return await self.run(lambda: _end_of(self._detach(work)))
 
-    async def end_by(self, work: Callable[[], Awaitable[object]]) -> None:
-        """See work through that ends tasks of ours; code that one of them called only begins it."""
-        if self.is_guest():
-            await self.at_home(lambda: self._begin(work))
+    async def run_shutdown(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Run work to its end that ends our tasks; a callback of such a task only starts it."""
+        if self.in_callback():
+            await self.run(lambda: self._begin(work))
         else:
-            await self.see_through(work)
+            await self.run_to_end(work)
 
     async def _begin(self, work: Callable[[], Awaitable[object]]) -> None:
-        self._aside(lambda: _contained(work))
+        self._detach(lambda: _contained(work))
 
-    def _aside(self, work: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
-        # Of no group, because it may end the groups; and nobody's guest.
+    def _detach(self, work: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        # In no task group, because it may end the groups, and in no callback.
         task = asyncio.get_running_loop().create_task(
             _as_coroutine(work), context=contextvars.Context()
         )
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        self._detached_tasks.add(task)
+        task.add_done_callback(self._detached_tasks.discard)
         return task
 
     async def close(self) -> None:
-        """Cancel everything and wait for its end; from any task or loop, any number of times.
+        """Cancel all tasks and wait for their end; from any task or loop, any number of times.
 
-        A forked child does nothing: the tasks are its parent's.
+        A forked child does nothing: the tasks belong to its parent.
         """
         if self._deciding.in_child:
             return
         task, loop = self._task, self._loop
-        if task is None or loop is None or not (loop.is_running() or self.is_home()):
+        if task is None or loop is None or not (loop.is_running() or self.is_current()):
             self._group = self._task = None
             return
-        await self.at_home(self._end)
+        await self.run(self._end)
 
-    async def at_home(
+    async def run(
         self, work: Callable[[], Awaitable[T]], *, tool: str = "", limit: float = math.inf
     ) -> T:
-        """Run work on the loop that the tasks live on, wherever the caller is.
+        """Run work on the loop of the tasks, from any loop.
 
         Args:
             work: what to run.
-            tool: for errors: the tool that is called.
-            limit: how many seconds that loop may be blocked by somebody.
+            tool: the tool that is called, for errors.
+            limit: how many seconds that loop may be blocked.
 
         Raises:
             NotConnectedError: when that loop is gone.
@@ -161,41 +173,42 @@ class OwnerLoop:
         if loop is None:
             problem = "Nothing is connected yet. Connect first."
             raise NotConnectedError(problem, server=self._name, tool=tool)
-        errand = CrossLoopCall(loop, work)
+        call = CrossLoopCall(loop, work)
         if not loop.is_running():
-            raise errand.ended(server=self._name, tool=tool)
+            raise call.ended(server=self._name, tool=tool)
         if self._thread in blocked_threads.get():
             raise WouldDeadlockError(tool)
-        return await errand.run(server=self._name, tool=tool, limit=limit)
+        return await call.run(server=self._name, tool=tool, limit=limit)
 
-    async def as_guest(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run code of others, in a task of its own.
+    async def run_callback(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run a callback of the application in a task of its own.
 
-        It must not wait for the end of our tasks (see `end_by`), nor they for its end: whoever is
-        cancelled meanwhile cancels it and leaves, although it may wait for a thread or a person.
+        The callback must not wait for the end of our tasks (see `run_shutdown`), nor they for its
+        end: a caller that is cancelled meanwhile cancels the callback and does not wait for it,
+        since it may wait for a thread or a person.
         """
-        visit = object()
+        callback = object()
 
-        async def visited() -> T:
-            _visits.set(_visits.get() | {visit})
+        async def called() -> T:
+            _callbacks.set(_callbacks.get() | {callback})
             return await work()
 
-        self._guests.add(visit)
-        task = asyncio.get_running_loop().create_task(visited())
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-        task.add_done_callback(lambda _: self._guests.discard(visit))
+        self._running_callbacks.add(callback)
+        task = asyncio.get_running_loop().create_task(called())
+        self._detached_tasks.add(task)
+        task.add_done_callback(self._detached_tasks.discard)
+        task.add_done_callback(lambda _: self._running_callbacks.discard(callback))
         try:
             return await _end_of(task)
         finally:
             task.cancel()
 
-    def is_guest(self) -> bool:
-        """Tell whether the caller is such code, or was started by it."""
-        return not self._guests.isdisjoint(_visits.get())
+    def in_callback(self) -> bool:
+        """Tell whether the caller is such a callback, or was started by one."""
+        return not self._running_callbacks.isdisjoint(_callbacks.get())
 
-    def is_home(self) -> bool:
-        """Tell whether the caller is on the loop that the tasks live on."""
+    def is_current(self) -> bool:
+        """Tell whether the caller is on the loop of the tasks."""
         return self._loop is asyncio.get_running_loop()
 
     async def _run(self, ready: anyio.Event) -> None:
@@ -221,6 +234,83 @@ class OwnerLoop:
             await asyncio.wait([task])
 
 
+class CrossLoopCall(Generic[T]):
+    """Work that one event loop does for another, which may end or block meanwhile."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]) -> None:
+        self._loop = loop
+        self._work = work
+        self._has_begun = False
+        self._silent_since: float | None = monotonic()
+
+    async def run(self, *, server: str, tool: str, limit: float) -> T:
+        """Run the work on the other loop and return its result; cancelling `run` cancels it.
+
+        Raises:
+            NotConnectedError: when the loop ended before it began.
+            ConnectionLostError: when the loop ended after that.
+            ToolTimeoutError: when the loop was blocked for longer than the limit.
+        """
+        work = self._begin()
+        try:
+            future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        except RuntimeError:
+            work.close()
+            raise self.ended(server=server, tool=tool) from None
+        try:
+            while not (await asyncio.wait([future], timeout=min(ROUND, limit)))[0]:
+                if not self._is_alive():
+                    raise self.ended(server=server, tool=tool)
+                if self._silent_for() > limit:
+                    remedy = "do not block the event loop of its hub, or raise `timeouts.call`"
+                    raise ToolTimeoutError(tool, seconds=limit, remedy=remedy)
+        finally:
+            if not self._loop.is_closed():
+                future.cancel()
+        if future.cancelled():
+            # Not by us: the end of a loop cancels what is left on it.
+            raise self.ended(server=server, tool=tool)
+        return future.result()
+
+    async def _begin(self) -> T:
+        self._has_begun = True
+        self._hear()
+        return await self._work()
+
+    def _hear(self) -> None:
+        self._silent_since = None
+
+    def _silent_for(self) -> float:
+        return 0.0 if self._silent_since is None else monotonic() - self._silent_since
+
+    def _is_alive(self) -> bool:
+        if not self._loop.is_running():
+            return False
+        if self._silent_since is None:
+            self._silent_since = monotonic()
+            try:
+                self._loop.call_soon_threadsafe(self._hear)
+            except RuntimeError:
+                return False
+        return True
+
+    def ended(self, *, server: str, tool: str) -> UpstreamError:
+        """Return the error for a loop that does not run any more."""
+        if self._has_begun:
+            return ConnectionLostError(
+                "The event loop of the connections has ended meanwhile. The call may have run all "
+                "the same: look before you repeat it.",
+                server=server,
+                tool=tool,
+            )
+        return NotConnectedError(
+            "The event loop on which the connections were opened is no longer running. "
+            "Open them again.",
+            server=server,
+            tool=tool,
+        )
+
+
 async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> None:
     try:
         await work(*args)
@@ -229,17 +319,17 @@ async def _contained(work: Callable[..., Awaitable[object]], *args: object) -> N
 
 
 async def _end_of(task: asyncio.Task[T]) -> T:
-    # Not `await task`, which would cancel it with whoever waits, and wait all the same.
+    # Not `await task`, which would cancel the task with its caller, and wait all the same.
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        task.add_done_callback(_end_unseen)
+        task.add_done_callback(_log_failure)
         raise
     return task.result()
 
 
-def _end_unseen(task: "asyncio.Task[Any]") -> None:
-    """Take note of a failure that nobody waits for; asyncio would tell of it with a traceback."""
+def _log_failure(task: "asyncio.Task[Any]") -> None:
+    """Log a failure that no caller waits for; asyncio would print a traceback."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, PegboardError):
         logger.error("task_failed: %s", task.get_name(), exc_info=error)

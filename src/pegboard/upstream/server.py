@@ -1,4 +1,4 @@
-"""UpstreamServer: one server with its connection and its tools on the board."""
+"""UpstreamServer: one MCP server with its connection, its calls and its tools on the board."""
 
 import logging
 from collections.abc import Mapping
@@ -28,13 +28,14 @@ from pegboard.upstream.connection import (
     Changed,
     Connection,
     ConnectionCallbacks,
+    ConnectionDeps,
     Era,
     ServerState,
     Session,
     WatchedResources,
 )
 from pegboard.upstream.connections.per_client import IDLE, ClientConnections
-from pegboard.upstream.connections.stateful import ConnectionDeps, StatefulConnection
+from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.events import (
     ElicitationCompleted,
@@ -44,7 +45,7 @@ from pegboard.upstream.events import (
     ServerDown,
     ServerUp,
 )
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.server_requests import Clock
 from pegboard.upstream.session.subscriptions import ResourceSubscriptions
 
@@ -54,21 +55,21 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is, at one moment; nothing in it is secret."""
+    """The status of a server at one moment; it contains no secrets."""
 
     name: str
     state: ServerState
     transport: str
     target: str
     era: Era | None = None
-    """``None`` until the server was asked."""
+    """``None`` until the first session."""
     protocol_version: str | None = None
     server_version: str | None = None
     tool_count: int = 0
     left_out: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Tools that cannot be used, and why."""
     warnings: tuple[str, ...] = ()
-    """What a person should look at, such as a pattern of ``allow`` that no tool matches."""
+    """What the user should check, such as a pattern of ``allow`` that no tool matches."""
     last_error: str | None = None
     startup_seconds: float | None = None
     starts: int = 0
@@ -76,7 +77,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
-    """Where tools go, and under which names."""
+    """The registry that servers put their tools in, and how these are named and cached."""
 
     registry: Registry
     names: NameTable
@@ -86,22 +87,22 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamServer:
-    """A server whose tools can be called like any others."""
+    """A server whose tools can be called like local ones."""
 
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: ConnectionDeps,
+        deps: ConnectionDeps,
         board: Board,
         *,
         watched: WatchedResources,
     ) -> None:
         self.config: ServerConfig = config
         self.watched: WatchedResources = watched
-        """The resources that somebody subscribed to, here or at the server before this one."""
-        self._around = surroundings
-        self._nursery = surroundings.nursery
-        self._answering = surroundings.questions if surroundings.questions.are_answered else None
+        """The subscribed resources, also those of the server that this one replaced."""
+        self._deps = deps
+        self._owner_loop = deps.owner_loop
+        self._answering = deps.questions if deps.questions.are_answered else None
         self._key = catalog_key(config)
         self._gone: str | None = None
         self._is_up = False
@@ -125,13 +126,13 @@ class UpstreamServer:
             config.name,
             self.feed,
             keep=(board.catalog_cache, self._key),
-            nursery=self._nursery,
+            owner_loop=self._owner_loop,
             connection=lambda: self.connection,
         )
         kind = StatelessConnection if config.stateless else StatefulConnection
         self.connection: Connection = kind(
             config,
-            surroundings,
+            deps,
             ConnectionCallbacks(
                 on_ready=self._greet,
                 on_changed=self._changed,
@@ -144,12 +145,12 @@ class UpstreamServer:
 
     @property
     def key(self) -> str:
-        """Under which its definitions are remembered."""
+        """The key of its definitions in the catalog cache."""
         return self._key
 
     @property
     def status(self) -> ServerStatus:
-        """How the server is now."""
+        """The present status of the server."""
         connection = self.connection
         said = connection.negotiated
         return ServerStatus(
@@ -169,29 +170,29 @@ class UpstreamServer:
             instructions=(said.instructions or None) if said else None,
         )
 
-    def read_cached_tools(self, remembered: CachedCatalog) -> None:
-        """Put the definitions of an earlier run on the board."""
-        self.connection.read_cached_tools(remembered.negotiated)
-        self._listing.read_cached_tools(remembered)
+    def use_cached(self, cached: CachedCatalog) -> None:
+        """Put the cached definitions of an earlier run on the board."""
+        self.connection.use_cached(cached.negotiated)
+        self._listing.use_cached(cached)
 
     def take_place_of(self, other: "UpstreamServer") -> None:
-        """Show the tools of another server until this one lists its own; calls of them wait for it.
+        """Show the tools of another server until this one lists its own; calls wait for this one.
 
-        What is not listed by the time that `give_back` is called comes off the board.
+        `give_back` takes the tools off the board that this server has not listed by then.
         """
         self._listing.borrow(other.feed)
 
     async def shown(self) -> None:
-        """Wait for a long list that may just be being put on the board."""
+        """Wait for a long list that a thread may just be putting on the board."""
         await self._listing.shown()
 
     def give_back(self) -> None:
-        """Show nothing any more of a server whose place this one took."""
+        """Take the tools of the replaced server off the board."""
         self._listing.give_back()
 
     @property
     def is_known(self) -> bool:
-        """True when its tools are on the board, from now or from memory."""
+        """True when its tools are on the board, listed or from the cache."""
         return self._listing.is_known
 
     async def start(self) -> None:
@@ -201,28 +202,28 @@ class UpstreamServer:
             UpstreamError: when connecting or listing failed.
         """
         self._refuse_if_unusable()
-        await self._nursery.at_home(self._start)
+        await self._owner_loop.run(self._start)
 
     async def _start(self) -> None:
         await self.connection.open()
-        # What is remembered may be out of date: wait for what this session lists.
+        # The cache may be out of date: wait for what this session lists.
         await self._listing.reconciled()
         if self._listing.error is not None:
             await self.refresh()
 
     async def stop(self) -> None:
         """Disconnect; the tools stay on the board, and the next call connects again."""
-        if self._nursery.is_open:
-            await self._nursery.end_by(self._disconnect)
+        if self._owner_loop.is_open:
+            await self._owner_loop.run_shutdown(self._disconnect)
 
     async def leave(self, reason: str) -> None:
-        """Disconnect for good; whoever calls is told the reason. `feed` takes the tools away.
+        """Disconnect for good; later calls fail with the reason. `feed` removes the tools.
 
-        Not from code that a server's question or progress has called: see `OwnerLoop.end_by`.
+        Do not call it from a callback of a running call: see `OwnerLoop.run_shutdown`.
         """
         self._gone = reason
         await self._disconnect()
-        if self._nursery.is_open:
+        if self._owner_loop.is_open:
             await self._listing.shown()
 
     async def _disconnect(self) -> None:
@@ -230,45 +231,45 @@ class UpstreamServer:
         await self.connection.close()
 
     async def forget_client(self, client: str) -> None:
-        """End the connection that a client has for itself, if clients do not share one."""
-        if self._nursery.is_open:
-            await self._nursery.end_by(lambda: self._of_clients.forget(client))
+        """Close the connection of one client, if clients do not share one."""
+        if self._owner_loop.is_open:
+            await self._owner_loop.run_shutdown(lambda: self._of_clients.forget(client))
 
     async def roots_changed(self, client: str) -> None:
-        """Tell the server over a client's own connection that the client's roots have changed.
+        """Notify the server over a client's own connection that the client's roots have changed.
 
-        If it cannot be told, that is logged.
+        A failure is logged.
         """
         own = self._of_clients.get(client)
         if own is None:
             return
         try:
             with anyio.fail_after(self.config.timeouts.call):
-                await self._nursery.at_home(lambda: own.notify("notifications/roots/list_changed"))
+                await self._owner_loop.run(lambda: own.notify("notifications/roots/list_changed"))
         except (PegboardError, TimeoutError) as error:
-            name, reason = self.config.name, str(error) or "It does not listen."
+            name, reason = self.config.name, str(error) or "The server does not respond."
             logged = {"server": name, "reason": reason}
             logger.warning("roots_not_told: server %r: %s", name, reason, extra=logged)
 
     async def refresh(self) -> None:
-        """List the tools anew and put them on the board.
+        """List the tools again and put them on the board.
 
         Raises:
             UpstreamError: when listing failed.
         """
         self._refuse_if_unusable()
-        await self._nursery.at_home(self._listing.refresh)
+        await self._owner_loop.run(self._listing.refresh)
 
     def hold(self) -> None:
-        """Keep what is listed off the board for now, so that speed does not decide about names."""
+        """Keep listed tools off the board for now, so that speed does not decide about names."""
         self._listing.hold()
 
     async def release(self) -> None:
-        """Put what was listed meanwhile on the board."""
+        """Put the tools on the board that were listed meanwhile."""
         await self._listing.release()
 
     async def retry_contested(self) -> None:
-        """Put tools on the board whose names have become free."""
+        """List again if names that tools of this server want may have become free."""
         if self.feed.may_gain():
             await self.refresh()
 
@@ -281,14 +282,14 @@ class UpstreamServer:
     ) -> dict[str, Any]:
         """Send any request of the protocol, such as ``resources/read``, and return its raw result.
 
-        What `context_of_call` says is brought along.
+        The request carries what `context_of_call` holds.
 
         Raises:
-            UpstreamError: whatever went wrong.
-            ToolTimeoutError: when the answer did not come in time.
+            UpstreamError: when the request failed.
+            ToolTimeoutError: when the response did not come in time.
         """
-        with taken_context(self._nursery, on_progress=on_progress) as context:
-            return await self._nursery.at_home(
+        with taken_context(self._owner_loop, on_progress=on_progress) as context:
+            return await self._owner_loop.run(
                 lambda: self._limited(method, params, method, context),
                 tool=method,
                 limit=self.config.timeouts.call,
@@ -298,36 +299,36 @@ class UpstreamServer:
         """Return the items of all pages of a list, such as ``resources/list``.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when the request failed.
         """
         self._refuse_if_unusable()
-        return await self._nursery.at_home(lambda: self.connection.list_all(method))
+        return await self._owner_loop.run(lambda: self.connection.list_all(method))
 
     def definition(self, tool: str) -> dict[str, Any] | None:
         """Return a tool as the server defines it, by its original name; ``None`` if not shown."""
         return self.feed.definition(tool)
 
     async def subscribe(self, uri: str) -> None:
-        """Have the hub tell when a resource changes, until it is unsubscribed as often.
+        """Let the hub report changes of a resource, until it is unsubscribed as often.
 
-        It lasts, whatever becomes of the connection, and if the server's entry changes.
+        The subscription survives reconnects, and changes of the server's entry.
 
         Raises:
-            UpstreamError: when the server cannot be asked, or does not agree.
+            UpstreamError: when the server cannot be reached, or refuses.
         """
         self._refuse_if_unusable()
-        await self._nursery.at_home(lambda: self._subscriptions.subscribe(uri))
+        await self._owner_loop.run(lambda: self._subscriptions.subscribe(uri))
 
     async def unsubscribe(self, uri: str) -> None:
-        """Take back one `subscribe`."""
-        if self._nursery.is_open:
-            await self._nursery.at_home(lambda: self._subscriptions.unsubscribe(uri))
+        """Undo one `subscribe`."""
+        if self._owner_loop.is_open:
+            await self._owner_loop.run(lambda: self._subscriptions.unsubscribe(uri))
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without connecting again.
+        """Send these besides the configured headers from now on, without reconnecting.
 
         Raises:
-            ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
+            ConfigError: when a header is invalid or reserved, or the server does not use HTTP.
         """
         self.connection.set_headers(headers)
         self._runtime_headers = headers
@@ -344,11 +345,11 @@ class UpstreamServer:
         async def run(call: ToolCall) -> object:
             params = {"name": original, "arguments": call.arguments}
             try:
-                with taken_context(self._nursery) as context:
-                    if self._nursery.is_home():
+                with taken_context(self._owner_loop) as context:
+                    if self._owner_loop.is_current():
                         raw = await self._call(params, name, context, repeatable=repeatable)
                     else:
-                        raw = await self._nursery.at_home(
+                        raw = await self._owner_loop.run(
                             lambda: self._call(params, name, context, repeatable=repeatable),
                             tool=name,
                             limit=self.config.timeouts.call,
@@ -376,7 +377,7 @@ class UpstreamServer:
         try:
             raw = await self._limited("tools/call", params, tool, context)
         except ConnectionLostError:
-            # One that we stopped ourselves is not started again for it.
+            # A server that we stopped ourselves is not started again for this.
             if not repeatable or self.connection.state == ServerState.CLOSED:
                 raise
             name = self.config.name
@@ -415,7 +416,7 @@ class UpstreamServer:
             questions = (context and context.questions) or self._answering
             if questions is None:
                 return await connection.request(method, params, tool=tool, context=context)
-            # A person's time is not the server's; whoever brings a question limits it.
+            # The time of a person does not count; the handler has a limit of its own.
             context = msgspec.structs.replace(
                 context or CallContext(), questions=questions.stopping(Clock(scope))
             )
@@ -425,22 +426,22 @@ class UpstreamServer:
         )
 
     def _connection_for(self, context: CallContext) -> Connection:
-        """Make the connection of a client that does not share the one of all others."""
+        """Make the connection of one client, where clients do not share one."""
         timeouts = self.config.timeouts
         if timeouts.idle is None:
             timeouts = msgspec.structs.replace(timeouts, idle=IDLE)
-        around = self._around
+        deps = self._deps
         if context.capabilities is not None:
-            asked = around.questions
+            asked = deps.questions
             able = frozenset(kind for kind in asked.of_calls if kind in context.capabilities)
             questions = msgspec.structs.replace(asked, of_calls=able)
-            around = msgspec.structs.replace(around, questions=questions)
+            deps = msgspec.structs.replace(deps, questions=questions)
         kind = StatelessConnection if self.config.stateless else StatefulConnection
         own: Connection = kind(
-            msgspec.structs.replace(self.config, timeouts=timeouts), around, ConnectionCallbacks()
+            msgspec.structs.replace(self.config, timeouts=timeouts), deps, ConnectionCallbacks()
         )
         if self.connection.negotiated is not None:
-            own.read_cached_tools(self.connection.negotiated)
+            own.use_cached(self.connection.negotiated)
         if self._runtime_headers:
             own.set_headers(self._runtime_headers)
         return own
@@ -459,7 +460,7 @@ class UpstreamServer:
             return result_of(raw)
         except (TypeError, ValueError) as error:
             raise ProtocolError(
-                f"Server {self.config.name!r} gave a result that cannot be read: "
+                f"Server {self.config.name!r} returned a result that cannot be read: "
                 f"{self.config.redact(str(error))}",
                 server=self.config.name,
                 tool=tool,
@@ -475,21 +476,21 @@ class UpstreamServer:
             case "tools":
                 self._listing.changed()
             case "resources":
-                self._around.announce(ResourcesChanged(name))
+                self._deps.announce(ResourcesChanged(name))
             case "prompts":
-                self._around.announce(PromptsChanged(name))
+                self._deps.announce(PromptsChanged(name))
             case "resource":
-                self._around.announce(ResourceUpdated(name, uri))
+                self._deps.announce(ResourceUpdated(name, uri))
             case "elicitation":
-                self._around.announce(ElicitationCompleted(name, uri))
+                self._deps.announce(ElicitationCompleted(name, uri))
 
     def _turned_to(self, state: ServerState) -> None:
         is_up = state == ServerState.READY
         if is_up != self._is_up:
             self._is_up = is_up
             name = self.config.name
-            self._around.announce(ServerUp(name) if is_up else ServerDown(name))
+            self._deps.announce(ServerUp(name) if is_up else ServerDown(name))
 
     def _tries_by_itself(self) -> bool:
-        # What nobody has ever seen cannot be called, so nothing else would start it.
+        # Tools that were never listed cannot be called, so no call would start the server.
         return not self.config.lazy or not self.is_known or bool(self.watched.uris)

@@ -1,4 +1,4 @@
-"""Questions that servers ask in mid-call, and who answers them."""
+"""Requests that servers send during a call, and their handlers: elicitation, sampling, roots."""
 
 import inspect
 import math
@@ -18,14 +18,14 @@ __all__ = [
     "Question",
     "QuestionKind",
     "QuestionRefusedError",
+    "QuestionResult",
     "Questions",
-    "RpcResponse",
     "ask",
 ]
 
 
 class Clock:
-    """Takes the deadline away from a scope, and gives back what was left of the time."""
+    """Pauses the deadline of a scope while a person answers."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
@@ -33,32 +33,33 @@ class Clock:
         self._left = math.inf
 
     def stop(self) -> None:
-        """Let no time pass until `go_on` was called as often."""
+        """Pause the deadline until `go_on` was called as often."""
         if not self._stops:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf
         self._stops += 1
 
     def go_on(self) -> None:
-        """Take back one `stop`."""
+        """Undo one `stop`."""
         self._stops -= 1
         if not self._stops:
             self._scope.deadline = anyio.current_time() + self._left
 
 
-RpcResponse: TypeAlias = Mapping[str, Any] | None
-"""The result as the protocol has it; ``None`` declines."""
+QuestionResult: TypeAlias = Mapping[str, Any] | None
+"""The result in the form of the protocol; ``None`` declines."""
 
-Question: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[RpcResponse] | RpcResponse]
-"""Answers what a server asks in mid-call: its name and the parameters in, the result out, both as
-the protocol has them. A plain function is called in a thread, so that it may wait for a person."""
+Question: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[QuestionResult] | QuestionResult]
+"""Handles a request of a server during a call: it gets the name of the server and the parameters,
+and returns the result, both in the form of the protocol. A plain function runs in a thread, so
+that it may wait for a person."""
 
 QuestionKind = Literal["elicitation", "sampling", "roots"]
 ALL_KINDS: frozenset[QuestionKind] = frozenset({"elicitation", "sampling", "roots"})
 
 
 class QuestionRefusedError(Exception):
-    """Raised by a question to answer the server with this JSON-RPC error."""
+    """Raised by a `Question` to respond to the server with this JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -68,16 +69,16 @@ class QuestionRefusedError(Exception):
 
 
 class Questions(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers the questions of servers; a server is told which kinds it may ask."""
+    """The handlers of elicitation, sampling and roots; a server is told which of them exist."""
 
     elicitation: Question | None = None
     sampling: Question | None = None
     roots: Question | None = None
     of_calls: frozenset[QuestionKind] = frozenset()
-    """Kinds that a server may ask because calls bring somebody along who answers them."""
+    """Kinds that a server may send because the client of a call handles them."""
 
     def of_kind(self, kind: QuestionKind) -> Question | None:
-        """Return who answers questions of a kind."""
+        """Return the handler of a kind; ``None`` if there is none."""
         match kind:
             case "elicitation":
                 return self.elicitation
@@ -88,25 +89,25 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def are_answered(self) -> bool:
-        """True when there is somebody here who answers any of them."""
+        """True when there is a handler of at least one kind."""
         return any(self.of_kind(kind) is not None for kind in ALL_KINDS)
 
-    def asked_as_guests_of(self, nursery: OwnerLoop) -> "Questions":
-        """Return the same, answered in tasks that neither wait for the nursery's, nor they for."""
+    def answered_on(self, owner_loop: OwnerLoop) -> "Questions":
+        """Return the same handlers, run in tasks of their own; see `OwnerLoop.run_callback`."""
 
-        def as_guest(question: Question) -> Question:
-            async def asked(server: str, params: Mapping[str, Any]) -> RpcResponse:
-                return await nursery.as_guest(lambda: ask(question, server, params))
+        def as_callback(question: Question) -> Question:
+            async def asked(server: str, params: Mapping[str, Any]) -> QuestionResult:
+                return await owner_loop.run_callback(lambda: ask(question, server, params))
 
             return asked
 
-        return self._each(as_guest)
+        return self._each(as_callback)
 
     def stopping(self, clock: Clock) -> "Questions":
-        """Return the same, with a clock stopped while one is being answered."""
+        """Return the same handlers, which stop a clock while they run."""
 
         def off_the_clock(question: Question) -> Question:
-            async def asked(server: str, params: Mapping[str, Any]) -> RpcResponse:
+            async def asked(server: str, params: Mapping[str, Any]) -> QuestionResult:
                 clock.stop()
                 try:
                     return await ask(question, server, params)
@@ -126,8 +127,8 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def ask(question: Question, server: str, params: Mapping[str, Any]) -> RpcResponse:
-    """Return the answer to a question, whichever kind of function gives it."""
+async def ask(question: Question, server: str, params: Mapping[str, Any]) -> QuestionResult:
+    """Return the result of a handler, which may be a plain or a coroutine function."""
     if _is_asynchronous(question):
         answer = question(server, params)
     else:

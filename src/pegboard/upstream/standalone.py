@@ -1,4 +1,4 @@
-"""StandaloneClient: one server without a hub: connect, list, call, close."""
+"""StandaloneClient: a client of one server without a hub: connect, list, call, close."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,8 +10,8 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, ToolTimeoutError
 from pegboard.upstream.call_context import CallContext, OnProgress
-from pegboard.upstream.connection import Connection, Negotiated, ServerState
-from pegboard.upstream.connections.stateful import ConnectionDeps, StatefulConnection
+from pegboard.upstream.connection import Connection, ConnectionDeps, Negotiated, ServerState
+from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Clock, Questions
@@ -22,38 +22,38 @@ __all__ = ["StandaloneClient"]
 class StandaloneClient:
     """A client for one server. Its methods may be used from any task and any event loop.
 
-    The constructor does nothing but remember; `connect` and `close` may come in any order, any
-    number of times.
+    The constructor opens nothing; `connect` and `close` may be called in any order, any number
+    of times.
     """
 
     def __init__(self, config: ServerConfig, *, questions: Questions | None = None) -> None:
-        # It connects when it is told to, and not by itself.
+        # It connects only when `connect` is called.
         self.config: ServerConfig = msgspec.structs.replace(config, lazy=True)
-        self._nursery = OwnerLoop(config.name)
-        self._guests = (questions or Questions()).asked_as_guests_of(self._nursery)
+        self._owner_loop = OwnerLoop(config.name)
+        self._guests = (questions or Questions()).answered_on(self._owner_loop)
         self._connection: Connection | None = None
         self._pool: Any = None
 
     @property
     def is_connected(self) -> bool:
-        """True while there is a live connection, as far as anybody can know."""
+        """True while there is an open connection, as far as this process can know."""
         connection = self._connection
         alive = connection is not None and connection.state == ServerState.READY
-        return alive and self._nursery.is_open
+        return alive and self._owner_loop.is_open
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return ServerState.COLD if self._connection is None else self._connection.state
 
     @property
     def last_error(self) -> str | None:
-        """Why the server was last not reached, or lost."""
+        """Why the server was last unreachable or lost."""
         return None if self._connection is None else self._connection.last_error
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the server said of itself; ``None`` before it was asked."""
+        """What the server said about itself; ``None`` before the first session."""
         return None if self._connection is None else self._connection.negotiated
 
     async def connect(self) -> None:
@@ -62,29 +62,29 @@ class StandaloneClient:
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
         """
-        if not self._nursery.is_open:
-            # Whatever is left belongs to an event loop that is gone.
+        if not self._owner_loop.is_open:
+            # What is left belongs to an event loop that is gone.
             self._connection = self._pool = None
-        await self._nursery.open()
-        await self._nursery.at_home(self._open)
+        await self._owner_loop.open()
+        await self._owner_loop.run(self._open)
 
     async def close(self) -> None:
         """Disconnect and free everything; also when not connected."""
         with anyio.CancelScope(shield=True):  # every wait in it has a limit
-            if self._nursery.is_open:
-                await self._nursery.end_by(self._end)
+            if self._owner_loop.is_open:
+                await self._owner_loop.run_shutdown(self._end)
             else:
-                await self._nursery.close()
+                await self._owner_loop.close()
                 self._connection = None
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Return the definitions of all tools, all pages, as the server sent them.
+        """Return the definitions of all tools, from all pages, as the server sent them.
 
         Raises:
             NotConnectedError: before `connect`.
-            UpstreamError: whatever went wrong.
+            UpstreamError: when the request failed.
         """
-        return await self._nursery.at_home(lambda: self._connected().list_all("tools/list"))
+        return await self._owner_loop.run(lambda: self._connected().list_all("tools/list"))
 
     async def call_tool(
         self,
@@ -97,15 +97,15 @@ class StandaloneClient:
         """Call a tool by its own name and return the raw result.
 
         Args:
-            name: the name the server has for it.
-            arguments: what it takes.
-            on_progress: who is told how far it is.
+            name: the name of the tool on its server.
+            arguments: the arguments of the call.
+            on_progress: receives the progress of the call.
             reconnect: connect again if the connection was lost meanwhile.
 
         Raises:
             NotConnectedError: before `connect`, or after the connection was lost.
-            ToolTimeoutError: when the answer did not come in time.
-            UpstreamError: whatever else went wrong.
+            ToolTimeoutError: when the response did not come in time.
+            UpstreamError: when the call failed otherwise.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
 
@@ -129,7 +129,7 @@ class StandaloneClient:
                 )
             raise ToolTimeoutError(name, seconds=limit, remedy="raise the timeout of its client")
 
-        return await self._nursery.at_home(call, tool=name)
+        return await self._owner_loop.run(call, tool=name)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -141,16 +141,16 @@ class StandaloneClient:
 
     async def _open(self) -> None:
         if self._connection is None:
-            around = ConnectionDeps(
-                nursery=self._nursery,
+            deps = ConnectionDeps(
+                owner_loop=self._owner_loop,
                 starts=anyio.CapacityLimiter(1),
                 pool=self._http_pool,
                 questions=self._guests,
-                # Nobody looks at what it offers, and an exchange is what this may be all about.
+                # Its capabilities are not used here, and asking for them costs a request.
                 greeting="trust",
             )
             kind = StatelessConnection if self.config.stateless else StatefulConnection
-            self._connection = kind(self.config, around)
+            self._connection = kind(self.config, deps)
         await self._connection.open()
 
     async def _end(self) -> None:
@@ -160,7 +160,7 @@ class StandaloneClient:
         if self._pool is not None:
             pool, self._pool = self._pool, None
             await pool.close()
-        await self._nursery.close()
+        await self._owner_loop.close()
 
     def _http_pool(self) -> Any:
         if self._pool is None:

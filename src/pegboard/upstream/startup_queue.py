@@ -1,4 +1,4 @@
-"""StartupQueue: new servers are started side by side, and come on the board as soon as they may."""
+"""StartupQueue: start new servers in parallel, and show their tools in a fixed order."""
 
 import contextlib
 import logging
@@ -17,20 +17,20 @@ __all__ = ["StartupQueue"]
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 PATIENCE = 5.0
-"""Seconds after which nobody waits any more for a server that might want the same names."""
+"""Seconds that a server waits for another one that might want the same tool names."""
 
 _ANY = "tool"
 
 
 class StartupQueue:
-    """The servers that are being tried for the first time."""
+    """The servers that are starting for the first time."""
 
     def __init__(self, names: NameTable) -> None:
         self._names = names
-        self._under_way: dict[UpstreamServer, _Arrival] = {}
+        self._under_way: dict[UpstreamServer, _Startup] = {}
 
-    def newcomers(self) -> list[UpstreamServer]:
-        """Return those of whose tools nothing is on the board yet, not even from memory."""
+    def without_tools(self) -> list[UpstreamServer]:
+        """Return the servers that have no tools on the board yet, not even cached ones."""
         return [server for server, it in self._under_way.items() if it.is_new]
 
     def may_have(self, server: UpstreamServer, name: str) -> bool:
@@ -38,57 +38,57 @@ class StartupQueue:
         return name.startswith(self._beginning(server))
 
     def is_under_way(self, server: UpstreamServer) -> bool:
-        """Tell whether a server was announced, and not tried yet."""
+        """Tell whether a server is in the queue."""
         return server in self._under_way
 
-    def announce(self, server: UpstreamServer) -> None:
-        """Take note of a server that is about to be brought, and keep it off the board."""
-        self._under_way[server] = _Arrival(anyio.Event(), not server.is_known)
+    def add(self, server: UpstreamServer) -> None:
+        """Add a server that is about to start, and keep its listed tools off the board."""
+        self._under_way[server] = _Startup(anyio.Event(), not server.is_known)
         server.hold()
 
     def give_up(self, servers: Iterable[UpstreamServer]) -> None:
-        """Let nobody wait any longer for servers that were announced."""
+        """Remove servers from the queue, and wake the tasks that wait for them."""
         for server in servers:
-            arrival = self._under_way.pop(server, None)
-            if arrival is not None:
-                arrival.over.set()
+            startup = self._under_way.pop(server, None)
+            if startup is not None:
+                startup.done.set()
 
-    async def bring(
+    async def start_all(
         self,
         servers: list[UpstreamServer],
         *,
         in_order: bool,
         after: Mapping[UpstreamServer, anyio.Event],
     ) -> None:
-        """Start servers that were announced; return when each of them is up, or has failed.
+        """Start servers of the queue; return when each of them is up or has failed.
 
         Args:
-            servers: which.
-            in_order: put nobody's tools on the board before those of all who were announced
-                earlier. Otherwise only of those who might want the same names, so that speed does
-                not decide about those; and no longer than `PATIENCE`.
-            after: what a server waits for before it is started, no longer than `PATIENCE`.
+            servers: the servers.
+            in_order: put the tools of a server on the board only after those of all servers that
+                were added earlier. Otherwise it waits only for servers that might want the same
+                names, so that speed does not decide about these, and at most `PATIENCE` seconds.
+            after: what a server waits for before it starts, at most `PATIENCE` seconds.
         """
         known = list(self._under_way)
         try:
             async with anyio.create_task_group() as group:
                 for server in servers:
                     before = [
-                        self._under_way[other].over
+                        self._under_way[other].done
                         for other in known[: known.index(server)]
                         if in_order or self._may_clash(server, other)
                     ]
                     limit = math.inf if in_order else PATIENCE
-                    group.start_soon(self._bring, server, after.get(server), before, limit)
+                    group.start_soon(self._start, server, after.get(server), before, limit)
         finally:
             self.give_up(servers)
 
-    async def over(self, servers: Iterable[UpstreamServer]) -> None:
-        """Wait until these were tried; those that were already are not waited for."""
+    async def wait(self, servers: Iterable[UpstreamServer]) -> None:
+        """Wait until these servers have left the queue."""
         for it in [self._under_way[server] for server in servers if server in self._under_way]:
-            await it.over.wait()
+            await it.done.wait()
 
-    async def _bring(
+    async def _start(
         self,
         server: UpstreamServer,
         after: anyio.Event | None,
@@ -98,7 +98,7 @@ class StartupQueue:
         deadline = anyio.current_time() + limit
         try:
             if after is not None:
-                # It might want the same port, or the same lock.
+                # The replaced server might hold the same port, or the same lock.
                 with anyio.move_on_after(PATIENCE):
                     await after.wait()
             # What fails is logged where it happens, and shown in the server's status.
@@ -120,15 +120,15 @@ class StartupQueue:
         return one.startswith(two) or two.startswith(one)
 
     def _beginning(self, server: UpstreamServer) -> str:
-        """Return what the names of all tools of a server begin with; nothing if that is unknown."""
+        """Return the prefix of all tool names of a server; empty if it is unknown."""
         try:
-            # Asked about a tool as any other: a policy of somebody else need not cope with no name.
+            # With an ordinary tool name: a custom naming policy need not handle an empty one.
             name = self._names.policy_name(server.config.name, _ANY)
         except Exception:  # noqa: BLE001 - a policy may raise anything; each tool is told so later
             return ""
         return name.rpartition(_ANY)[0]
 
 
-class _Arrival(NamedTuple):
-    over: anyio.Event
+class _Startup(NamedTuple):
+    done: anyio.Event
     is_new: bool

@@ -1,4 +1,4 @@
-"""Supervisor: owns all servers of a hub, from the first start to the last stop."""
+"""Supervisor: start, stop, replace and close all servers of a hub."""
 
 import logging
 import math
@@ -13,8 +13,7 @@ import anyio.to_thread
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
 from pegboard.upstream.catalog.cache import CachedCatalog
-from pegboard.upstream.connection import ServerState, WatchedResources
-from pegboard.upstream.connections.stateful import ConnectionDeps
+from pegboard.upstream.connection import ConnectionDeps, ServerState, WatchedResources
 from pegboard.upstream.events import OnServerEvent, ServerEvent
 from pegboard.upstream.owner_loop import PATIENCE, OwnerLoop
 from pegboard.upstream.server import Board, UpstreamServer
@@ -49,43 +48,43 @@ class Supervisor:
         self._tenant = tenant
         self._max_starts = max_starts
         self._questions = questions
-        self._nursery = OwnerLoop("hub")
-        self._surroundings: ConnectionDeps | None = None
+        self._owner_loop = OwnerLoop("hub")
+        self._deps: ConnectionDeps | None = None
         self._pool: Any = None
         self.servers: dict[str, UpstreamServer] = {}
         self._subscribers: tuple[tuple[OnServerEvent], ...] = ()
-        self._arrivals = StartupQueue(board.names)
+        self._startup_queue = StartupQueue(board.names)
         self._opened = 0.0
         self._leaving: set[UpstreamServer] = set()
         self._replacing = anyio.Lock()
         self._replacement: anyio.CancelScope | None = None
 
     @property
-    def nursery(self) -> OwnerLoop:
-        """Where the servers live."""
-        return self._nursery
+    def owner_loop(self) -> OwnerLoop:
+        """The event loop that owns the connections of the servers."""
+        return self._owner_loop
 
     async def open(self, configs: Iterable[ServerConfig], *, wait: bool = True) -> None:
-        """Put what is remembered on the board, start whoever has to be, and wait for those.
+        """Put the cached tools on the board, start the servers that need it, and wait for these.
 
-        A server that cannot be started is no error here; its status says why. For ``wait`` see
+        A server that cannot be started raises nothing; its status says why. For ``wait`` see
         `replace`.
         """
         for server in self.servers.values():
-            # From an earlier opening, perhaps on an event loop that is gone.
+            # It is left from an earlier opening, perhaps on an event loop that is gone.
             server.feed.retire()
         self.servers = {}
         self._leaving = set()
         self._pool = None
-        await self._nursery.open()
+        await self._owner_loop.open()
         self._replacing = anyio.Lock()
-        self._arrivals = StartupQueue(self._board.names)
+        self._startup_queue = StartupQueue(self._board.names)
         self._opened = monotonic()
-        self._surroundings = ConnectionDeps(
-            nursery=self._nursery,
+        self._deps = ConnectionDeps(
+            owner_loop=self._owner_loop,
             starts=anyio.CapacityLimiter(self._max_starts),
             pool=self._http_pool,
-            questions=self._questions.asked_as_guests_of(self._nursery),
+            questions=self._questions.answered_on(self._owner_loop),
             announce=self._announce,
         )
         await self.replace(configs, wait=wait)
@@ -93,87 +92,87 @@ class Supervisor:
     async def close(self) -> None:
         """Stop all servers at once; from any task or loop, any number of times.
 
-        Not from code that a server's question or progress has called: see `OwnerLoop.end_by`.
+        Do not call it from a callback of a running call: see `OwnerLoop.run_shutdown`.
         """
-        if self._nursery.is_open:
-            await self._nursery.at_home(self._stop_all)
+        if self._owner_loop.is_open:
+            await self._owner_loop.run(self._stop_all)
         servers = [*self.servers.values(), *self._leaving]
-        await self._nursery.close()
+        await self._owner_loop.close()
         for server in servers:
-            # Also where its event loop ended before we could stop it.
+            # Also if its event loop ended before we could stop it.
             await server.leave(_CLOSED)
             server.feed.retire()
 
     async def replace(self, configs: Iterable[ServerConfig], *, wait: bool = True) -> None:
         """Have exactly these servers: stop the others, start the new ones, leave the rest alone.
 
-        A caller who is cancelled leaves; the servers are replaced all the same.
+        If the caller is cancelled, the servers are replaced all the same.
 
         Args:
-            configs: of the servers.
-            wait: until each new one is up or has failed; then their tools are on the board in the
-                order of the configuration. Otherwise they come as soon as their server is up.
+            configs: the servers.
+            wait: until each new server is up or has failed; then their tools are on the board in
+                the order of the configuration. Otherwise tools come as soon as their server is up.
 
         Raises:
-            NotConnectedError: when everything was closed meanwhile.
+            NotConnectedError: when the hub was closed meanwhile.
         """
         wanted = {config.name: config for config in configs}
-        done = await self._nursery.see_through(lambda: self._replace_alone(wanted, in_order=wait))
+        done = await self._owner_loop.run_to_end(lambda: self._replace_alone(wanted, in_order=wait))
         if wait:
-            around = self._surroundings
-            await self._nursery.at_home(done.wait)
-            if around is None or around is not self._surroundings:
+            deps = self._deps
+            await self._owner_loop.run(done.wait)
+            if deps is None or deps is not self._deps:
                 raise _closed_meanwhile()
 
-    async def arrived(self, servers: Iterable[str], *, until: float = math.inf) -> None:
-        """Wait until these servers are up or have failed, since they were configured.
+    async def wait_started(self, servers: Iterable[str], *, until: float = math.inf) -> None:
+        """Wait until these servers are up or have failed for the first time.
 
         Args:
             servers: their names.
-            until: how many seconds after all of this was opened nobody is waited for any more.
+            until: stop waiting this many seconds after the hub was opened.
         """
         names = [name for name in servers if name in self.servers]
 
         async def wait() -> None:
             with anyio.move_on_after(self._opened + until - monotonic()):
-                # Who is replaced meanwhile is tried anew.
+                # A server that is replaced meanwhile is started again.
                 while awaited := self._under_way(names):
-                    await self._arrivals.over(awaited)
+                    await self._startup_queue.wait(awaited)
 
         if names:
-            await self._nursery.at_home(wait)
+            await self._owner_loop.run(wait)
 
     def _under_way(self, names: Iterable[str]) -> list[UpstreamServer]:
         servers = [self.servers[name] for name in names if name in self.servers]
-        return [it for it in servers if self._arrivals.is_under_way(it)]
+        return [it for it in servers if self._startup_queue.is_under_way(it)]
 
     async def stop_starting(self) -> None:
-        """Stop the servers that are being started; whoever waits for one is told so."""
+        """Stop the servers that are starting; calls that wait for one of them fail."""
         under_way = self._under_way(list(self.servers))
-        self._arrivals.give_up(under_way)
+        self._startup_queue.give_up(under_way)
         async with anyio.create_task_group() as group:
             for server in list(self.servers.values()):
                 if server in under_way or server.connection.state == ServerState.STARTING:
                     group.start_soon(_stop, server)
 
-    def newcomers(self, tool: str = "") -> list[str]:
-        """Return the servers that nobody knows yet because they are still starting.
+    def starting(self, tool: str = "") -> list[str]:
+        """Return the starting servers whose tools are unknown.
 
         Args:
-            tool: only those that might have a tool of this name.
+            tool: only the servers that might have a tool of this name.
         """
         return [
             it.config.name
-            for it in self._arrivals.newcomers()
+            for it in self._startup_queue.without_tools()
             if self.servers.get(it.config.name) is it
-            and (not tool or self._arrivals.may_have(it, tool))
+            and (not tool or self._startup_queue.may_have(it, tool))
         ]
 
     async def _replace_alone(
         self, wanted: dict[str, ServerConfig], *, in_order: bool
     ) -> anyio.Event:
         async with self._replacing:
-            if self._surroundings is not None:
+            if self._deps is not None:
                 with anyio.CancelScope() as self._replacement:
                     return await self._replace(wanted, in_order=in_order)
         raise _closed_meanwhile()
@@ -190,63 +189,63 @@ class Supervisor:
             for name, it in wanted.items()
             if name not in self.servers
         ]
-        # In the order of the configuration, whoever was there before.
+        # In the order of the configuration, whichever servers were running before.
         known = {**self.servers, **{it.config.name: it for it in fresh}}
         self.servers = {name: known[name] for name in wanted}
         left = {it: anyio.Event() for it in leaving}
         self._leaving.update(leaving)
-        arrivals, done = self._arrivals, anyio.Event()
+        startup_queue, done = self._startup_queue, anyio.Event()
         try:
-            # One after the other: what all of them remember is large while it is being read.
-            arriving = [
+            # One after the other: reading the cached catalogs takes much memory.
+            starting = [
                 it for it in fresh if await self._show_what_is_known(it, before.get(it.config.name))
             ]
         except BaseException:
-            arrivals.give_up(fresh)
+            startup_queue.give_up(fresh)
             raise
         finally:
             for server in leaving:
                 server.feed.retire()
-        after = {it: left[old] for it in arriving if (old := before.get(it.config.name))}
+        after = {it: left[old] for it in starting if (old := before.get(it.config.name))}
 
-        async def bring() -> None:
+        async def start() -> None:
             try:
                 async with anyio.create_task_group() as group:
                     for server in leaving:
                         group.start_soon(self._let_go, server, left[server])
-                    await arrivals.bring(arriving, in_order=in_order, after=after)
+                    await startup_queue.start_all(starting, in_order=in_order, after=after)
                     if leaving:
                         await self._retry_contested()
             finally:
                 done.set()
 
-        self._nursery.start_soon(bring)
+        self._owner_loop.start_soon(start)
         return done
 
     async def _show_what_is_known(
         self, server: UpstreamServer, before: UpstreamServer | None
     ) -> bool:
-        """Put what is remembered of a new server on the board; return whether it has to start.
+        """Put the cached tools of a new server on the board; return whether it has to start.
 
-        Otherwise what the one before it had stays there, until it is up or has failed.
+        Without a cache, the tools of the server that it replaces stay until it is up or has failed.
         """
-        memories: Mapping[str, CachedCatalog] = {}
+        cached: Mapping[str, CachedCatalog] = {}
         if server.config.enabled:
-            memories = await anyio.to_thread.run_sync(self._recall, [server.key])
+            cached = await anyio.to_thread.run_sync(self._load_cached, [server.key])
         if before is not None:
             await before.shown()
-        is_remembered = server.key in memories
-        if before is not None and (is_remembered or not server.config.enabled):
+        is_cached = server.key in cached
+        if before is not None and (is_cached or not server.config.enabled):
             before.feed.retire()
-        if is_remembered:
-            server.read_cached_tools(memories[server.key])
+        if is_cached:
+            server.use_cached(cached[server.key])
         if not server.config.enabled:
             return False
         if server.config.lazy and server.is_known and not server.watched.uris:
             return False
-        # Before anything is borrowed: there may be tools that nobody knows yet.
-        self._arrivals.announce(server)
-        if before is not None and not is_remembered:
+        # Before anything is borrowed: the server may have tools that are unknown yet.
+        self._startup_queue.add(server)
+        if before is not None and not is_cached:
             server.take_place_of(before)
         return True
 
@@ -277,7 +276,7 @@ class Supervisor:
             raise ServerNotFoundError(name, known=list(self.servers)) from None
 
     def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
-        """Tell a subscriber what happens to servers; call what is returned to stop that."""
+        """Call a subscriber for each server event; call the returned function to unsubscribe."""
         entry = (subscriber,)
         self._subscribers = (*self._subscribers, entry)
 
@@ -294,22 +293,22 @@ class Supervisor:
                 logger.exception("subscriber_failed: %r", event)
 
     def raise_conflict(self) -> None:
-        """Raise the first conflict of names, if conflicts are to be raised."""
+        """Raise the first name conflict, if conflicts are to be raised."""
         for server in self.servers.values():
             if server.feed.conflict is not None:
                 raise server.feed.conflict
 
     def _make(self, config: ServerConfig, before: UpstreamServer | None) -> UpstreamServer:
-        assert self._surroundings is not None
-        # Whoever subscribed at the one before is to be told by this one.
+        assert self._deps is not None
+        # The subscriptions of the replaced server go on with this one.
         watched = WatchedResources() if before is None else before.watched
-        return UpstreamServer(config, self._surroundings, self._board, watched=watched)
+        return UpstreamServer(config, self._deps, self._board, watched=watched)
 
-    def _recall(self, keys: list[str]) -> Mapping[str, CachedCatalog]:
+    def _load_cached(self, keys: list[str]) -> Mapping[str, CachedCatalog]:
         try:
             return self._board.catalog_cache.load(keys)
         except Exception:
-            logger.exception("memory_failed: what is remembered of servers cannot be read")
+            logger.exception("memory_failed: the catalog cache of the servers cannot be read")
             return {}
 
     def _http_pool(self) -> Any:
@@ -318,12 +317,12 @@ class Supervisor:
             self._pool = module.HttpPool(
                 on_login=self._on_login,
                 tenant=self._tenant,
-                start_soon=self._nursery.start_soon,
+                start_soon=self._owner_loop.start_soon,
             )
         return self._pool
 
     async def _stop_all(self) -> None:
-        self._surroundings = None
+        self._deps = None
         if self._replacement is not None:
             self._replacement.cancel()
         with anyio.move_on_after(PATIENCE, shield=True):

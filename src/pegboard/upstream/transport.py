@@ -1,4 +1,4 @@
-"""Transport: open what a ServerConfig asks for."""
+"""Transport: choose stdio, HTTP, SSE, WebSocket or memory by the configuration of a server."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from pegboard.config import ServerConfig
 from pegboard.upstream.errors.redaction import hide_secrets_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
 from pegboard.upstream.http.fast_path import direct_to
-from pegboard.upstream.messages.responses import SingleExchanges
+from pegboard.upstream.messages.jsonrpc import SingleExchanges
 from pegboard.upstream.stdio.fast_path import StdioFastPath
 from pegboard.upstream.stdio.process import GRACE
 from pegboard.upstream.stdio.transport import stdio_transport
@@ -21,14 +21,14 @@ __all__ = ["OpenTransport", "open_transport"]
 
 
 class OpenTransport(msgspec.Struct, frozen=True):
-    """What the SDK's client takes, and how to learn whether the server keeps a session."""
+    """The transport for the SDK's client, and what the session needs to know about it."""
 
     transport: Any
     keeps_session: Callable[[], bool] = lambda: True
     set_headers: Callable[[Mapping[str, str]], None] | None = None
-    """Sends other headers from now on; ``None`` where there are no headers."""
+    """Replaces the runtime headers; ``None`` if the transport has no headers."""
     direct: SingleExchanges | None = None
-    """The short way for single requests, where there is one."""
+    """The fast path for single requests, if the transport has one."""
 
 
 def open_transport(
@@ -51,7 +51,7 @@ def open_transport(
             streams = _stdio(config, on_lost, exchanges, grace=grace)
             return OpenTransport(streams, direct=exchanges)
         case "websocket":
-            # Only few need it, and it needs an extra.
+            # Few servers need it, and it needs an extra.
             from pegboard.upstream.websocket import websocket_transport  # noqa: PLC0415
 
             return OpenTransport(websocket_transport(config, on_lost=on_lost))
@@ -71,17 +71,19 @@ def open_transport(
 def _login(config: ServerConfig, pool: HttpPool) -> Any:
     if config.oauth is None:
         return None
-    # The name alone may stand for another server after a reload, which must not get the token.
+    # After a reload the name may stand for another server, which must not get the token.
     key = (config.name, config.url, config.oauth)
     if key not in pool.logins:
-        # Only few need it, and it brings cryptography along.
+        # Few servers need it, and it imports cryptography.
         from pegboard.upstream.oauth.background_login import BackgroundLogin  # noqa: PLC0415
         from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
 
         show = None if pool.on_login is None else partial(pool.on_login, config.name)
         start = pool.start_soon
-        apart = None if start is None else BackgroundLogin(start, pool.send)
-        login = oauth_provider(config, on_login=show, tenant=pool.tenant, apart=apart)
+        background_login = None if start is None else BackgroundLogin(start, pool.send)
+        login = oauth_provider(
+            config, on_login=show, tenant=pool.tenant, background_login=background_login
+        )
         pool.logins[key] = login
     return pool.logins[key]
 

@@ -1,4 +1,4 @@
-"""MCP over WebSocket, with the optional library ``websockets``."""
+"""The WebSocket transport, with the optional library ``websockets``."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +20,7 @@ from pegboard.errors.extras import install_extra
 from pegboard.upstream.errors.failures import Failure, failure_of_answer
 from pegboard.upstream.http.headers import configured_headers
 from pegboard.upstream.http.shared_connections import is_loopback
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -32,7 +32,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 _LARGEST_MESSAGE = 64 * 1024 * 1024
 _SECONDS_TO_CLOSE = 2.0
 
-StdoutReader = SessionMessage | Exception
+Received = SessionMessage | Exception
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def websocket_transport(
     """
     connection = await _open(config)
     try:
-        to_session, incoming = anyio.create_memory_object_stream[StdoutReader]()
+        to_session, incoming = anyio.create_memory_object_stream[Received]()
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
         async with (
             to_session,
@@ -73,7 +73,7 @@ async def websocket_transport(
 
 
 async def _open(config: ServerConfig) -> "ClientConnection":
-    # What is imported is read from the disk.
+    # In a thread: an import reads from the disk.
     connect, problems = await anyio.to_thread.run_sync(_library)
     url = config.url or ""
     options: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def _library() -> tuple[Any, Any]:
 
 async def _read(
     connection: "ClientConnection",
-    to_session: MemoryObjectSendStream[StdoutReader],
+    to_session: MemoryObjectSendStream[Received],
     on_lost: Callable[[str], None],
 ) -> None:
     _, problems = _library()
@@ -149,7 +149,7 @@ async def _write(
             return
 
 
-def _message(text: str | bytes) -> StdoutReader:
+def _message(text: str | bytes) -> Received:
     message = read_message(text.encode() if isinstance(text, str) else text)
     return ValueError("not a message") if message is None else SessionMessage(message)
 

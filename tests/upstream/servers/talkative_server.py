@@ -68,7 +68,7 @@ class Talkative:
                 await self.came.wait()
 
     async def update(self, uri: str) -> None:
-        """Tell everybody who can hear it that a resource changed."""
+        """Notify all subscribed clients that a resource changed."""
         await self.bus.publish(ResourceUpdated(uri))
         for context in self.contexts:
             await context.session.send_resource_updated(uri)

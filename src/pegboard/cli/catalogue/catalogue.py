@@ -20,7 +20,7 @@ from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
 from pegboard.storage.open_store import index_place
-from pegboard.upstream.catalog.cached_tools import CachedServer, CachedTools, read_cached_tools
+from pegboard.upstream.catalog.cached_tools import CachedTool, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class CachedCatalogue:
         self, loaded: LoadedConfig, found: CachedTools, store: Store, *, failed: Mapping[str, str]
     ) -> None:
         self._servers = {config.name: config for config in loaded.servers}
-        self._cached: Mapping[str, CachedServer] = found.tools
+        self._cached: Mapping[str, CachedTool] = found.tools
         self._store = store
         self._failed = failed
         # What a server offers hides a definition of the same name, as in a gateway.

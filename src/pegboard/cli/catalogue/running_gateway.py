@@ -15,8 +15,8 @@ from pegboard.model import Tool
 from pegboard.search.searcher import SearchResponse
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
-    announcements,
     place_of_store,
+    running_instances,
 )
 from pegboard.storage import default_url
 from pegboard.storage.open_store import without_password
@@ -51,7 +51,7 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
     Raises:
         ConfigError: when the named file cannot be used.
     """
-    running = list(announcements())
+    running = list(running_instances())
     if not running:
         return None
     found = locate_config(config).path
@@ -71,7 +71,7 @@ def store_meant(named: str | None) -> str:
     if named is not None:
         return named
     url = default_url()
-    running = list(announcements())
+    running = list(running_instances())
     if running and all(it.store != place_of_store(url) for it in running):
         latest = running[0]
         has = "has no store, like any `serve --demo`"

@@ -9,7 +9,7 @@ import typer
 
 from pegboard.config import locate_config
 from pegboard.errors import ConfigError
-from pegboard.upstream.stdio.command import SERVING
+from pegboard.upstream.stdio.environment import SERVING
 
 __all__ = ["claim_file", "file_claimed"]
 

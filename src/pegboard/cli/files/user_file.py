@@ -97,10 +97,10 @@ def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
 
 def say_that_it_counts(file: ServersFile) -> None:
     """Say that a running gateway reloads the file, if one serves it."""
-    from pegboard.server.process.instance_discovery import announcements  # noqa: PLC0415 - once all is done
+    from pegboard.server.process.instance_discovery import running_instances  # noqa: PLC0415 - once all is done
 
     path = str(file.path.resolve())
-    if any(it.config == path for it in announcements()):
+    if any(it.config == path for it in running_instances()):
         warn("The running gateway reloads this file by itself.")
 
 

@@ -18,7 +18,7 @@ from pegboard.model import (
     Text,
     ToolResult,
 )
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 
 __all__ = [
     "AudioBlock",

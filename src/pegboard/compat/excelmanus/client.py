@@ -12,7 +12,7 @@ from pegboard.compat.server_calls import in_background, reading_result
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
 from pegboard.registry.background_loop import run_in_background
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]

@@ -12,7 +12,7 @@ import msgspec
 from pegboard.compat.server_calls import in_background, reading_result, shown_target
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [

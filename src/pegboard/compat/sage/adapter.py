@@ -13,7 +13,7 @@ import anyio
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.errors import ConfigError, ProtocolError, ToolTimeoutError
 from pegboard.registry.background_loop import run_in_background
-from pegboard.upstream.messages.tool_result import result_of
+from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["RemoteMCPAdapter"]

@@ -13,7 +13,7 @@ from pegboard.config import ServerConfig
 from pegboard.doctor.probes.stderr import CapturedStderr
 from pegboard.errors import PegboardError
 from pegboard.upstream import Negotiated, Questions
-from pegboard.upstream.connections.stateful import session_opener
+from pegboard.upstream.connections.session_attempt import session_opener
 
 __all__ = ["OnLogin", "OnPhase", "Phase", "Probe", "ProbeLimits", "Prober"]
 

@@ -13,7 +13,7 @@ from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.probes.stderr import meaning_of
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import ServerUnavailableError
-from pegboard.upstream.stdio.command import environment_for
+from pegboard.upstream.stdio.environment import environment_for
 from pegboard.upstream.stdio.process import without_chatter
 
 __all__ = ["noise_of", "shell_syntax_in", "why_process_failed"]

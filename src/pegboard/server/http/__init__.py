@@ -1,1 +1,1 @@
-"""The HTTP side of the gateway: routes, eras, limits, authentication."""
+"""The HTTP side of the gateway: routes, both eras, limits, authentication, CORS."""

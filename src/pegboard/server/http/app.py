@@ -1,4 +1,4 @@
-"""App: what is at which address; an ASGI application."""
+"""App: the ASGI application, which dispatches each HTTP request by its path."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -33,49 +33,51 @@ logger: logging.Logger = logging.getLogger("pegboard.server")
 
 
 class App:
-    """The whole HTTP face of a gateway: open it, then let an ASGI server serve it."""
+    """The whole HTTP interface of a gateway: open it, then let an ASGI server serve it."""
 
     def __init__(
         self,
-        desk: RequestPipeline,
+        pipeline: RequestPipeline,
         *,
-        reception: HttpAuthenticator | None = None,
+        authenticator: HttpAuthenticator | None = None,
         hosts: HostCheck | None = None,
         limits: Limits | None = None,
         surface: Surface = "search",
-        owners_desk: LocalApi | None = None,
+        local_api: LocalApi | None = None,
     ) -> None:
         limits = Limits() if limits is None else limits
-        self._desk = desk
-        self._reception = HttpAuthenticator() if reception is None else reception
+        self._pipeline = pipeline
+        self._authenticator = HttpAuthenticator() if authenticator is None else authenticator
         self._hosts = HostCheck() if hosts is None else hosts
         self._surface: Surface = surface
-        self._owners_desk = owners_desk
-        self._attendance = DisconnectWatcher(self._reception.still_admits)
+        self._local_api = local_api
+        self._disconnects = DisconnectWatcher(self._authenticator.still_admits)
         self._modern = StatelessHttp(
-            desk, reception=self._reception, attendance=self._attendance, limits=limits
+            pipeline,
+            authenticator=self._authenticator,
+            disconnects=self._disconnects,
+            limits=limits,
         )
         self._handshake = LegacyHttp(
-            desk, reception=self._reception, attendance=self._attendance, limits=limits
+            pipeline,
+            authenticator=self._authenticator,
+            disconnects=self._disconnects,
+            limits=limits,
         )
-        self._sse = SseHttp(desk, reception=self._reception, limits=limits)
-        self.health: Health = Health(desk)
-        """To be told when the process is to end."""
+        self._sse = SseHttp(pipeline, authenticator=self._authenticator, limits=limits)
+        self.health: Health = Health(pipeline)
+        """Liveness and readiness; the shutdown sets ``is_stopping`` on it."""
         self._watch()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
-        """Serve for as long as this is open; then whatever still runs is cancelled."""
-        async with self._attendance.open(), self._handshake.open(), self._sse.open():
+        """Serve for as long as this is open; then all running requests are cancelled."""
+        async with self._disconnects.open(), self._handshake.open(), self._sse.open():
             yield self
 
-    async def drain(self, seconds: float) -> None:
-        """Let no new calls begin, and wait so long for those under way."""
-        await self._desk.gateway.drain(seconds)
-
     async def end_streams(self) -> None:
-        """End whatever would not end by itself: open streams, and calls that took too long."""
-        self._attendance.cancel_all()
+        """End what does not end by itself: open streams, and calls that took too long."""
+        self._disconnects.cancel_all()
         self._handshake.end_all()
         await self._sse.end_all()
 
@@ -89,8 +91,8 @@ class App:
         except ClientGoneError:
             pass
         except BodyTooLargeError as error:
-            # The connection stays open and the rest is thrown away: closing it now would reset it,
-            # and the client would never read why.
+            # The connection stays open and the rest of the body is discarded: closing it now would
+            # reset it, and the client would never read the error.
             said = RpcError(INVALID_REQUEST, str(error))
             await request.refuse(413, said, request_id=error.request_id)
         except Exception:
@@ -99,24 +101,24 @@ class App:
                 await request.refuse(500, internal_error())
 
     async def _serve(self, request: HttpRequest) -> None:
-        if await self._is_told(request):
+        if await self._is_settled(request):
             return
         path = request.scope["path"]
-        place = route_of(path, self._surface)
-        if place is None and path not in (MESSAGES, "/metrics"):
+        route = route_of(path, self._surface)
+        if route is None and path not in (MESSAGES, "/metrics"):
             await request.refuse(404, RpcError(INVALID_REQUEST, "There is nothing at this address"))
             return
-        if not await self._reception.admit(request):
+        if not await self._authenticator.admit(request):
             return
-        if place is None:
+        if route is None:
             await (self._sse.serve_message(request) if path == MESSAGES else self._measure(request))
             return
         chosen = request.principal.surface
         if chosen is not None:
-            # The address has the last word: only where it says nothing, the key's is shown.
-            place = route_of(path, chosen) or place
-        request.face = place.face
-        if place.wire == "sse":
+            # The path has the last word: the surface of the key counts only for the plain path.
+            route = route_of(path, chosen) or route
+        request.face = route.face
+        if route.wire == "sse":
             await self._sse.serve_stream(request)
             return
         version = request.headers.get("mcp-protocol-version")
@@ -125,31 +127,31 @@ class App:
         else:
             await self._modern.serve(request)
 
-    async def _is_told(self, request: HttpRequest) -> bool:
-        """Answer what is asked beside the protocol, and what comes from where it must not."""
+    async def _is_settled(self, request: HttpRequest) -> bool:
+        """Respond to requests beside the protocol, and to those from forbidden hosts or origins."""
         return (
             await self.health.respond(request)
             or not await admit_host(request, self._hosts)
-            # Before it is asked which page sent it: any page may know where tokens are to be had.
-            or await self._reception.describe(request)
+            # Before the origin check: any page may read where tokens are issued.
+            or await self._authenticator.describe(request)
             or not await admit_page(request, self._hosts)
-            or (self._owners_desk is not None and await self._owners_desk.serve(request))
+            or (self._local_api is not None and await self._local_api.serve(request))
         )
 
     async def _measure(self, request: HttpRequest) -> None:
         if not may_operate(request.principal):
             said = RpcError(INVALID_REQUEST, "Metrics are for operators: the scope is `admin`.")
-            await request.refuse(403, said, headers=self._reception.wants_scope("admin"))
+            await request.refuse(403, said, headers=self._authenticator.wants_scope("admin"))
             return
-        await request.respond(200, await self._desk.metrics.page(), kind=CONTENT_TYPE)
+        await request.respond(200, await self._pipeline.metrics.page(), kind=CONTENT_TYPE)
 
     def _watch(self) -> None:
-        metrics = self._desk.metrics
+        metrics = self._pipeline.metrics
         metrics.watch(
             "requests_running",
             "Requests being answered.",
             (),
-            lambda: {(): float(self._desk.running)},
+            lambda: {(): float(self._pipeline.running)},
         )
         metrics.watch(
             "tasks",

@@ -1,4 +1,4 @@
-"""Who sent a request; without an answer to that, nothing else is looked at."""
+"""HTTP authentication: find the principal of a request by its credential, or refuse it."""
 
 import logging
 from collections.abc import Callable
@@ -27,13 +27,13 @@ __all__ = ["HttpAuthenticator"]
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
 OnRefusal = Callable[[HttpRequest, UnauthenticatedError], object]
-"""Told of everybody who was not let in."""
+"""Called for each request whose credential was refused."""
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class HttpAuthenticator:
-    """Asks everybody who they are, at every request."""
+    """Authenticates the sender of every request."""
 
     def __init__(
         self,
@@ -41,31 +41,31 @@ class HttpAuthenticator:
         *,
         settings: AuthSettings | None = None,
         on_refusal: OnRefusal | None = None,
-        owner: LocalToken | None = None,
+        local_token: LocalToken | None = None,
     ) -> None:
         self._authenticator = AnonymousAuthenticator() if authenticator is None else authenticator
         self._settings = AuthSettings() if settings is None else settings
         self._is_open = isinstance(self._authenticator, AnonymousAuthenticator)
         self._on_refusal = on_refusal
-        self._owner = owner
+        self._local_token = local_token
         self._metadata = resource_metadata(self._settings)
         self._metadata_paths = {_WELL_KNOWN, metadata_path(self._settings)}
 
     def wants_scope(self, scope: Scope) -> list[Header]:
-        """Return the headers of an answer to somebody who lacks a scope."""
+        """Return the headers of a response to a caller who lacks a scope."""
         words = scope_challenge(self._settings, scope)
         return [(b"www-authenticate", words.encode("latin-1", "replace"))]
 
     async def admit(self, request: HttpRequest) -> bool:
-        """Write down who sent a request; if nobody knows, answer it and return false."""
+        """Set the principal of a request; if there is none, refuse the request and return false."""
         if self._is_open or self._is_of_owner(request):
-            # Whatever they send besides: some programs always send something.
+            # Also if the request has another credential: some programs always send one.
             request.principal = LOCAL
             return True
         headers = request.headers
         try:
             if request.has_twice("authorization") or request.has_twice("x-api-key"):
-                # Whoever stands before us may have looked at another one than we would.
+                # A proxy before us may have checked another one than we would.
                 words = "Send one credential, and only once."
                 raise UnauthenticatedError(words, reason="malformed")  # noqa: TRY301 - as below
             credential = credential_in(headers.get("authorization"), headers.get("x-api-key"))
@@ -78,7 +78,7 @@ class HttpAuthenticator:
         return True
 
     async def still_admits(self, request: HttpRequest) -> bool:
-        """Tell whether whoever sent a request that still runs would be let in now."""
+        """Tell whether the sender of a running request would still be authenticated."""
         if self._is_open or self._is_of_owner(request):
             return True
         headers = request.headers
@@ -88,16 +88,18 @@ class HttpAuthenticator:
         except UnauthenticatedError as error:
             return error.reason == "unavailable"
         except Exception:
-            # Nobody is there to be told, and whoever asks us looks after everybody else, too.
-            logger.exception("It is not known whether a request may go on; it does.")
+            # There is no caller to tell, and the task that asks also watches all other requests.
+            logger.exception(
+                "The credential of a running request could not be checked; the request continues."
+            )
             return True
         return (now.tenant, now.subject) == (request.principal.tenant, request.principal.subject)
 
     async def describe(self, request: HttpRequest) -> bool:
-        """Answer a question for our OAuth metadata; return false if it is none."""
+        """Respond to a request for our OAuth metadata; return false if it is another request."""
         if self._metadata is None or request.scope["path"] not in self._metadata_paths:
             return False
-        # Anybody may know where tokens are to be had, pages in a browser included.
+        # Every client may read where tokens are issued, web pages included.
         to_any_page = [(b"access-control-allow-origin", b"*")]
         if request.method == "OPTIONS":
             await respond_to_preflight(request, headers=to_any_page)
@@ -106,7 +108,7 @@ class HttpAuthenticator:
         return True
 
     def _is_of_owner(self, request: HttpRequest) -> bool:
-        return self._owner is not None and self._owner.sent(request)
+        return self._local_token is not None and self._local_token.sent(request)
 
     async def _turn_away(self, request: HttpRequest, error: UnauthenticatedError) -> None:
         said = RpcError(INVALID_REQUEST, str(error), {"reason": error.reason})

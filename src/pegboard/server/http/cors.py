@@ -1,4 +1,4 @@
-"""Pages in a browser that talk to us: which may, and what their browser wants to hear."""
+"""CORS: which web pages may call the gateway, and the headers that their browser needs."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ _EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after
 
 
 async def admit_host(request: HttpRequest, hosts: HostCheck) -> bool:
-    """Look where a request goes to; if that is not us, answer it and return false."""
+    """Check the ``Host`` of a request; if it is not ours, refuse it and return false."""
     if not await _comes_once(request, "Host"):
         return False
     if hosts.permits_host(request.headers.get("host", "")):
@@ -30,7 +30,7 @@ async def admit_host(request: HttpRequest, hosts: HostCheck) -> bool:
 
 
 async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
-    """Look where a request comes from; if it must not, answer it and return false."""
+    """Check the ``Origin`` of a request; if it is not allowed, refuse it and return false."""
     if not await _comes_once(request, "Origin"):
         return False
     origin = request.headers.get("origin")
@@ -40,7 +40,7 @@ async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
         words = "Invalid Origin header: pages from there are not admitted; see `--allow-origin`."
         await request.refuse(403, RpcError(INVALID_REQUEST, words))
         return False
-    _speak_to(request, origin.encode("latin-1"))
+    _add_cors_headers(request, origin.encode("latin-1"))
     if request.method == "OPTIONS":
         await respond_to_preflight(request)
         return False
@@ -48,7 +48,7 @@ async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
 
 
 async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
-    """Tell a browser that asks before it sends that it may."""
+    """Respond to a CORS preflight that the request is allowed."""
     wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
     allowed = (b"access-control-allow-headers", wanted)
     await request.respond(204, headers=[*_PREFLIGHT, allowed, *headers])
@@ -57,13 +57,13 @@ async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header
 async def _comes_once(request: HttpRequest, name: str) -> bool:
     if not request.has_twice(name.lower()):
         return True
-    # Whoever stands before us may have looked at another one than we would.
+    # A proxy before us may have checked another one than we would.
     words = f"Invalid {name} header: it is sent once."
     await request.refuse(400, RpcError(INVALID_REQUEST, words))
     return False
 
 
-def _speak_to(request: HttpRequest, origin: bytes) -> None:
+def _add_cors_headers(request: HttpRequest, origin: bytes) -> None:
     send = request.send
     added = [
         (b"access-control-allow-origin", origin),

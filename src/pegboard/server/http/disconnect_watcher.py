@@ -1,4 +1,4 @@
-"""DisconnectWatcher: looks after requests that take long."""
+"""DisconnectWatcher: cancel a long request when its client disconnects, and send it pings."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,12 +14,12 @@ __all__ = ["DisconnectWatcher"]
 
 
 class DisconnectWatcher:
-    """Notices when a client goes before it is answered, and keeps its line open until then.
+    """Notices when a client disconnects before its response, and pings it until then.
 
-    A client whose credential is taken back meanwhile is let go, too.
+    It also ends the request of a client whose credential is revoked meanwhile.
 
-    Only requests that are not answered at once get a task of their own for that: most are, and
-    for them a task would be half of the work.
+    Only requests that take some time get a task of their own for this: most do not, and for them
+    a task would be half of the work.
     """
 
     def __init__(
@@ -39,43 +39,43 @@ class DisconnectWatcher:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
-        """Watch for as long as this is open; then everything that still runs is cancelled."""
+        """Watch for as long as this is open; then all running requests are cancelled."""
         async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._look_around)
+            self._tasks.start_soon(self._watch_new)
             yield self
             self.cancel_all()
             self._tasks.cancel_scope.cancel()
 
     @property
     def running(self) -> int:
-        """How many requests are being answered."""
+        """How many requests are running."""
         return len(self._running)
 
     def begin(self, stream: ResponseStream, request: HttpRequest) -> None:
-        """Take note of a request."""
+        """Start watching a request."""
         self._running.add(stream)
         self._new[stream] = (anyio.current_time(), request)
         if len(self._new) == 1:
             self._arrival.set()
 
     def end(self, stream: ResponseStream) -> None:
-        """Take note that it is answered."""
+        """Stop watching a request that has its response."""
         self._running.discard(stream)
         self._new.pop(stream, None)
 
     def cancel_all(self) -> None:
-        """Stop the work for all requests."""
+        """Cancel all running requests."""
         for stream in self._running:
             stream.scope.cancel()
 
-    async def _look_around(self) -> None:
+    async def _watch_new(self) -> None:
         while True:
             await self._arrival.wait()
             self._arrival = anyio.Event()
             while self._new:
                 await anyio.sleep(self._after)
                 for stream, request in self._take_slow():
-                    self._tasks.start_soon(self._attend, stream, request)
+                    self._tasks.start_soon(self._watch, stream, request)
 
     def _take_slow(self) -> list[tuple[ResponseStream, HttpRequest]]:
         limit = anyio.current_time() - self._after
@@ -88,10 +88,10 @@ class DisconnectWatcher:
             del self._new[stream]
         return slow
 
-    async def _attend(self, stream: ResponseStream, request: HttpRequest) -> None:
+    async def _watch(self, stream: ResponseStream, request: HttpRequest) -> None:
         while not stream.is_over:
             with anyio.move_on_after(self._ping_every):
-                # Also sent when the answer is complete.
+                # Starlette also sends this when the response is complete.
                 while (await request.receive())["type"] != "http.disconnect":
                     pass
                 if not stream.is_over:

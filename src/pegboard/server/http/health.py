@@ -1,4 +1,4 @@
-"""Health: whether the process lives, and whether it wants requests."""
+"""Health checks: ``/healthz`` for liveness and ``/readyz`` for readiness."""
 
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.request_pipeline import RequestPipeline
@@ -7,20 +7,20 @@ __all__ = ["Health"]
 
 
 class Health:
-    """Answers to whoever watches over the process: a load balancer, an orchestrator."""
+    """Responds to the health checks of a load balancer or an orchestrator."""
 
-    def __init__(self, desk: RequestPipeline) -> None:
-        self._desk = desk
+    def __init__(self, pipeline: RequestPipeline) -> None:
+        self._pipeline = pipeline
         self.is_stopping = False
-        """Set first of all when the process is to end, so that nobody new is sent here."""
+        """Set first at shutdown, so that a load balancer sends no new requests here."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are wanted."""
-        return self._desk.is_ready and not self.is_stopping
+        """Whether new requests are welcome."""
+        return self._pipeline.is_ready and not self.is_stopping
 
     async def respond(self, request: HttpRequest) -> bool:
-        """Answer a question after our health; return false if it is none."""
+        """Respond to a health check; return false if the request is another one."""
         match request.scope["path"]:
             case "/healthz":
                 await _say(request, 200, "ok")

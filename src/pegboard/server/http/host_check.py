@@ -1,8 +1,8 @@
-"""HostCheck: which names and origins a request may come under, against DNS rebinding.
+"""HostCheck: which ``Host`` and ``Origin`` headers are allowed, against DNS rebinding.
 
-A page of a foreign site can make a browser send requests to this machine, if the site's name is
-made to point here. Such a request says in ``Host`` the name of that site, and its own in
-``Origin``. An address in ``Host`` is no name, and cannot have been made to point anywhere.
+A page of a foreign site can make a browser send requests to this machine, if the DNS name of the
+site is changed to point here. Such a request has the name of that site in ``Host`` and in
+``Origin``. An IP address in ``Host`` is safe: no DNS entry can redirect it.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ LONGEST_NAME = 300
 
 
 class HostCheck:
-    """Decides by the headers ``Host`` and ``Origin`` alone."""
+    """Checks the headers ``Host`` and ``Origin``."""
 
     def __init__(
         self, *, names: Iterable[str] = (), origins: Iterable[str] = (), any_name: bool = False
@@ -30,7 +30,7 @@ class HostCheck:
         self._knows_host = lru_cache(256)(self._look_at_host)
 
     def permits_host(self, host: str) -> bool:
-        """Tell whether a request under this ``Host`` is meant for us."""
+        """Tell whether a request with this ``Host`` is meant for this server."""
         return self._any_name or (len(host) <= LONGEST_NAME and self._knows_host(host))
 
     def _look_at_host(self, host: str) -> bool:
@@ -38,7 +38,7 @@ class HostCheck:
         return name is not None and (_is_address(name) or name in self._names or is_loopback(name))
 
     def permits_origin(self, origin: str) -> bool:
-        """Tell whether a page of this ``Origin`` may talk to us."""
+        """Tell whether a page of this ``Origin`` may call this server."""
         if origin.lower() in self._origins or "*" in self._origins:
             return True
         try:

@@ -1,4 +1,4 @@
-"""LegacyFastPath: requests of the handshake era that are answered without the SDK."""
+"""LegacyFastPath: requests of the handshake era over HTTP, served without the SDK."""
 
 from typing import Any
 
@@ -23,103 +23,104 @@ from pegboard.server.tracing import with_trace
 
 __all__ = ["LegacyFastPath"]
 
-_QUESTIONS = ("elicitation", "sampling", "roots")
+_SERVER_REQUESTS = ("elicitation", "sampling", "roots")
 _CANCELLED = RpcError(REQUEST_CANCELLED, "Request cancelled")
 
 
 class LegacyFastPath:
-    """Answers requests within sessions, for clients that cannot be asked anything meanwhile.
+    """Serves requests within sessions, for clients without elicitation, sampling and roots.
 
-    What they are told goes one way, as in the modern era. The SDK would start seven tasks for each.
+    Messages to such clients go one way, as in the modern era. The SDK would start seven tasks for
+    each request.
     """
 
-    def __init__(self, attendance: DisconnectWatcher) -> None:
-        self._attendance = attendance
+    def __init__(self, disconnects: DisconnectWatcher) -> None:
+        self._disconnects = disconnects
         self._running: dict[tuple[str, RequestId], _Stream] = {}
 
-    def takes(self, request: HttpRequest, message: Any, conversation: LegacySession) -> bool:
-        """Tell whether a message is such a request; whatever is odd about it is for the SDK."""
-        client, headers = conversation.client, request.headers
+    def takes(self, request: HttpRequest, message: Any, legacy_session: LegacySession) -> bool:
+        """Tell whether a message is such a request; unusual ones are left to the SDK."""
+        client, headers = legacy_session.client, request.headers
         return (
             is_request(message)
             and "id" in message
             and message["method"] != "initialize"
-            and not any(it in client.capabilities for it in _QUESTIONS)
+            and not any(it in client.capabilities for it in _SERVER_REQUESTS)
             and _key(client.session, message["id"]) not in self._running
             and is_json(headers.get("content-type", ""))
             and accepts(headers.get("accept", "")) == (True, True)
         )
 
     async def run(
-        self, request: HttpRequest, message: dict[str, Any], conversation: LegacySession
+        self, request: HttpRequest, message: dict[str, Any], legacy_session: LegacySession
     ) -> None:
-        """Answer one."""
-        session, request_id = conversation.client.session, message["id"]
+        """Serve one request."""
+        session, request_id = legacy_session.client.session, message["id"]
         stream = _Stream(request, headers=[(MCP_SESSION_ID_HEADER.encode(), session.encode())])
-        exchange = ClientRequest(
+        client_request = ClientRequest(
             id=request_id,
             method=message["method"],
             params=with_trace(message.get("params") or {}, request.headers),
-            client=conversation.client_as(request.principal),
+            client=legacy_session.client_as(request.principal),
             channel=stream,
         )
         response = b""
         self._running[_key(session, request_id)] = stream
-        self._attendance.begin(stream, request)
+        self._disconnects.begin(stream, request)
         try:
             with stream.scope:
                 try:
-                    result = await conversation.respond(exchange)
+                    result = await legacy_session.respond(client_request)
                     response = result_message(request_id, result)
                 except RpcError as error:
                     response = error_message(request_id, error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
-                unfinished = _CANCELLED if stream.is_withdrawn else CutOffError()
+                unfinished = _CANCELLED if stream.is_cancelled else CutOffError()
                 await stream.end(response or error_message(request_id, unfinished))
         finally:
-            self._attendance.end(stream)
+            self._disconnects.end(stream)
             del self._running[_key(session, request_id)]
 
     def end_session(self, session: str) -> None:
-        """Stop the work for all requests of a session that its client has ended."""
+        """Cancel all requests of a session that its client has ended."""
         for (owner, _), stream in list(self._running.items()):
             if owner == session:
-                stream.withdraw()
+                stream.cancel()
 
     def note_cancellation(self, message: Any, session: str) -> None:
-        """Stop the work for a request if this message takes it back."""
+        """Cancel a request if this message is its cancellation."""
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": request_id}}:
                 if is_request_id(request_id):
                     stream = self._running.get(_key(session, request_id))
                     if stream is not None:
-                        stream.withdraw()
+                        stream.cancel()
             case _:
                 pass
 
 
 class _Stream(ResponseStream):
-    __slots__ = ("is_withdrawn",)
+    __slots__ = ("is_cancelled",)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.is_withdrawn = False
+        self.is_cancelled = False
 
     def client_left(self) -> None:
-        # In this era a line that breaks says nothing: who wants no more says so.
+        # In this era a broken connection cancels nothing: the client sends a cancellation.
         self._is_over = self.is_abandoned = True
 
     async def end(self, message: bytes) -> None:
-        """Send the answer as an event, always: some clients of this era expect nothing else."""
+        """Send the response always as an event: some clients of this era expect nothing else."""
         async with self._lock:
             self._is_over = True
             await self._begin()
             await self._send(as_event(message), is_last=True)
 
-    def withdraw(self) -> None:
-        self.is_withdrawn = True
+    def cancel(self) -> None:
+        self.is_cancelled = True
         self.scope.cancel()
 
 

@@ -1,4 +1,4 @@
-"""LocalApi: what the commands of the person who runs this process ask it."""
+"""LocalApi: the endpoints under ``/owner/`` for the commands of the user of this process."""
 
 import hmac
 import secrets
@@ -17,18 +17,22 @@ from pegboard.search import SearchOptions
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.startup import Startup
 
-__all__ = ["LocalApi", "LocalToken", "Wanted"]
+__all__ = ["LocalApi", "LocalSearch", "LocalToken"]
+
+
+_PREFIX = "/owner/"
+_LONGEST = 64 * 1024
 
 
 class LocalToken:
-    """Makes a token for the time that this process runs, and knows it again."""
+    """The token of this process, which only commands of the same user can read."""
 
     def __init__(self) -> None:
         self.token: str = f"pbo_{secrets.token_urlsafe(32)}"
-        """What the announcement of this process holds."""
+        """The token, as `RunningInstance` holds it."""
 
     def sent(self, request: HttpRequest) -> bool:
-        """Tell whether a request is theirs: it has the token, and comes from this machine."""
+        """Tell whether a request has the token, and comes from this machine."""
         if not is_loopback(request.source) or request.has_twice("authorization"):
             return False
         try:
@@ -39,32 +43,28 @@ class LocalToken:
         return hmac.compare_digest(given, self.token.encode())
 
 
-_PLACE = "/owner/"
-_LONGEST = 64 * 1024
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A search."""
+class LocalSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a search request."""
 
     text: str
     options: dict[str, Any] = {}
 
 
 class LocalApi:
-    """Answers under ``/owner/`` whoever has the owner's token; for all others nothing is there."""
+    """Serves ``/owner/`` to requests with the local token; for others the path does not exist."""
 
-    def __init__(self, hub: Hub, *, opening: Startup, owner: LocalToken) -> None:
+    def __init__(self, hub: Hub, *, startup: Startup, local_token: LocalToken) -> None:
         self._hub = hub
-        self._opening = opening
-        self._owner = owner
+        self._startup = startup
+        self._local_token = local_token
 
     async def serve(self, request: HttpRequest) -> bool:
-        """Answer a request of the owner; return false if it is none."""
+        """Serve a request of the owner; return false if it is another request."""
         path: str = request.scope["path"]
-        if not path.startswith(_PLACE) or not self._owner.sent(request):
+        if not path.startswith(_PREFIX) or not self._local_token.sent(request):
             return False
-        await self._opening.wait()
-        match request.method, path.removeprefix(_PLACE):
+        await self._startup.wait()
+        match request.method, path.removeprefix(_PREFIX):
             case "GET", "servers":
                 await request.respond_json(200, list(self._hub.servers.values()))
             case "GET", "tools":
@@ -84,7 +84,7 @@ class LocalApi:
 
     async def _search(self, request: HttpRequest) -> None:
         try:
-            wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=Wanted)
+            wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=LocalSearch)
             options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
             found = partial(self._hub.registry.search, wanted.text, **options)
             response = await anyio.to_thread.run_sync(found)

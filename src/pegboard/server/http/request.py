@@ -1,4 +1,4 @@
-"""HttpRequest: one request as it comes in, and how it is answered."""
+"""HttpRequest: one HTTP request with its headers, body limits and responses."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -23,24 +23,24 @@ __all__ = [
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes in bytes, times in seconds."""
+    """Limits of HTTP requests and sessions: sizes in bytes, times in seconds."""
 
     body: int = 4 * 1024 * 1024
-    """Of one request."""
+    """The largest body of one request."""
     headers: int = 64 * 1024
-    """Of one request, with its address."""
+    """The largest headers of one request, together with its URL."""
     request_seconds: float = 30.0
-    """Within which a request must have come, from when its connection was opened or it began."""
+    """How long a request may take to arrive, from the opening of its connection or its begin."""
     unread_seconds: float = 30.0
-    """Within which a client must have taken something of what was sent to it."""
+    """How long a client may read nothing of what was sent to it."""
     connections: int = 4096
     sessions: int = 10_000
-    """Of the handshake era, together."""
+    """The most sessions of the handshake era."""
     sessions_per_principal: int = 2000
     session_idle_seconds: float = 1800.0
-    """A session without a request or an open stream ends after so many seconds."""
+    """How long a session lasts without a request or an open stream."""
     keep_alive_seconds: float = 75.0
-    """A connection between two requests is kept so long; longer than load balancers do."""
+    """How long an idle connection is kept; longer than load balancers keep theirs."""
 
 
 Header = tuple[bytes, bytes]
@@ -51,19 +51,19 @@ EVENT_STREAM: list[Header] = [
     (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
 ]
-"""The headers of an answer that comes piece by piece."""
+"""The headers of an event stream."""
 
 
-_NOBODY = Principal(subject="")
-"""Who sends a request as long as nobody has asked: somebody who may do nothing."""
+_UNAUTHENTICATED = Principal(subject="")
+"""The principal of a request before its authentication; it has no rights."""
 
 
 class ClientGoneError(Exception):
-    """Nobody waits for the answer any more."""
+    """The client has disconnected before its response."""
 
 
 class HttpRequest:
-    """A request, the client it comes from, and what this client sees at this address."""
+    """A request with its principal, and the face that its path shows."""
 
     __slots__ = ("face", "headers", "is_answered", "principal", "receive", "scope", "send")
 
@@ -75,15 +75,15 @@ class HttpRequest:
             name.decode("latin-1"): value.strip(b" \t").decode("latin-1")
             for name, value in scope["headers"]
         }
-        """By name in small letters; of several with one name, the last."""
-        self.principal: Principal = _NOBODY
+        """By lower-case name; of several with one name, the last."""
+        self.principal: Principal = _UNAUTHENTICATED
         self.face: Face = Face()
         self.is_answered: bool = False
-        """Whether an answer was begun, as far as it was sent from here."""
+        """Whether this object has begun to send a response."""
 
     @property
     def method(self) -> str:
-        """The verb of HTTP, in capitals."""
+        """The HTTP method, in capitals."""
         return self.scope["method"]
 
     def has_twice(self, name: str) -> bool:
@@ -95,26 +95,26 @@ class HttpRequest:
 
     @property
     def caller(self) -> tuple[str, str]:
-        """Whose it is: what it opens is for nobody else."""
+        """The tenant and subject of the caller, who alone may use what the request opens."""
         return self.principal.tenant, self.principal.subject
 
     @property
     def account(self) -> tuple[str, str, str]:
-        """Who is charged for what it opens: a caller, or an address where all callers are one."""
+        """Who is counted for the session limits: the caller, or its address if it is local."""
         return *self.caller, self.source if self.principal is LOCAL else ""
 
     @property
     def source(self) -> str:
-        """The address of whoever sent it, as far as this machine knows."""
+        """The address of the sender, as far as this machine knows."""
         client = self.scope.get("client")
         return "" if client is None else str(client[0])
 
     async def body(self, *, at_most: int) -> bytes:
-        """Return everything that was sent with it. The server looks after the time that takes.
+        """Return the whole body; `HttpServer` limits the time this takes.
 
         Raises:
-            BodyTooLargeError: when that is more than so many bytes.
-            ClientGoneError: when the client went before it had sent all.
+            BodyTooLargeError: when the body has more bytes than ``at_most``.
+            ClientGoneError: when the client disconnects before it has sent all.
         """
         length = self.headers.get("content-length", "0")
         if not (length.isdecimal() and int(length[:20]) <= at_most):
@@ -135,7 +135,7 @@ class HttpRequest:
     async def respond(
         self, status: int, body: bytes = b"", *, kind: bytes = b"", headers: Iterable[Header] = ()
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole response."""
         self.is_answered = True
         said = [(b"content-length", b"%d" % len(body)), *headers]
         if kind:
@@ -162,7 +162,7 @@ class HttpRequest:
         await self.respond_json(status, error_message(request_id, error), headers=headers)
 
     def replay(self, body: bytes) -> None:
-        """Let the body be read once more, by somebody who reads for themselves."""
+        """Let the SDK read the body once more."""
         first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         receive_more = self.receive
 
@@ -172,16 +172,16 @@ class HttpRequest:
         self.receive: Receive = receive
 
 
-LONGEST_REMEMBERED = 300
+LONGEST_CACHED = 300
 
 
 def accepts(header: str) -> tuple[bool, bool]:
-    """Tell of an ``Accept`` header whether JSON is taken, and whether event streams are."""
-    return _accepts(header) if len(header) <= LONGEST_REMEMBERED else _accepts.__wrapped__(header)
+    """Tell whether an ``Accept`` header allows JSON, and whether it allows event streams."""
+    return _accepts(header) if len(header) <= LONGEST_CACHED else _accepts.__wrapped__(header)
 
 
 def is_json(header: str) -> bool:
-    """Tell of a ``Content-Type`` header whether it announces JSON."""
+    """Tell whether a ``Content-Type`` header is that of JSON."""
     return header == "application/json" or _kind_of(header) == "application/json"
 
 

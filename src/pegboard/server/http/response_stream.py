@@ -1,4 +1,4 @@
-"""ResponseStream: the answer to one request of the modern era, as it becomes known."""
+"""ResponseStream: the response to one request, as plain JSON or as an event stream."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Never
@@ -13,13 +13,13 @@ from pegboard.server.jsonrpc import PING, as_event, notification_message
 __all__ = ["ResponseStream"]
 
 SLOWEST_READER = 60.0
-"""Whoever does not take an event for so many seconds is given up."""
+"""Seconds after which a client that does not read an event is given up."""
 
 
 class ResponseStream:
-    """Sends a plain JSON answer, or an event stream once there is something to say before it.
+    """Sends plain JSON, or an event stream once there is a notification before the response.
 
-    It is the `Channel` of its request: notifications go where the answer goes.
+    It is the `Channel` of its request: notifications go on the same stream as the response.
     """
 
     __slots__ = ("_headers", "_is_over", "_is_stream", "_lock", "_request", "is_abandoned", "scope")
@@ -31,30 +31,30 @@ class ResponseStream:
         self._is_over = False
         self._lock = anyio.Lock(fast_acquire=True)
         self.scope: anyio.CancelScope = anyio.CancelScope()
-        """Of the work for this request."""
+        """The scope in which the request runs."""
         self.is_abandoned: bool = False
-        """Whether nobody waits for the answer any more."""
+        """Whether the client no longer waits for the response."""
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was said."""
+        """Whether the response is complete or abandoned."""
         return self._is_over
 
     def abandon(self) -> None:
-        """Stop the work, since nobody waits for its result."""
+        """Cancel the request, since the client no longer waits for its result."""
         self._is_over = self.is_abandoned = True
         self.scope.cancel()
 
     def client_left(self) -> None:
-        """Take note that the client closed its connection: in this era, it wants no more."""
+        """Note that the client closed its connection, which cancels a request of this era."""
         self.abandon()
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification ahead of the answer."""
+        """Send a notification ahead of the response."""
         await self._send_part(as_event(notification_message(method, params)))
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
-        """Refuse: in this era a server asks by its answer.
+        """Refuse: in this era a server asks by its result, ``input_required``.
 
         Raises:
             RpcError: always.
@@ -63,11 +63,11 @@ class ResponseStream:
         raise RpcError(INVALID_REQUEST, f"A client of this protocol version is not asked {method}.")
 
     async def ping(self) -> None:
-        """Keep the line open while there is nothing to say."""
+        """Keep the connection open while there is nothing to send."""
         await self._send_part(PING)
 
     async def finish(self, status: int, message: bytes, *, headers: Iterable[Header] = ()) -> None:
-        """Send the answer; status and headers count only if nothing was sent before."""
+        """Send the response; status and headers count only if nothing was sent before."""
         async with self._lock:
             self._is_over = True
             if self._is_stream:
@@ -76,7 +76,7 @@ class ResponseStream:
                 await self._request.respond_json(status, message, headers=headers)
 
     async def break_off(self) -> None:
-        """Send no answer; a client that is there all the same was not to wait for one any more."""
+        """End without a response; a client that is still connected is told that it was refused."""
         async with self._lock:
             if self._is_stream:
                 await self._send(b"", is_last=True)

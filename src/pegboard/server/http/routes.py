@@ -1,4 +1,4 @@
-"""Places: which address shows which face."""
+"""Routes: which URL path leads to which transport and which face of the gateway."""
 
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -23,14 +23,14 @@ _ENDPOINTS: dict[str, tuple[Wire, Surface | None]] = {
 
 
 class Route(NamedTuple):
-    """Where a client came to."""
+    """What a path leads to."""
 
     wire: Wire
     face: Face
 
 
 def route_of(path: str, default: Surface) -> Route | None:
-    """Return what is at a path: ``/mcp``, ``/mcp-full``, ``/mcp/<group>``, …; ``None``: nothing.
+    """Return the route of a path: ``/mcp``, ``/mcp-full``, ``/mcp/<group>``; ``None`` if none.
 
     ``/mcp`` and ``/sse`` show the default surface; a group is a server, a tag or a profile.
     """

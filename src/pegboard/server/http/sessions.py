@@ -1,4 +1,4 @@
-"""The handshake era over HTTP: sessions, each with its own transport of the SDK."""
+"""Streamable HTTP of the handshake era: sessions, each with a transport of the SDK."""
 
 import logging
 import math
@@ -26,11 +26,11 @@ __all__ = ["LegacyHttp"]
 
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
-LOOK_EVERY = 15.0
-"""Seconds after which somebody looks whether clients with open streams may still have them."""
+CHECK_EVERY = 15.0
+"""Seconds between two checks whether clients with open streams are still authenticated."""
 
-LOOKED_AT_ONCE = 10
-"""How many of them are asked for at the same time."""
+CHECKED_AT_ONCE = 10
+"""How many of these checks run at the same time."""
 
 Account = tuple[str, str, str]
 
@@ -39,24 +39,24 @@ class _Session:
     def __init__(
         self,
         request: HttpRequest,
-        conversation: LegacySession,
+        legacy_session: LegacySession,
         transport: StreamableHTTPServerTransport,
     ) -> None:
         self.owner: tuple[tuple[str, str], Face] = request.caller, request.face
         self.account: Account = request.account
-        self.conversation = conversation
+        self.legacy_session = legacy_session
         self.transport = transport
         self._requests = 0
 
     @property
     def idle_until(self) -> float:
-        """When it will have been idle for too long; never while it is used."""
+        """When its idle time is over; never while it is used."""
         scope = self.transport.idle_scope
         return math.inf if scope is None else scope.deadline
 
     @contextmanager
     def used(self, *, idle_seconds: float) -> Generator[None]:
-        """Keep it from being idle. The SDK does the same, for those requests that it sees."""
+        """Keep it from being idle. The SDK does the same for the requests that it sees."""
         self._requests += 1
         self._end_at(math.inf)
         try:
@@ -71,22 +71,22 @@ class _Session:
 
 
 class LegacyHttp:
-    """Keeps the sessions; each answers only to whoever opened it, at the address it was opened at.
+    """Holds the sessions; only the caller who opened a session can use it, on the same path.
 
-    To anybody else it is as if there were no such session.
+    For other callers the session does not exist.
     """
 
     def __init__(
         self,
-        desk: RequestPipeline,
+        pipeline: RequestPipeline,
         *,
-        reception: HttpAuthenticator,
-        attendance: DisconnectWatcher,
+        authenticator: HttpAuthenticator,
+        disconnects: DisconnectWatcher,
         limits: Limits,
     ) -> None:
-        self._desk = desk
-        self._reception = reception
-        self._plain = LegacyFastPath(attendance)
+        self._pipeline = pipeline
+        self._authenticator = authenticator
+        self._plain = LegacyFastPath(disconnects)
         self._limits = limits
         self._sessions: dict[str, _Session] = {}
         self._accounts: dict[Account, set[str]] = {}
@@ -95,15 +95,15 @@ class LegacyHttp:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
-        """Keep sessions for as long as this is open; then all of them end."""
+        """Hold sessions for as long as this is open; then all of them end."""
         async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._let_go)
+            self._tasks.start_soon(self._end_refused)
             yield self
             self._tasks.cancel_scope.cancel()
 
     @property
     def sessions(self) -> int:
-        """How many there are."""
+        """How many sessions are open."""
         return len(self._sessions)
 
     def end_all(self) -> None:
@@ -113,11 +113,11 @@ class LegacyHttp:
                 session.transport.idle_scope.cancel()
 
     async def serve(self, request: HttpRequest) -> None:
-        """Answer a request, in its session or in a new one.
+        """Serve a request, in its session or in a new one.
 
         Raises:
             BodyTooLargeError: when its body is too large.
-            ClientGoneError: when its client did not wait.
+            ClientGoneError: when its client has disconnected.
         """
         message: Any = None
         if request.method == "POST":
@@ -127,7 +127,7 @@ class LegacyHttp:
                 await request.refuse(400, error)
                 return
         elif request.method == "GET":
-            _begin_anew(request)
+            _drop_last_event_id(request)
         request.scope["pegboard.principal"] = request.principal
         name = request.headers.get(MCP_SESSION_ID_HEADER)
         if name is None:
@@ -138,8 +138,8 @@ class LegacyHttp:
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
         with session.used(idle_seconds=self._limits.session_idle_seconds):
-            if self._plain.takes(request, message, session.conversation):
-                await self._plain.run(request, message, session.conversation)
+            if self._plain.takes(request, message, session.legacy_session):
+                await self._plain.run(request, message, session.legacy_session)
                 return
             self._plain.note_cancellation(message, name)
             await self._hand_over(request, session.transport)
@@ -148,11 +148,11 @@ class LegacyHttp:
             await self._forget(name)
 
     async def _read(self, request: HttpRequest) -> Any:
-        """Take the body within our limits before the SDK sees it."""
+        """Read the body within our limits before the SDK sees it."""
         body = await request.body(at_most=self._limits.body)
         message = read_json(body)
         if not is_request(message):
-            message_of(message)  # the complaints of the SDK fill pages
+            message_of(message)  # the error messages of the SDK fill pages
         request.replay(body)
         return message
 
@@ -162,13 +162,13 @@ class LegacyHttp:
             await request.refuse(400, RpcError(INVALID_REQUEST, words))
             return
         name = uuid4().hex
-        conversation = LegacySession(
-            self._desk, session=name, principal=request.principal, face=request.face
+        legacy_session = LegacySession(
+            self._pipeline, session=name, principal=request.principal, face=request.face
         )
         try:
-            await self._desk.admit(conversation.client)
+            await self._pipeline.admit(legacy_session.client)
         except RpcError as error:
-            status = 404 if self._desk.gateway.is_ready else 503
+            status = 404 if self._pipeline.gateway.is_ready else 503
             await request.refuse(status, error, request_id=message["id"])
             return
         if not await self._has_room(request.account):
@@ -179,21 +179,21 @@ class LegacyHttp:
         transport = StreamableHTTPServerTransport(
             name, idle_timeout=self._limits.session_idle_seconds
         )
-        self._sessions[name] = _Session(request, conversation, transport)
+        self._sessions[name] = _Session(request, legacy_session, transport)
         self._accounts.setdefault(request.account, set()).add(name)
         status = 500
         try:
-            await self._tasks.start(self._converse, conversation, transport)
+            await self._tasks.start(self._run_session, legacy_session, transport)
             status = await self._hand_over(request, transport)
         finally:
-            if status >= 400 or not conversation.is_open:  # it was refused, by the SDK or by us
+            if status >= 400 or not legacy_session.is_open:  # it was refused, by the SDK or by us
                 await self._forget(name)
 
     async def _hand_over(
         self, request: HttpRequest, transport: StreamableHTTPServerTransport
     ) -> int:
-        """Let the SDK answer a request, for as long as its sender is let in; return the status."""
-        response = _Answer(request.send)
+        """Let the SDK serve a request while its sender is authenticated; return the status."""
+        response = _StatusRecorder(request.send)
         with anyio.CancelScope() as scope:
             self._running[scope] = request
             try:
@@ -204,24 +204,24 @@ class LegacyHttp:
             await request.send({"type": "http.response.body", "body": b""})
         return response.status or 500
 
-    async def _let_go(self) -> None:
+    async def _end_refused(self) -> None:
         while True:
-            await anyio.sleep(LOOK_EVERY)
-            # Several at a time: whoever knows one of them may be slow to say so.
+            await anyio.sleep(CHECK_EVERY)
+            # Several at a time: the authenticator may be slow for one of them.
             running = iter(list(self._running.items()))
             async with anyio.create_task_group() as tasks:
-                for _ in range(LOOKED_AT_ONCE):
-                    tasks.start_soon(self._look_at, running)
+                for _ in range(CHECKED_AT_ONCE):
+                    tasks.start_soon(self._check, running)
 
-    async def _look_at(self, running: Iterator[tuple[anyio.CancelScope, HttpRequest]]) -> None:
+    async def _check(self, running: Iterator[tuple[anyio.CancelScope, HttpRequest]]) -> None:
         for scope, request in running:
-            with anyio.move_on_after(LOOK_EVERY):
-                if not await self._reception.still_admits(request):
+            with anyio.move_on_after(CHECK_EVERY):
+                if not await self._authenticator.still_admits(request):
                     scope.cancel()
 
-    async def _converse(
+    async def _run_session(
         self,
-        conversation: LegacySession,
+        legacy_session: LegacySession,
         transport: StreamableHTTPServerTransport,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
@@ -229,13 +229,13 @@ class LegacyHttp:
         try:
             async with transport.connect() as (read, write):
                 task_status.started()
-                # Also cancelled by the transport, when nothing has come for a long time.
+                # The transport also cancels it when the session was idle for too long.
                 with transport.idle_scope or anyio.CancelScope():
-                    await conversation.run(read, write)
+                    await legacy_session.run(read, write)
         except Exception:
             logger.exception("A session of the handshake era broke off.")
         finally:
-            await self._forget(conversation.client.session)
+            await self._forget(legacy_session.client.session)
 
     async def _forget(self, name: str) -> None:
         session = self._sessions.pop(name, None)
@@ -250,7 +250,7 @@ class LegacyHttp:
                 await session.transport.terminate()
 
     async def _has_room(self, account: Account) -> bool:
-        """Tell whether there is room for one session more; an idle one of one's own gives way."""
+        """Tell whether one more session fits; the caller's oldest idle session gives way."""
         limits, own = self._limits, self._accounts.get(account, set())
         if len(self._sessions) < limits.sessions and len(own) < limits.sessions_per_principal:
             return True
@@ -261,14 +261,14 @@ class LegacyHttp:
         return True
 
 
-def _begin_anew(request: HttpRequest) -> None:
-    """Forget where a client wants to read on: no event is kept, and the SDK would not answer."""
+def _drop_last_event_id(request: HttpRequest) -> None:
+    """Drop ``Last-Event-ID``: no events are kept, and the SDK would not respond."""
     headers = request.scope["headers"]
     request.scope["headers"] = [it for it in headers if it[0] != b"last-event-id"]
 
 
-class _Answer:
-    """Passes an answer on, and notes its status once it has begun."""
+class _StatusRecorder:
+    """Passes a response on, and notes its status."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""The oldest HTTP wire: an event stream for what we say, POSTs for what the client says."""
+"""The HTTP+SSE transport of 2024-11-05: an event stream to the client, POSTs from it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -28,13 +28,13 @@ from pegboard.server.request_pipeline import RequestPipeline
 __all__ = ["MESSAGES", "SseHttp"]
 
 MESSAGES = "/messages"
-"""Where clients post to; each is told the address of its own session."""
+"""The path that clients post to; each is told the address of its own session."""
 
 PING_EVERY = 15.0
 WAITING = 100
-"""So many messages of a client may wait; whoever sends more waits with them."""
+"""The most messages of a client that may wait; a client that sends more has to wait."""
 LAST_WORDS = 1.0
-"""Seconds that clients have to take their last answers when all sessions end."""
+"""Seconds that clients have to read their last responses when all sessions end."""
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
@@ -44,57 +44,57 @@ class _Session(NamedTuple):
     account: tuple[str, str, str]
     incoming: Incoming
     scope: anyio.CancelScope
-    unanswered: PendingRequests
+    pending: PendingRequests
 
 
 class SseHttp:
-    """Keeps one session for each open stream; it ends with the stream."""
+    """Holds one session for each open stream; the session ends with its stream."""
 
     def __init__(
-        self, desk: RequestPipeline, *, reception: HttpAuthenticator, limits: Limits
+        self, pipeline: RequestPipeline, *, authenticator: HttpAuthenticator, limits: Limits
     ) -> None:
-        self._desk = desk
-        self._reception = reception
+        self._pipeline = pipeline
+        self._authenticator = authenticator
         self._limits = limits
         self._sessions: dict[str, _Session] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
-        """Take streams for as long as this is open; then all of them end."""
+        """Accept streams for as long as this is open; then all of them end."""
         try:
             yield self
         finally:
-            self._cut_all()
+            self._cancel_all()
 
     async def end_all(self) -> None:
-        """End all sessions, once what was answered is written; who does not read is cut off."""
+        """End all sessions once their responses are written, or after a second."""
         with anyio.move_on_after(LAST_WORDS):
             for session in [*self._sessions.values()]:
-                await session.unanswered.wait(LAST_WORDS)
-        self._cut_all()
+                await session.pending.wait(LAST_WORDS)
+        self._cancel_all()
 
-    def _cut_all(self) -> None:
+    def _cancel_all(self) -> None:
         for session in self._sessions.values():
             session.scope.cancel()
 
     @property
     def sessions(self) -> int:
-        """How many there are."""
+        """How many sessions are open."""
         return len(self._sessions)
 
     async def serve_stream(self, request: HttpRequest) -> None:
-        """Open a stream, and talk on it until the client closes it."""
+        """Open a stream, and serve its session until the client closes it."""
         if request.method != "GET":
             await request.respond(405, headers=[(b"allow", b"GET")])
             return
         name = uuid4().hex
-        conversation = LegacySession(
-            self._desk, session=f"sse-{name}", principal=request.principal, face=request.face
+        legacy_session = LegacySession(
+            self._pipeline, session=f"sse-{name}", principal=request.principal, face=request.face
         )
         try:
-            await self._desk.admit(conversation.client)
+            await self._pipeline.admit(legacy_session.client)
         except RpcError as error:
-            await request.refuse(404 if self._desk.gateway.is_ready else 503, error)
+            await request.refuse(404 if self._pipeline.gateway.is_ready else 503, error)
             return
         if not self._has_room(request.account):
             await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
@@ -108,19 +108,19 @@ class SseHttp:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_cancel_when_gone, request, scope)
                     tasks.start_soon(self._cancel_when_refused, request, scope)
-                    tasks.start_soon(_say_all, request, name, from_us, session.unanswered)
-                    await conversation.run(incoming, outgoing)
+                    tasks.start_soon(_write_events, request, name, from_us, session.pending)
+                    await legacy_session.run(incoming, outgoing)
             finally:
                 del self._sessions[name]
         if scope.cancelled_caught:
             await request.send({"type": "http.response.body", "body": b""})
 
     async def serve_message(self, request: HttpRequest) -> None:
-        """Take a message that belongs to an open stream.
+        """Handle a message that belongs to an open stream.
 
         Raises:
             BodyTooLargeError: when its body is too large.
-            ClientGoneError: when its client did not wait.
+            ClientGoneError: when its client has disconnected.
         """
         if request.method != "POST":
             await request.respond(405, headers=[(b"allow", b"POST")])
@@ -138,7 +138,7 @@ class SseHttp:
             return
         request.scope["pegboard.principal"] = request.principal
         metadata = ServerMessageMetadata(request_context=Request(request.scope))
-        session.unanswered.add(message)
+        session.pending.add(message)
         try:
             await session.incoming.send(SessionMessage(message, metadata=metadata))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -147,10 +147,10 @@ class SseHttp:
         await request.respond(202, b"Accepted", kind=b"text/plain; charset=utf-8")
 
     async def _cancel_when_refused(self, request: HttpRequest, scope: anyio.CancelScope) -> None:
-        # By the clock: on a stream that is never silent, nobody would ever look.
+        # By the clock: a stream that is never silent has no pause for a check.
         while not scope.cancel_called:
             await anyio.sleep(PING_EVERY)
-            if not await self._reception.still_admits(request):
+            if not await self._authenticator.still_admits(request):
                 scope.cancel()
 
     def _has_room(self, account: tuple[str, str, str]) -> bool:
@@ -160,11 +160,11 @@ class SseHttp:
         return sum(it.account == account for it in sessions) < limits.sessions_per_principal
 
 
-async def _say_all(
+async def _write_events(
     request: HttpRequest,
     name: str,
     from_us: MemoryObjectReceiveStream[SessionMessage],
-    unanswered: PendingRequests,
+    pending: PendingRequests,
 ) -> None:
     address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
     event = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n".encode()
@@ -173,7 +173,7 @@ async def _say_all(
     message: object = None
     while True:
         await request.send({"type": "http.response.body", "body": event, "more_body": True})
-        unanswered.remove(message)
+        pending.remove(message)
         event, message = PING, None
         with anyio.move_on_after(PING_EVERY):
             message = (await from_us.receive()).message

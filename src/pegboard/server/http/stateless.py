@@ -1,4 +1,4 @@
-"""The modern era over HTTP: one POST, one request, one answer."""
+"""Streamable HTTP of the modern era: one POST, one request, one response, no session."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,28 +42,32 @@ from pegboard.server.tracing import with_trace
 __all__ = ["ParameterHeaders", "StatelessHttp"]
 
 _PREFIX = MCP_PARAM_HEADER_PREFIX.lower()
-_REMEMBERED = 4096
+_MOST_CACHED = 4096
+
+
+_STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
+_LISTEN = "subscriptions/listen"
 
 
 class ParameterHeaders:
-    """Checks the ``Mcp-Param-*`` headers of calls; remembers which schemas ask for none."""
+    """Checks the ``Mcp-Param-*`` headers of calls; caches which schemas ask for none."""
 
     def __init__(self, gateway: GatewayPort) -> None:
         self._gateway = gateway
-        # The schema is kept beside the answer, so that its id stays its own.
+        # The schema is kept too, so that no other object gets its id.
         self._known: dict[int, tuple[object, bool]] = {}
 
-    def check(self, exchange: ClientRequest, headers: Mapping[str, str]) -> None:
+    def check(self, client_request: ClientRequest, headers: Mapping[str, str]) -> None:
         """Compare the headers of a call with its arguments.
 
         Raises:
-            RpcError: when they differ; but of a tool that may not be called this is not told.
+            RpcError: when they differ, unless the caller may not call the tool anyway.
         """
-        params, client = exchange.params, exchange.client
+        params, client = client_request.params, client_request.client
         name = params.get("name")
         arguments: Any = params.get("arguments") or {}
         if not isinstance(name, str) or not isinstance(arguments, dict):
-            return  # refused later, with better words
+            return  # refused later, with a better message
         if not arguments and not any(header.startswith(_PREFIX) for header in headers):
             return
         schema = self._gateway.input_schema(client, name)
@@ -71,7 +75,7 @@ class ParameterHeaders:
             return
         given = cast("dict[str, Any]", arguments)
         rejection = validate_mcp_param_headers(schema, given, headers)
-        if rejection is not None and self._gateway.missing_scope(exchange) is None:
+        if rejection is not None and self._gateway.missing_scope(client_request) is None:
             raise refusal_of(rejection)
 
     def _asks_for_headers(self, schema: Mapping[str, Any]) -> bool:
@@ -79,39 +83,35 @@ class ParameterHeaders:
         if known is not None and known[0] is schema:
             return known[1]
         asks = find_invalid_x_mcp_header(schema) is None and bool(x_mcp_header_map(schema))
-        if len(self._known) >= _REMEMBERED:
+        if len(self._known) >= _MOST_CACHED:
             self._known.clear()
         self._known[id(schema)] = (schema, asks)
         return asks
 
 
-_STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
-_LISTEN = "subscriptions/listen"
-
-
 class StatelessHttp:
-    """Answers requests of the modern era; nothing stays behind when one is answered."""
+    """Serves requests of the modern era; it keeps no state between them."""
 
     def __init__(
         self,
-        desk: RequestPipeline,
+        pipeline: RequestPipeline,
         *,
-        reception: HttpAuthenticator,
-        attendance: DisconnectWatcher,
+        authenticator: HttpAuthenticator,
+        disconnects: DisconnectWatcher,
         limits: Limits,
     ) -> None:
-        self._desk = desk
-        self._reception = reception
-        self._attendance = attendance
+        self._pipeline = pipeline
+        self._authenticator = authenticator
+        self._disconnects = disconnects
         self._limits = limits
-        self._parameter_headers = ParameterHeaders(desk.gateway)
+        self._parameter_headers = ParameterHeaders(pipeline.gateway)
 
     async def serve(self, request: HttpRequest) -> None:
-        """Answer a request.
+        """Serve a request.
 
         Raises:
             BodyTooLargeError: when its body is too large.
-            ClientGoneError: when its client did not wait.
+            ClientGoneError: when its client has disconnected.
         """
         if request.method != "POST":
             await request.respond(405, headers=[(b"allow", b"POST")])
@@ -133,26 +133,26 @@ class StatelessHttp:
             if not is_request(message):
                 raise not_a_request()
             if "id" not in message:
-                await self._take_note(request)
+                await self._accept_notification(request)
                 return
             request_id = message["id"]
             stream = ResponseStream(request)
-            exchange = self._exchange(request, message, stream)
+            client_request = self._client_request(request, message, stream)
         except RpcError as error:
             await request.refuse(_status(error), error, request_id=request_id)
             return
-        del body, message  # whoever listens does so for hours
-        await self._run(request, stream, exchange)
+        del body, message  # a client may listen for hours
+        await self._run(request, stream, client_request)
 
-    async def _take_note(self, request: HttpRequest) -> None:
-        # No notification of this era says anything to a server; clients send them all the same.
+    async def _accept_notification(self, request: HttpRequest) -> None:
+        # This era has no notifications for a server, but clients send some all the same.
         requested = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
         rejection = unsupported_protocol_version_rejection(requested)
         if rejection is not None:
             raise refusal_of(rejection)
         await request.respond(202)
 
-    def _exchange(
+    def _client_request(
         self, request: HttpRequest, message: dict[str, Any], stream: ResponseStream
     ) -> ClientRequest:
         headers = request.headers
@@ -165,16 +165,16 @@ class StatelessHttp:
         params = with_trace(message["params"], headers)
         if message["method"] == _LISTEN:
             params = listening_params(params)
-        exchange = ClientRequest(
+        client_request = ClientRequest(
             id=message["id"],
             method=message["method"],
             params=params,
             client=client,
             channel=stream,
         )
-        if exchange.method == "tools/call":
-            self._parameter_headers.check(exchange, headers)
-        return exchange
+        if client_request.method == "tools/call":
+            self._parameter_headers.check(client_request, headers)
+        return client_request
 
     def _refuse_duplicates(self, request: HttpRequest) -> None:
         pairs = ((name.decode("latin-1"), "") for name, _ in request.scope["headers"])
@@ -183,33 +183,33 @@ class StatelessHttp:
             raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
 
     async def _run(
-        self, request: HttpRequest, stream: ResponseStream, exchange: ClientRequest
+        self, request: HttpRequest, stream: ResponseStream, client_request: ClientRequest
     ) -> None:
         status, response = 200, b""
         headers: Sequence[Header] = ()
-        self._attendance.begin(stream, request)
+        self._disconnects.begin(stream, request)
         try:
             with stream.scope:
                 try:
-                    result = await respond_modern(self._desk, exchange)
-                    status, response = 200, result_message(exchange.id, result)
+                    result = await respond_modern(self._pipeline, client_request)
+                    status, response = 200, result_message(client_request.id, result)
                 except RpcError as error:
-                    # Whoever stands before us may send elsewhere what we did not begin.
-                    is_begun = self._desk.gateway.is_ready or isinstance(error, CutOffError)
+                    # A load balancer may send a request elsewhere that we did not begin.
+                    is_begun = self._pipeline.gateway.is_ready or isinstance(error, CutOffError)
                     status = _status(error) if is_begun else 503
-                    response = error_message(exchange.id, error)
+                    response = error_message(client_request.id, error)
                     headers = self._headers(error)
             if stream.is_abandoned:
                 await stream.break_off()
             else:
-                response = response or error_message(exchange.id, CutOffError())
+                response = response or error_message(client_request.id, CutOffError())
                 await stream.finish(status, response, headers=headers)
         finally:
-            self._attendance.end(stream)
+            self._disconnects.end(stream)
 
     def _headers(self, error: RpcError) -> Sequence[Header]:
         if isinstance(error, MissingScopeError):
-            return self._reception.wants_scope(error.scope)
+            return self._authenticator.wants_scope(error.scope)
         match error.data:
             case {"retryAfter": float() as seconds} if error.code == RATE_LIMITED:
                 return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)

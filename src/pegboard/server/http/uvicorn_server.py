@@ -1,4 +1,4 @@
-"""HttpServer: uvicorn, with limits on what a connection may hold, and without its signals."""
+"""HttpServer: uvicorn with limits on headers, slow clients and the number of connections."""
 
 import asyncio  # noqa: TID251 - uvicorn's transports are asyncio's
 import re
@@ -24,11 +24,21 @@ _HEAD = b"HTTP/1."
 _LENGTH = b"\r\ncontent-length: "
 
 
-class JoinedWrites:
-    """Keeps a head back until the body comes, so that both leave in one packet.
+_LOOK_EVERY = 1.0
+_KEPT_BACK = 64
+"""The least number of file descriptors that are kept from clients; else an eighth of all."""
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+    b"connection: close\r\n\r\n"
+)
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
-    uvicorn writes them one after the other: two calls of the system for every answer, and a client
-    that is woken twice. A head without a length begins a stream, and leaves at once.
+
+class JoinedWrites:
+    """Holds the head of a response back until its body, so that both leave in one packet.
+
+    uvicorn writes them one after the other: two system calls for every response, and a client
+    that wakes twice. A head without a length begins a stream, and is sent at once.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -36,7 +46,7 @@ class JoinedWrites:
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Send it, with what was kept back before it; a head of known length is kept back."""
+        """Send data, after what was held back; hold back a head with a known length."""
         if self._head:
             data = self._head + data
             self._head = b""
@@ -46,7 +56,7 @@ class JoinedWrites:
         self._transport.write(data)
 
     def flush(self) -> None:
-        """Send what was kept back: an answer may end without a body."""
+        """Send what was held back: a response may end without a body."""
         if self._head:
             self.write(b"")
 
@@ -59,18 +69,8 @@ class JoinedWrites:
         return getattr(self._transport, name)
 
 
-_LOOK_EVERY = 1.0
-_KEPT_BACK = 64
-"""At least so many descriptors are not for clients, and an eighth of those there are."""
-_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
-    b"connection: close\r\n\r\n"
-)
-_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-
-
 class HttpServer(uvicorn.Server):
-    """Serves an application; whoever runs it decides when it ends."""
+    """Serves an application until `end` is called; it handles no signals."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class HttpServer(uvicorn.Server):
         end_within: int = 5,
         descriptors: int | None = None,
     ) -> None:
-        room = _Room(limits, _descriptors() if descriptors is None else descriptors)
-        protocol: Any = partial(_Connection, limits=limits, room=room)
+        allowed = _ConnectionLimits(limits, _descriptors() if descriptors is None else descriptors)
+        protocol: Any = partial(_Connection, limits=limits, allowed=allowed)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -100,13 +100,13 @@ class HttpServer(uvicorn.Server):
         self._is_ending = anyio.Event()
 
     def end(self, *, at_once: bool = False) -> None:
-        """Take no more connections, and let `serve` return when those that are open are done."""
+        """Accept no more connections, and let `serve` return when the open ones are done."""
         self.should_exit = True
         self.force_exit: bool = self.force_exit or at_once
         self._is_ending.set()
 
     async def main_loop(self) -> None:
-        """Wait for the end, and set the clock of the header ``Date`` meanwhile."""
+        """Wait for the end, and update the ``Date`` header meanwhile."""
         while not self.should_exit:
             await self.on_tick(0)
             with anyio.move_on_after(_LOOK_EVERY):
@@ -114,11 +114,11 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave the signals alone: uvicorn would send them again at the end."""
+        """Leave the signals alone: uvicorn would raise them again at the end."""
         yield
 
     async def close_slow_connections(self) -> None:
-        """Close, for as long as this runs, connections whose clients neither send nor read on."""
+        """Close connections whose clients neither send nor read, for as long as this runs."""
         while True:
             await anyio.sleep(_LOOK_EVERY)
             now = anyio.current_time()
@@ -128,10 +128,10 @@ class HttpServer(uvicorn.Server):
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address; port 0 takes any that is free.
+    """Return a socket that is bound to an address; port 0 takes any free port.
 
     Raises:
-        ConfigError: when that is not possible.
+        ConfigError: when the address cannot be bound.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -150,54 +150,56 @@ def listen_on(host: str, port: int) -> socket.socket:
 
 
 def _descriptors() -> int:
-    """Return how many files and connections this process may have open."""
+    """Return how many file descriptors this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
-    # No name of a host: a part of it is empty, or longer than 63 letters.
-    why = "this is no name of a host" if isinstance(error, UnicodeError) else error.strerror
+    # Not a host name: a part of it is empty, or longer than 63 letters.
+    why = "this is not a host name" if isinstance(error, UnicodeError) else error.strerror
     return ConfigError(
         f"Cannot listen on {host}:{port}: {why or error}. "
         "Choose another with `--host` and `--port`."
     )
 
 
-class _Room:
-    """How many connections there may be: the servers, stores and files need descriptors, too."""
+class _ConnectionLimits:
+    """How many connections are allowed: servers, stores and files need descriptors, too."""
 
     def __init__(self, limits: Limits, descriptors: int) -> None:
         self.kept = max(1, descriptors - max(_KEPT_BACK, descriptors // 8))
-        """Whoever comes to more is not even heard."""
+        """Further connections are closed at once."""
         self.served = min(limits.connections, self.kept * 7 // 8)
-        """Whoever comes to more is told so."""
+        """Further connections get the response 503."""
 
 
 class _Connection(HttpToolsProtocol):
-    """Bounds the headers, which the parser would collect for ever, and what takes time."""
+    """Limits the size of the headers, and the time that a client may take."""
 
-    def __init__(self, *args: Any, limits: Limits, room: _Room, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, limits: Limits, allowed: _ConnectionLimits, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self._limits = limits
-        self._room = room
+        self._allowed = allowed
         self._head: int | None = 0
-        """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
+        """Bytes of the headers or trailers being read; ``None`` while none are read."""
         self._is_in_body = False
         self._reading_since: float = self.loop.time()
-        """Since when a request is being read; later than anything if none is."""
+        """Since when a request is being read; infinity if none is."""
         self._unread = 0
-        """Bytes that waited for the client when somebody last looked."""
+        """Bytes that waited for the client at the last check."""
         self._unread_since: float = self._reading_since
-        """Since when the client has taken none of them."""
+        """Since when the client has read none of them."""
 
     def connection_made(self, transport: Any) -> None:
         joined: Any = JoinedWrites(transport)
         super().connection_made(joined)
-        if len(self.connections) > self._room.kept:
+        if len(self.connections) > self._allowed.kept:
             self.transport.abort()
-        elif len(self.connections) > self._room.served:
-            # For this one only: uvicorn would refuse those that were here before, too.
+        elif len(self.connections) > self._allowed.served:
+            # For this connection only: uvicorn would also refuse the older ones.
             self.limit_concurrency = 0
 
     def on_response_complete(self) -> None:
@@ -206,9 +208,9 @@ class _Connection(HttpToolsProtocol):
         super().on_response_complete()
 
     def is_stuck(self, now: float) -> bool:
-        """Tell whether the client does not finish its request, or does not take its answer.
+        """Tell whether the client does not finish its request, or does not read its response.
 
-        Whoever asks again and again sees whether anything of it was taken meanwhile.
+        Each check compares with the one before, so it has to be called again and again.
         """
         unread = self.transport.get_write_buffer_size()
         if not 0 < self._unread <= unread:
@@ -234,7 +236,7 @@ class _Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # A trailer would be added to the headers, after whoever stands before us has seen those.
+        # A trailer would be added to the headers after a proxy before us has checked them.
         if not self._is_in_body:
             super().on_header(name, value)
 
@@ -263,7 +265,7 @@ class _Connection(HttpToolsProtocol):
 
 
 async def _headers_too_large(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer headers that came at once: they were read before anybody could count them."""
+    """Refuse headers that came in one packet, which the parser read before the size check."""
     del scope, receive
     headers = [(b"content-length", b"0"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 431, "headers": headers})
@@ -271,9 +273,10 @@ async def _headers_too_large(scope: Scope, receive: Receive, send: Send) -> None
 
 
 def _without_upgrade(data: bytes) -> bytes:
-    """Return the beginning of a request without the offer to speak another protocol.
+    """Return the beginning of a request without the offer to upgrade the protocol.
 
-    Nobody takes it up, but the parser would, and lose the body. Clients in Java offer HTTP/2 so.
+    The server does not upgrade, but the parser would, and lose the body. Java clients offer HTTP/2
+    like this.
     """
     if b"pgrade:" not in data and b"PGRADE:" not in data:
         return data

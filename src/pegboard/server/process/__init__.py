@@ -1,1 +1,1 @@
-"""The process that serves: start, reload, signals, and how commands find it."""
+"""The serving process: assembly, start, config reload, signals, drain, and its discovery."""

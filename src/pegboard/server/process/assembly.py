@@ -1,4 +1,4 @@
-"""Serving: everything that one process serves, put together and taken apart."""
+"""Assembly: the hub, gateway, audit and metrics of one serving process, opened and closed."""
 
 import logging
 import os
@@ -23,6 +23,7 @@ from pegboard.observe import Audit
 from pegboard.observe.json_lines import open_file_to_append
 from pegboard.server.http.request import Limits
 from pegboard.server.metrics import Metrics
+from pegboard.server.process.drain import DRAIN_SECONDS
 from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.settings import GatewaySettings, load_gateway_settings
 from pegboard.server.startup import Startup
@@ -34,56 +35,57 @@ logger: logging.Logger = logging.getLogger("pegboard.server")
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is served, where, and to whom."""
+    """What a process serves, where, and to whom."""
 
     config: str | Mapping[str, Any] | None = None
-    """The file with the servers, or what is in one; ``None`` to look for it."""
+    """The file with the servers, or its content; ``None`` to look for the file."""
     storage: str | None = None
-    """Where definitions, keys, usage and the audit are kept; ``None`` to keep nothing."""
+    """Where definitions, keys, usage and the audit are stored; ``None`` to store nothing."""
     audit_file: str | None = None
-    """A file to which the audit is written as lines of JSON, besides."""
+    """A file that also gets the audit, as lines of JSON."""
     host: str = "127.0.0.1"
     port: int = 8765
     surface: Surface = "search"
-    """What ``/mcp`` and standard input show."""
+    """The surface that ``/mcp`` and standard input show."""
     allow_hosts: tuple[str, ...] = ()
-    """Names under which this server is reached, besides addresses and ``localhost``."""
+    """Host names of this server, besides IP addresses and ``localhost``."""
     allow_origins: tuple[str, ...] = ()
-    """Pages in a browser that may talk to this server, besides local ones."""
+    """Origins of web pages that may call this server, besides local ones."""
     allow_anonymous: bool = False
-    """Serve other machines although nobody has to say who they are."""
-    drain_seconds: float = 30.0
-    """How long calls under way have when the process is to end."""
+    """Serve other machines although callers need no credential."""
+    drain_seconds: float = DRAIN_SECONDS
+    """How long running calls may take to finish at shutdown."""
     notice_seconds: float = 0.0
-    """How long requests are still taken after readiness went false."""
+    """How long requests are still accepted after readiness went false."""
     limits: Limits = Limits()
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs in a process that serves."""
+    """The parts of a serving process."""
 
     hub: Hub
     gateway: Gateway
-    desk: RequestPipeline
-    opening: Startup
+    pipeline: RequestPipeline
+    startup: Startup
     audit: Audit
     tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """The files with the servers of tenants besides the first, by tenant."""
+    """The configuration files of the further tenants, by tenant."""
 
 
 @asynccontextmanager
 async def open_serving(
     options: ServeOptions, *, port: int | None = None
 ) -> AsyncGenerator[Serving]:
-    """Put hub and gateway together; the hub is started by ``opening.run()``, and closed here.
+    """Open the hub and the gateway; ``startup.run()`` starts the hub, and leaving closes it.
 
     Args:
         options: what is served.
-        port: at which it is; a server that is there is this process itself, and left out.
+        port: the port of this process; a server at this port is this process itself, and is
+            left out.
 
     Raises:
-        ConfigError: when the section ``gateway`` of the configuration cannot be used, or the file
-            for the audit not be written.
+        ConfigError: when the section ``gateway`` of the configuration cannot be used, or the audit
+            file cannot be written.
         StorageError: when the storage cannot be opened.
     """
     settings = await anyio.to_thread.run_sync(load_gateway_settings, options.config)
@@ -102,7 +104,7 @@ async def open_serving(
             "leave_out": partial(_is_itself, options.host, port),
         }
         hub = watched(Hub(options.config, **known))
-        opening = Startup(hub)
+        startup = Startup(hub)
         stack.push_async_callback(hub.close)
 
         def open_tenant(name: str) -> Hub | None:
@@ -112,20 +114,20 @@ async def open_serving(
         gateway = await stack.enter_async_context(
             Gateway(hub, settings.options, open_tenant=open_tenant)
         )
-        desk = RequestPipeline(gateway, metrics=metrics, opening=opening, audit=audit)
+        pipeline = RequestPipeline(gateway, metrics=metrics, startup=startup, audit=audit)
         _watch(metrics, hub)
         yield Serving(
             hub=hub,
             gateway=gateway,
-            desk=desk,
-            opening=opening,
+            pipeline=pipeline,
+            startup=startup,
             audit=audit,
             tenants=settings.tenants,
         )
 
 
 def _hub_of(name: str, settings: GatewaySettings, known: HubOptions) -> Hub | None:
-    """Return the hub of a tenant: with the servers of its file, or with what it registers."""
+    """Return the hub of a tenant, with the servers of its file or with its registered tools."""
     config = settings.tenants.get(name)
     is_kept = known.get("storage") is not None
     if config is None and not is_kept:
@@ -136,10 +138,10 @@ def _hub_of(name: str, settings: GatewaySettings, known: HubOptions) -> Hub | No
 
 
 def _is_itself(host: str, port: int | None, config: ServerConfig) -> bool:
-    """Tell whether a server is this process: it would show each of its tools twice."""
+    """Tell whether a server is this process, which would then show each tool twice."""
     is_itself = port is not None and is_own_address(config, host, port)
     if is_itself:
-        logger.warning("Server %r is this gateway itself, and left out.", config.name)
+        logger.warning("Server %r is this gateway itself and is left out.", config.name)
     return is_itself
 
 
@@ -174,7 +176,7 @@ def _note_call(metrics: Metrics, hub: Hub, record: CallRecord) -> None:
         if record.server is not None:
             hub.server(record.server)
     except ServerNotFoundError:
-        # Who registers a definition names any server, and each would be counted for ever.
+        # A client that registers a definition may name any server; each would be a new label.
         record = msgspec.structs.replace(record, server=None)
     metrics.note_call(record)
 

@@ -1,4 +1,4 @@
-"""ConfigReload: servers come and go with the configuration, the others work on."""
+"""ConfigReload: follow changes of the configuration files without a restart."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,18 +21,18 @@ __all__ = ["ConfigReload"]
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 Source = str | Mapping[str, Any] | None
-"""The file with the servers, or what is in one; ``None`` to look for it."""
+"""The file with the servers, or its content; ``None`` to look for the file."""
 FindHub = Callable[[], Awaitable[Hub | None]]
-"""Gives the hub of a tenant; ``None`` while it is not open: it reads its file when it is opened."""
+"""Returns the hub of a tenant; ``None`` while it is not open, since opening reads the file."""
 
 
 class ConfigReload:
-    """Has the servers follow the files that name them: that of the first tenant, and of others.
+    """Reloads the servers of each tenant when its configuration file changes.
 
-    Each is read one time after the other, and no change is forgotten.
+    Each file is read by one task at a time, and no change is missed.
     """
 
     def __init__(self, serving: Serving, source: Source) -> None:
@@ -51,17 +51,17 @@ class ConfigReload:
         ]
 
     def note(self) -> None:
-        """Take note of how the files are now: what changes from here on is followed. May block."""
+        """Note the present state of the files; later changes are followed. May block."""
         self._changed()
         self._section = _section_in(self._main.place)
 
     def ask(self) -> None:
-        """Have all of them read again; however often somebody asks meanwhile, once more does."""
+        """Have all files read again; requests that come before the reading count as one."""
         for file in self._files:
             file.asked.set()
 
     async def run(self) -> None:
-        """Do so for as long as this runs, from when the first hub is open."""
+        """Follow the files for as long as this runs; the first hub must be open."""
         async with anyio.create_task_group() as tasks:
             for file in self._files:
                 tasks.start_soon(self._read_when_asked, file)
@@ -85,13 +85,13 @@ class ConfigReload:
         before, self._section = self._section, _section_in(self._main.place)
         if self._section != before:
             logger.warning(
-                "The section `gateway` has changed. It is read at the start only: restart to have "
-                "it followed."
+                "The section `gateway` has changed. It is read only at the start: restart to apply "
+                "it."
             )
 
 
 class _File:
-    """A file that names servers, and whose they are."""
+    """A configuration file, and the hub of its servers."""
 
     def __init__(self, source: Source, find_hub: FindHub, name: str) -> None:
         self.find_hub = find_hub
@@ -104,16 +104,16 @@ class _File:
 
     @property
     def place(self) -> Source:
-        """Where it is read: once it was found, there and nowhere else."""
+        """Where it is read: once it was found, only there."""
         return self._source if self._path is None else str(self._path)
 
     def has_changed(self) -> bool:
-        """Look at it, and tell whether it is another than when it was last looked at."""
+        """Check the file, and tell whether it has changed since the last check."""
         if self._path is None:
             self._path = _located(self._source)
         now = _looks(self._path)
         self._missed = self._missed + 1 if now is None and self._known is not None else 0
-        # Once is nothing: somebody may just be replacing it.
+        # One miss is nothing: an editor may just be replacing the file.
         if self._missed == 2:
             logger.error("%s stays as it is: %s is gone.", self.name, self._path)
         if now is None or now == self._known:
@@ -124,7 +124,7 @@ class _File:
 
 async def _reload(hub: Hub, name: str) -> bool:
     try:
-        # Not waiting: one server that hangs would hold up the next change of the others.
+        # Without waiting: a server that hangs would delay the next change of the others.
         await hub.reload(wait=False)
     except PegboardError as error:
         logger.error("%s stays as it is: %s", name, error)  # noqa: TRY400 - no bug of ours
@@ -142,12 +142,12 @@ def _located(source: Source) -> Path | None:
     try:
         return None if isinstance(source, Mapping) else locate_config(source).path
     except ConfigError:
-        # It is not there, or not yet.
+        # There is no file, or not yet.
         return None
 
 
 def _looks(path: Path | None) -> tuple[int, int, int] | None:
-    """Return by what a change is seen; ``None`` while there is no file."""
+    """Return what changes with the file; ``None`` while there is no file."""
     try:
         found = None if path is None else path.stat()
     except OSError:
@@ -156,7 +156,7 @@ def _looks(path: Path | None) -> tuple[int, int, int] | None:
 
 
 def _section_in(source: Source) -> object:
-    """Return what the file says about the gateway itself, or why that cannot be used."""
+    """Return the gateway settings of the file, or the message why they cannot be used."""
     try:
         return load_gateway_settings(source), load_auth_settings(source)
     except ConfigError as error:

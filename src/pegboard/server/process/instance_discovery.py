@@ -1,4 +1,4 @@
-"""RunningInstance: which gateways run on this machine, for the commands of their owner."""
+"""Instance discovery: how the commands of a user find the gateways running on this machine."""
 
 import os
 import socket
@@ -17,29 +17,29 @@ from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
     "RunningInstance",
-    "announcements",
     "identity_of",
     "place_of_store",
     "publish",
+    "running_instances",
     "withdraw",
 ]
 
-# A pipe of that name would let us wait for ever.
+# Opening a named pipe would block for ever.
 _FLAGS: int = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST = 100_000
 _LARGEST_PID = 2**31
 _ENDED = ("Z", "X")
-"""States of processes that nobody has buried yet."""
+"""States of processes that have ended, but that their parent has not reaped yet."""
 
 
 class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway that runs: where it is, what it serves, and how its owner is known there."""
+    """A running gateway: its address, what it serves, and the token of its owner."""
 
     pid: int
     started: str
-    """When the process began, in words of the system: another one may get its number."""
+    """When the process began, as the system says it: another process may get the same pid."""
     machine: str
-    """A home may be shared by several."""
+    """The host name: several machines may share a home directory."""
     address: str
     config: str | None
     """The file with its servers; ``None`` if it has none."""
@@ -48,7 +48,7 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
     def __repr__(self) -> str:
-        return f"<Announcement of process {self.pid} at {self.address}>"
+        return f"<RunningInstance {self.pid} at {self.address}>"
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         # Without this, Rich shows every field.
@@ -56,12 +56,12 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity_of(pid: int) -> tuple[str, str]:
-    """Return the machine and the beginning of a process: with its number, they are its own."""
+    """Return the machine and the start of a process, which identify it together with its pid."""
     return socket.gethostname(), _beginning(pid) or ""
 
 
 def place_of_store(url: str) -> str:
-    """Return what names a store from any folder, without its password."""
+    """Return the absolute name of a store, without its password."""
     try:
         is_file = scheme_of(url) in ("json", "sqlite")
     except ValueError:
@@ -69,20 +69,20 @@ def place_of_store(url: str) -> str:
     return str(path_of(url).resolve()) if is_file else without_password(url)
 
 
-def publish(announcement: RunningInstance) -> Path:
-    """Write an announcement to a file that nobody else can read, and return the file.
+def publish(instance: RunningInstance) -> Path:
+    """Write an instance to a file that only its user can read, and return the path.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: when the file cannot be written.
     """
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Made with the mode 0600.
     handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
-    path = folder / f"{announcement.pid}.json"
+    path = folder / f"{instance.pid}.json"
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(announcement))
+            file.write(msgspec.json.encode(instance))
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -91,13 +91,13 @@ def publish(announcement: RunningInstance) -> Path:
 
 
 def withdraw(path: Path) -> None:
-    """Remove an announcement."""
+    """Remove the file of an instance."""
     with suppress(OSError):
         path.unlink()
 
 
-def announcements() -> Iterator[RunningInstance]:
-    """Return the gateways that run, the latest first; what dead ones left behind is removed."""
+def running_instances() -> Iterator[RunningInstance]:
+    """Yield the running gateways, the latest first; files of dead processes are removed."""
     with suppress(OSError):
         for path in sorted(_folder().glob("*.json"), key=_age):
             announced = _read(path)
@@ -124,7 +124,7 @@ def _read(path: Path) -> RunningInstance | None:
     try:
         descriptor = os.open(path, _FLAGS)
         with os.fdopen(descriptor, "rb") as file:
-            # Whoever could write it could send the owner's arguments to a place of their own.
+            # Another user who could write it could redirect the arguments of the owner's calls.
             if not _is_own(os.fstat(file.fileno())):
                 return None
             announced = msgspec.json.decode(file.read(_LONGEST), type=RunningInstance)
@@ -151,9 +151,9 @@ def _is_own(found: os.stat_result) -> bool:
 
 
 def _beginning(pid: int) -> str | None:
-    """Return when a process began, empty where the system does not tell; ``None`` if it is gone."""
+    """Return when a process began, empty if the system does not tell; ``None`` if it is gone."""
     if sys.platform == "win32":
-        # Asking there would end it; whether it listens shows when it is asked for something.
+        # `os.kill` would end it there; the first request shows whether it still listens.
         return ""
     with suppress(OSError, IndexError):
         told = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")

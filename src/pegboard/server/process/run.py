@@ -1,4 +1,4 @@
-"""Run: the life of a process that serves."""
+"""Run: serve over HTTP or stdio from the start of the process until its shutdown."""
 
 import ipaddress
 import logging
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
 from pegboard.auth.settings import is_loopback
 from pegboard.errors import UnauthenticatedError
-from pegboard.gateway import Face, Gateway
+from pegboard.gateway import Face
 from pegboard.hub import Hub
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
@@ -26,6 +26,7 @@ from pegboard.server.http.request import HttpRequest
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
 from pegboard.server.process.config_reload import ConfigReload
+from pegboard.server.process.drain import drain
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
     identity_of,
@@ -33,7 +34,7 @@ from pegboard.server.process.instance_discovery import (
     publish,
     withdraw,
 )
-from pegboard.server.process.signals import Ending, watch_signals
+from pegboard.server.process.signals import Shutdown, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
 
 __all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
@@ -41,20 +42,21 @@ __all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
 OnUp = Callable[[Serving, str], object]
-"""Told when everything is up: what is served, and at which address (none for stdio)."""
+"""Called when everything is up, with what is served and its address (empty for stdio)."""
 
 
 async def run_http(options: ServeOptions, on_up: OnUp) -> None:
-    """Serve over HTTP until a signal says otherwise.
+    """Serve over HTTP until a signal shuts the process down.
 
     Raises:
-        ConfigError: when the configuration cannot be used, or would let in everybody.
+        ConfigError: when the configuration cannot be used, or would serve other machines without
+            credentials.
         StorageError: when the storage cannot be opened.
     """
     settings = await _auth_settings(options)
     check_binding(settings, options.host)
     listener = listen_on(options.host, options.port)
-    ending = Ending()
+    shutdown = Shutdown()
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         port: int = listener.getsockname()[1]
@@ -62,7 +64,7 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         authenticator = await stack.enter_async_context(
             open_authenticator(settings, storage=options.storage)
         )
-        metrics = serving.desk.metrics
+        metrics = serving.pipeline.metrics
 
         def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
             metrics.note_refusal(error.reason)
@@ -70,71 +72,71 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 "authenticate", "refused", reason=error.reason, source=request.source
             )
 
-        owner = LocalToken()
-        reception = HttpAuthenticator(
-            authenticator, settings=settings, on_refusal=on_refusal, owner=owner
+        local_token = LocalToken()
+        http_authenticator = HttpAuthenticator(
+            authenticator, settings=settings, on_refusal=on_refusal, local_token=local_token
         )
         app = App(
-            serving.desk,
-            reception=reception,
+            serving.pipeline,
+            authenticator=http_authenticator,
             hosts=_hosts(options, settings),
             limits=options.limits,
             surface=options.surface,
-            owners_desk=LocalApi(serving.hub, opening=serving.opening, owner=owner),
+            local_api=LocalApi(serving.hub, startup=serving.startup, local_token=local_token),
         )
         server = HttpServer(app, limits=options.limits)
-        address = f"http://{_shown(options.host)}:{port}"
+        address = f"http://{_in_url(options.host)}:{port}"
         up = partial(on_up, serving, address)
-        announcing = partial(announce, owner, options, serving.hub, port=port)
+        announcing = partial(announce, local_token, options, serving.hub, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_live, serving, ending, options, up, announcing)
+            tasks.start_soon(_start_and_follow, serving, shutdown, options, up, announcing)
             tasks.start_soon(server.close_slow_connections)
-            tasks.start_soon(_end, ending, app, server, options)
-            tasks.start_soon(_tell_of_calls, ending, serving.gateway)
+            tasks.start_soon(_shut_down_http, shutdown, serving, app, server, options)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
-    if serving.opening.error is not None:
-        raise serving.opening.error
+    if serving.startup.error is not None:
+        raise serving.startup.error
 
 
 async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: OnUp) -> None:
-    """Serve the one client at the other end of two descriptors, until it leaves.
+    """Serve the one client at the other end of two file descriptors, until it leaves.
 
     Raises:
         ConfigError: when the configuration cannot be used.
         StorageError: when the storage cannot be opened.
     """
-    ending = Ending()
+    shutdown = Shutdown()
     wire = StdioWire(*descriptors)
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
-        tasks.start_soon(_live, serving, ending, options, partial(on_up, serving, ""))
-        tasks.start_soon(_tell_of_calls, ending, serving.gateway)
-        tasks.start_soon(_drain, ending, serving.gateway, options, drained := anyio.Event())
-        await serve_stdio(serving.desk, wire, face=Face(surface=options.surface), drained=drained)
+        tasks.start_soon(_start_and_follow, serving, shutdown, options, partial(on_up, serving, ""))
+        tasks.start_soon(_shut_down_stdio, shutdown, serving, options, drained := anyio.Event())
+        await serve_stdio(
+            serving.pipeline, wire, face=Face(surface=options.surface), drained=drained
+        )
         tasks.cancel_scope.cancel()
-    if serving.opening.error is not None:
-        raise serving.opening.error
+    if serving.startup.error is not None:
+        raise serving.startup.error
 
 
 async def announce(
-    owner: LocalToken,
+    local_token: LocalToken,
     options: ServeOptions,
     hub: Hub,
     *,
     port: int,
-    ending: Ending,
+    shutdown: Shutdown,
     announced: anyio.Event,
 ) -> None:
-    """Announce this process until it is to end; tell when that is done, or cannot be done."""
+    """Publish this process until its shutdown; set ``announced`` also if it cannot be published."""
     path = None
     try:
         address = own_address(options.host, port)
         if address is not None:
-            path = await anyio.to_thread.run_sync(_publish, owner, options, hub, address)
+            path = await anyio.to_thread.run_sync(_publish, local_token, options, hub, address)
         announced.set()
-        await ending.asked.wait()
+        await shutdown.requested.wait()
     except OSError as error:
-        # Commands start servers of their own then, that is all.
+        # Then commands start servers of their own.
         logger.debug("not_announced: %s", error, extra={"reason": str(error)})
     finally:
         announced.set()
@@ -144,7 +146,7 @@ async def announce(
 
 
 def own_address(host: str, port: int) -> str | None:
-    """Return the address by which this machine alone reaches a server, if there is one."""
+    """Return the loopback address of a server, if it has one."""
     if is_loopback(host):
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
@@ -156,75 +158,63 @@ def own_address(host: str, port: int) -> str | None:
     return f"http://127.0.0.1:{port}" if bound.version == 4 else f"http://[::1]:{port}"
 
 
-async def _live(
+async def _start_and_follow(
     serving: Serving,
-    ending: Ending,
+    shutdown: Shutdown,
     options: ServeOptions,
     on_up: Callable[[], object],
     announcing: Callable[..., Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Start the servers, then follow the signals and the files."""
+    """Start the servers, then follow the signals and the configuration files."""
     reloading = ConfigReload(serving, options.config)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_signals, ending, reloading.ask)
+        tasks.start_soon(watch_signals, shutdown, reloading.ask)
         await anyio.to_thread.run_sync(reloading.note)
-        await serving.opening.run()
-        if serving.opening.error is not None:
-            ending.ask()
+        await serving.startup.run()
+        if serving.startup.error is not None:
+            shutdown.request()
             return
         if announcing is not None:
             announced = anyio.Event()
-            tasks.start_soon(partial(announcing, ending=ending, announced=announced))
+            tasks.start_soon(partial(announcing, shutdown=shutdown, announced=announced))
             await announced.wait()
-        if not ending.asked.is_set():
-            _tell(on_up)
+        if not shutdown.requested.is_set():
+            _report(on_up)
         await reloading.run()
 
 
-def _tell(on_up: Callable[[], object]) -> None:
+def _report(on_up: Callable[[], object]) -> None:
     try:
         on_up()
     except Exception:
-        # What is served is served all the same.
-        logger.exception("What is served could not be told.")
+        # The gateway serves all the same.
+        logger.exception("What is served could not be reported.")
 
 
-async def _end(ending: Ending, app: App, server: HttpServer, options: ServeOptions) -> None:
-    """Wait until the process is to end, then let go of everything in good order."""
-    await ending.asked.wait()
+async def _shut_down_http(
+    shutdown: Shutdown, serving: Serving, app: App, server: HttpServer, options: ServeOptions
+) -> None:
+    """Wait for the shutdown, drain, then end the open streams and the HTTP server."""
+    await shutdown.requested.wait()
     app.health.is_stopping = True
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
-        await anyio.sleep(options.notice_seconds)
-        await app.drain(options.drain_seconds)
-        tasks.cancel_scope.cancel()
+    await drain(
+        shutdown,
+        serving.gateway,
+        seconds=options.drain_seconds,
+        notice_seconds=options.notice_seconds,
+    )
     await app.end_streams()
-    server.end(at_once=ending.pressed.is_set())
-    await ending.pressed.wait()
+    server.end(at_once=shutdown.forced.is_set())
+    await shutdown.forced.wait()
     server.end(at_once=True)
 
 
-async def _drain(
-    ending: Ending, gateway: Gateway, options: ServeOptions, drained: anyio.Event
+async def _shut_down_stdio(
+    shutdown: Shutdown, serving: Serving, options: ServeOptions, drained: anyio.Event
 ) -> None:
-    await ending.asked.wait()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_at, ending.pressed, tasks.cancel_scope)
-        await gateway.drain(options.drain_seconds)
-        tasks.cancel_scope.cancel()
+    await shutdown.requested.wait()
+    await drain(shutdown, serving.gateway, seconds=options.drain_seconds)
     drained.set()
-
-
-async def _tell_of_calls(ending: Ending, gateway: Gateway) -> None:
-    await ending.asked.wait()
-    if gateway.busy:
-        calls = "1 request" if gateway.busy == 1 else f"{gateway.busy} requests"
-        logger.info("Finishing %s; Ctrl-C (or the signal) again stops at once.", calls)
-
-
-async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()
 
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:
@@ -233,18 +223,18 @@ async def _auth_settings(options: ServeOptions) -> AuthSettings:
 
 
 def _hosts(options: ServeOptions, settings: AuthSettings) -> HostCheck:
-    # Where everybody has to say who they are, a page that was tricked here has nothing to say.
+    # Where every caller needs a credential, a page that DNS rebinding led here has none.
     any_name = settings.required and not options.allow_hosts
     return HostCheck(
         names=(*options.allow_hosts, options.host), origins=options.allow_origins, any_name=any_name
     )
 
 
-def _shown(host: str) -> str:
+def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
+def _publish(local_token: LocalToken, options: ServeOptions, hub: Hub, address: str) -> Path:
     machine, started = identity_of(os.getpid())
     config = hub.loaded.path
     return publish(
@@ -255,6 +245,6 @@ def _publish(owner: LocalToken, options: ServeOptions, hub: Hub, address: str) -
             address=address,
             config=None if config is None else str(config.resolve()),
             store=None if options.storage is None else place_of_store(options.storage),
-            token=owner.token,
+            token=local_token.token,
         )
     )

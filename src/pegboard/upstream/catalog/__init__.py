@@ -1,1 +1,1 @@
-"""The catalogue of a server: listed, put on the board, and cached."""
+"""The catalog of a server: its tools listed, put on the board, and cached."""

@@ -1,4 +1,4 @@
-"""Memory: what servers offered when last seen, so that they need not be started to ask."""
+"""Catalog cache: the tools of servers from their last run, in files or in a store."""
 
 import logging
 import os
@@ -28,47 +28,47 @@ __all__ = [
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-# Others may keep something in the same folder.
+# Other programs may keep files in the same folder.
 _OURS = re.compile(r"(\.writing-\w{8})|[0-9a-f]{32}\.json")
 
 
 class CachedCatalog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a server between runs."""
+    """The cached catalog of a server."""
 
     negotiated: Negotiated
     tools: tuple[Mapping[str, Any], ...]
     """The definitions as the server sent them."""
     names: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict[str, tuple[str, str]])
-    """By original name: what a tool should have been called, and what it was called instead."""
+    """By original name: the name that a tool should have had, and the one that it got."""
 
 
 class CatalogCache(Protocol):
-    """Keeps what servers offered. Called in a thread; what it raises is logged, no more."""
+    """Stores the catalogs of servers. It is called in a thread, and its errors are only logged."""
 
     def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
-        """Return what is known under these keys; unknown ones are simply missing."""
+        """Return the catalogs under these keys; unknown keys are left out."""
         ...
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
-        """Keep what a server offers now."""
+    def save(self, key: str, cached: CachedCatalog) -> None:
+        """Store the present catalog of a server."""
         ...
 
 
 class NoCatalogCache:
-    """Forgets everything."""
+    """Stores nothing."""
 
     def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
         """Return nothing."""
         return {}
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
-        """Keep nothing."""
+    def save(self, key: str, cached: CachedCatalog) -> None:
+        """Store nothing."""
 
 
 class FileCatalogCache:
-    """One small file per server, in the user's cache directory unless told otherwise.
+    """One small file per server, by default in the user's cache directory.
 
-    What has not been used for 90 days is removed.
+    A file that was not used for 90 days is removed.
     """
 
     def __init__(self, directory: str | Path | None = None) -> None:
@@ -76,7 +76,7 @@ class FileCatalogCache:
         self._is_tidy = False
 
     def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
-        """Return what is known under these keys; what cannot be read counts as unknown."""
+        """Return the catalogs under these keys; unreadable files are left out."""
         found: dict[str, CachedCatalog] = {}
         for key in keys:
             try:
@@ -90,13 +90,13 @@ class FileCatalogCache:
                 logger.warning("memory_unreadable: %s: %s", self._path(key), error, extra=context)
         return found
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
-        """Write a file of its own and put it in place in one step."""
+    def save(self, key: str, cached: CachedCatalog) -> None:
+        """Write a temporary file, and move it into place in one step."""
         self._directory.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._directory, prefix=".writing-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_encoder.encode(remembered))
+                file.write(_encoder.encode(cached))
             Path(name).replace(self._path(key))
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -111,7 +111,7 @@ class FileCatalogCache:
                 os.utime(path)
 
     def _tidy_up(self) -> None:
-        """Remove what nobody uses any more, and what a process left that was killed."""
+        """Remove unused files, and the temporary files of killed processes."""
         now = time.time()
         for path in self._directory.iterdir():
             ours = _OURS.fullmatch(path.name)
@@ -133,18 +133,18 @@ _encoder = msgspec.json.Encoder()
 
 
 USES = "servers-used"
-"""The namespace that says of each key on which day it was last used, counted from the epoch."""
+"""The namespace with the day of the last use of each key, counted from the epoch."""
 _EVERY = 7
-"""Days after which a use is noted again."""
+"""Days after which a use is recorded again."""
 
 
 class StoreCatalogCache:
-    """Remembers in a store, so that all processes that share it share what one has learned.
+    """Keeps the catalogs in a store, where all processes with the same store share them.
 
-    What none of them has used for 90 days is forgotten.
+    A catalog that no process has used for 90 days is removed.
 
     Args:
-        store: gives the store, which may be opened later than this.
+        store: returns the store, which may be opened later than this.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
@@ -152,7 +152,7 @@ class StoreCatalogCache:
         self._noted: dict[str, int] = {}
 
     def load(self, keys: Iterable[str]) -> Mapping[str, CachedCatalog]:
-        """Return what is known under these keys; what cannot be understood counts as unknown."""
+        """Return the catalogs under these keys; unreadable ones are left out."""
         found: dict[str, CachedCatalog] = {}
         values = self._store().namespace(SERVERS)
         for key in keys:
@@ -165,10 +165,10 @@ class StoreCatalogCache:
         self._note_uses(found)
         return found
 
-    def save(self, key: str, remembered: CachedCatalog) -> None:
-        """Keep what a server offers now."""
+    def save(self, key: str, cached: CachedCatalog) -> None:
+        """Store the present catalog of a server."""
         values = self._store().namespace(SERVERS)
-        values.put(key, msgspec.json.decode(msgspec.json.encode(remembered)))
+        values.put(key, msgspec.json.decode(msgspec.json.encode(cached)))
         self._note_uses([key])
 
     def _note_uses(self, keys: Collection[str]) -> None:
@@ -179,15 +179,15 @@ class StoreCatalogCache:
         try:
             self._forget_unused(due, today)
         except StorageError as error:
-            # Not everybody who may read it may write to it.
+            # A process may have the right to read the store, but not to write to it.
             logger.debug("memory_not_tidied: %s", error, extra={"reason": str(error)})
         self._noted |= dict.fromkeys(due, today)
 
     def _forget_unused(self, used: set[str], today: int) -> None:
-        """Note what is used today, and forget what others have not used for long either."""
+        """Record what is used today, and remove what no process has used for long."""
         values, uses = self._store().namespace(SERVERS), self._store().namespace(USES)
         days = {key: it.value for key, it in uses.items().items() if isinstance(it.value, int)}
-        # Of what was remembered before there were these notes, the time begins now.
+        # For catalogs from before these records existed, the time begins now.
         unnoted = set(values.keys()) - days.keys()
         stale = {key for key in used if today - days.get(key, 0) >= _EVERY}
         if unnoted or stale:

@@ -1,4 +1,4 @@
-"""Recall: the tools of servers as a store remembers them, without starting a server or a hub."""
+"""Cached tools: read the tools of servers from a store, without starting a server or a hub."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ __all__ = [
     "DAY",
     "KEPT_FOR",
     "SERVERS",
-    "CachedServer",
+    "CachedTool",
     "CachedTools",
     "annotations_of",
     "catalog_key",
@@ -30,38 +30,38 @@ __all__ = [
 T = TypeVar("T")
 
 SERVERS = "servers"
-"""The namespace of a store in which servers are remembered."""
+"""The namespace of a store that holds the cached catalogs."""
 DAY = 86_400.0
 KEPT_FOR = 90 * DAY
-"""Seconds after which what nobody has used is forgotten: every new token gives a new key."""
+"""Seconds after which an unused entry is removed: every new token makes a new key."""
 
 
-class CachedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a server, as a hub would show it."""
+class CachedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A cached tool of a server, as a hub would show it."""
 
     tool: Tool
     original: str
-    """Its name there."""
+    """Its name on the server."""
     text: msgspec.Raw
-    """The definition as the server sent it, which few of thousands are asked for."""
+    """The definition as the server sent it; few of thousands are ever parsed."""
 
     @property
     def raw(self) -> Mapping[str, Any]:
-        """The same, read."""
+        """The definition, parsed."""
         return msgspec.json.decode(self.text)
 
 
 class CachedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of some servers."""
+    """The cached tools of some servers."""
 
-    tools: Mapping[str, CachedServer]
-    """By the name that each tool has in a hub with the same configuration."""
+    tools: Mapping[str, CachedTool]
+    """By the name of each tool in a hub with the same configuration."""
     unknown: tuple[ServerConfig, ...]
-    """Servers of which nothing is remembered: new ones, and those that were configured anew."""
+    """Servers that are not in the cache: new ones, and those whose configuration changed."""
 
 
 def catalog_key(config: ServerConfig) -> str:
-    """Return a key that changes with whatever may change the tools, and shows no secret."""
+    """Return a key that changes with each setting that may change the tools, without secrets."""
     identity = (
         config.name,
         config.transport,
@@ -71,19 +71,19 @@ def catalog_key(config: ServerConfig) -> str:
         config.cwd,
         config.url,
         dict(config.headers),
-        # Who asks may decide what is offered.
+        # The credential may decide which tools the server offers.
         config.bearer_token,
         None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
     )
-    # Not JSON: an environment may hold text that is no Unicode.
+    # Not JSON: an environment may hold text that is not valid Unicode.
     return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTools:
-    """Return what a store remembers of the servers that are enabled, in their order.
+    """Return the cached tools of the enabled servers, in their order.
 
     Raises:
-        StorageError: when it cannot be read.
+        StorageError: when the store cannot be read.
     """
     enabled = [config for config in configs if config.enabled]
     prefixes = {config.name: config.prefix for config in enabled}
@@ -93,19 +93,19 @@ def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTo
         return mcp(server, tool) if prefix is None else prefix + tool
 
     names, values = NameTable(naming), store.namespace(SERVERS)
-    tools: dict[str, CachedServer] = {}
+    tools: dict[str, CachedTool] = {}
     unknown: list[ServerConfig] = []
     for config in enabled:
         stored = values.text(catalog_key(config))
         if stored is None:
             unknown.append(config)
         else:
-            tools.update(_tools_of(config, _read_or(stored, _Remembered, _NOTHING), names))
+            tools.update(_tools_of(config, _read_or(stored, _CachedDefinitions, _NOTHING), names))
     return CachedTools(tools=tools, unknown=tuple(unknown))
 
 
 def permission_of(config: ServerConfig) -> Callable[[str], bool]:
-    """Return what tells whether a tool may be used, by its original name."""
+    """Return a function that tells whether a tool is allowed, by its original name."""
     if config.allow == ("*",) and not config.deny:
         return lambda _: True
     allowed = name_matcher("allow", config.allow)
@@ -114,7 +114,7 @@ def permission_of(config: ServerConfig) -> Callable[[str], bool]:
 
 
 def annotations_of(raw: Mapping[str, Any]) -> Annotations:
-    """Return the hints of a definition; those that make no sense are no reason to do without it."""
+    """Return the hints of a definition; invalid hints are ignored."""
     title, hints = raw.get("title"), raw.get("annotations")
     if not title and not hints:
         return _NO_HINTS
@@ -125,9 +125,9 @@ def annotations_of(raw: Mapping[str, Any]) -> Annotations:
 
 
 def lazy_tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
-    """Return a remembered definition as a tool, its schemas as text until somebody needs them.
+    """Return a cached definition as a tool, whose schemas stay text until they are needed.
 
-    They were checked before they were remembered; checking and freezing those of ten thousand
+    They were validated before they were cached; validating and freezing those of ten thousand
     tools again takes half a second, and three times the memory.
     """
     output = raw.get("outputSchema")
@@ -141,7 +141,7 @@ def lazy_tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Too
 
 
 def is_usable(raw: Mapping[str, Any]) -> bool:
-    """Tell whether it is what was checked once: somebody may have edited what is remembered."""
+    """Tell whether a cached definition is still valid: the cache may have been edited."""
     return (
         isinstance(raw.get("description") or "", str)
         and isinstance(raw.get("inputSchema") or {}, Mapping)
@@ -150,7 +150,7 @@ def is_usable(raw: Mapping[str, Any]) -> bool:
     )
 
 
-class _Remembered(msgspec.Struct):
+class _CachedDefinitions(msgspec.Struct):
     tools: list[msgspec.Raw] = []
     names: dict[str, Any] = {}
 
@@ -159,7 +159,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _Definition(msgspec.Struct, rename="camel"):
-    """What of a definition is needed at once; its schemas stay as they were written."""
+    """The parts of a definition that are needed at once; its schemas stay text."""
 
     name: str
     description: str | None = None
@@ -170,7 +170,7 @@ class _Definition(msgspec.Struct, rename="camel"):
 
 
 _NO_HINTS = Annotations()
-_NOTHING = _Remembered()
+_NOTHING = _CachedDefinitions()
 _NO_SCHEMA = msgspec.Raw(b"{}")
 _OBJECT = ord("{")
 _encode = msgspec.json.Encoder().encode
@@ -178,12 +178,12 @@ _definitions = msgspec.json.Decoder(_Definition)
 
 
 def _tools_of(
-    config: ServerConfig, remembered: _Remembered, names: NameTable
-) -> Iterator[tuple[str, CachedServer]]:
+    config: ServerConfig, cached: _CachedDefinitions, names: NameTable
+) -> Iterator[tuple[str, CachedTool]]:
     permits = permission_of(config)
-    given = remembered.names
+    given = cached.names
     seen: set[str] = set()
-    for text in remembered.tools:
+    for text in cached.tools:
         try:
             it = _definitions.decode(text)
             schemas = _schemas_of(it)
@@ -203,25 +203,25 @@ def _tools_of(
                 schemas=schemas,
                 annotations=annotations_of(hints),
             )
-            yield name, CachedServer(tool=tool, original=it.name, text=text)
+            yield name, CachedTool(tool=tool, original=it.name, text=text)
 
 
 def _schemas_of(it: _Definition) -> tuple[msgspec.Raw, msgspec.Raw | None]:
-    """Return both schemas, the second if there is one.
+    """Return the input schema, and the output schema if there is one.
 
     Raises:
-        msgspec.ValidationError: when one is none.
+        msgspec.ValidationError: when one of them is not a schema.
     """
     schema, output = it.input_schema, it.output_schema
     if not _is_object(schema):
-        # Some write in another way that there is none.
+        # Some servers write null or false for no schema.
         if msgspec.json.decode(schema):
-            raise msgspec.ValidationError("It is no schema.")
+            raise msgspec.ValidationError("It is not a schema.")
         schema = _NO_SCHEMA
     if output is _NULL:
         return schema, None
     if not _is_object(output) and msgspec.json.decode(output) is not None:
-        raise msgspec.ValidationError("It is no schema.")
+        raise msgspec.ValidationError("It is not a schema.")
     return schema, output if _is_object(output) else None
 
 
@@ -237,7 +237,7 @@ def _lazy_tool(
     schemas: tuple[msgspec.Raw, msgspec.Raw | None],
     annotations: Annotations,
 ) -> Tool:
-    # Raw where a schema should be: that is what a lazy tool is.
+    # A lazy tool has raw text in place of its schemas.
     return LazyTool(
         name=name,
         description=description,
@@ -253,7 +253,7 @@ def _lazy_tool(
 def _wanted(
     given: Mapping[str, Any], original: str, config: ServerConfig, names: NameTable
 ) -> str | None:
-    """Return the name that a tool had to get in an earlier run, if it should be named alike now."""
+    """Return the changed name of a tool from an earlier run, if it still applies."""
     match given.get(original):
         case [str() as should, str() as was] if names.policy_name(config.name, original) == should:
             return was

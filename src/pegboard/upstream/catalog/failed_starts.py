@@ -1,4 +1,4 @@
-"""Failed starts: servers that one-shot commands need not try again at once."""
+"""Failed starts: servers that failed lately, which one-shot commands do not start again."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ _TRIED_AGAIN_AFTER = 600.0
 
 
 class FailedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server could not be started."""
+    """Why a server could not be started, and when."""
 
     error: str
-    """Nothing in it is secret."""
+    """The message, without secrets."""
     at: float
-    """When, in seconds since the epoch."""
+    """Seconds since the epoch."""
 
     @property
     def is_fresh(self) -> bool:
@@ -31,13 +31,13 @@ class FailedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedStarts:
-    """What a store remembers of servers that did not start, until they are configured anew."""
+    """The failed starts in a store; a changed configuration makes a server count as new."""
 
     def __init__(self, store: Store) -> None:
         self._values: KeyValues = store.namespace(_NAMESPACE)
 
     def get(self, config: ServerConfig) -> FailedStart | None:
-        """Return how a server failed when it was last started, if it did.
+        """Return the failure of the last start of a server, if it failed.
 
         Raises:
             StorageError: when the store cannot be read.
@@ -55,7 +55,7 @@ class FailedStarts:
             return None
 
     def note(self, tried: Iterable[ServerConfig], failed: Mapping[str, str]) -> None:
-        """Keep how servers that were started now failed, by name; the others did not.
+        """Store the failures of servers that were started now, by name; forget the others.
 
         Raises:
             StorageError: when the store cannot be written.
@@ -71,7 +71,7 @@ class FailedStarts:
         for config in configs:
             if config.name in failed:
                 said = {"error": config.redact(failed[config.name]), "at": time.time()}
-                # Somebody who gives it more time wants it to be tried again.
+                # A longer timeout in the configuration means that it is to be tried again.
                 self._values.put(catalog_key(config), {**said, "patience": config.timeouts.connect})
 
 

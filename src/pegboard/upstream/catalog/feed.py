@@ -1,4 +1,4 @@
-"""CatalogFeed: keeps the board equal to what one server lists."""
+"""CatalogFeed: register the listed tools of one server in the registry, and unregister others."""
 
 import logging
 import threading
@@ -25,17 +25,17 @@ __all__ = ["CatalogFeed", "Steps", "tool_of"]
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 GivenName = tuple[str, str]
-"""What a tool should have been called, and what it was called because that was not possible."""
+"""The name that a tool should have had, and the one that it got because that was taken."""
 _TAKEN = "its name is taken by another tool"
 _OVERRIDDEN = "another tool has taken its place"
 _HELD_BY_TOOLS = frozenset({"name", "description", "inputSchema", "outputSchema"})
 
 Steps = Callable[[str, Tool], Step]
-"""Gives the step that calls a tool of the server, by its original name."""
+"""Returns the step that calls a tool of the server, by its original name."""
 
 
 class CatalogFeed:
-    """The tools of one server on the board: which, under which names, and which not and why."""
+    """The tools of one server on the board, and the ones that were left out, with reasons."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class CatalogFeed:
         self.left_out: dict[str, str] = {}
         """Tools that were not put on the board, and why; by original name."""
         self.invalid: set[str] = set()
-        """Those of them whose definition is broken."""
+        """The tools whose definition is invalid."""
         self.contested: dict[str, Mapping[str, Any]] = {}
-        """Definitions of those whose name another tool has."""
+        """The definitions of tools whose name another tool has."""
         self.warnings: tuple[str, ...] = ()
-        """What a person should look at: patterns that no tool matches."""
+        """What the user should check: patterns that no tool matches."""
         self._extras: dict[str, Mapping[str, Any]] = {}
         self._config = config
         self._registry = registry
@@ -67,7 +67,7 @@ class CatalogFeed:
         self._renames = on_conflict == "rename"
         self._filtered: list[str] = []
         self.conflict: ToolConflictError | None = None
-        """The first conflict of names, where those are to be raised."""
+        """The first name conflict, if conflicts are to be raised."""
         self._permits = permission_of(config)
         self._retired = False
         self._changing = threading.Lock()
@@ -82,18 +82,18 @@ class CatalogFeed:
         """Make the board show exactly the listed tools, in one change.
 
         Args:
-            listed: definitions as the protocol has them.
-            names: names that had to be changed in an earlier run; they count where conflicts are
-                still settled so.
+            listed: definitions in the form of the protocol.
+            names: names that were changed in an earlier run; they count only if conflicts are
+                still solved by renaming.
             checked: the definitions were on the board before, so their schemas are valid.
         """
         try:
             with self._changing:
-                # Otherwise it is a list that was on its way when the server left.
+                # Otherwise the list came after the server was removed.
                 if not self._retired:
                     listed = list(listed)
                     self._apply(listed, names=names, checked=checked)
-                    self._doubt_patterns(listed)
+                    self._warn_of_patterns(listed)
         finally:
             if self._retired:
                 self.retire()
@@ -101,8 +101,8 @@ class CatalogFeed:
     def retire(self) -> None:
         """Take all tools of the server off the board for good, in one change.
 
-        It never waits: a list that is just being put on the board, in a thread, comes off it by
-        itself as soon as it is there.
+        It never waits: a list that a thread is just putting on the board is removed by that
+        thread.
         """
         self._retired = True
         if self._changing.acquire(blocking=False):
@@ -112,7 +112,7 @@ class CatalogFeed:
                 self._changing.release()
 
     def borrow(self, other: "CatalogFeed") -> None:
-        """Show the tools of a server whose place this one takes, as far as they are allowed here.
+        """Show the tools of the server that this one replaces, as far as they are allowed here.
 
         Its own list, or `clear`, takes them off the board.
         """
@@ -130,7 +130,7 @@ class CatalogFeed:
 
     def _clear(self) -> None:
         self.contested = {}
-        self._exchange({}, {}, checked=True)
+        self._register({}, {}, checked=True)
 
     def _apply(
         self,
@@ -150,7 +150,7 @@ class CatalogFeed:
                 left_out[label] = "every tool needs a name of its own"
                 continue
             try:
-                tool = self._understand(original, raw, (names or {}).get(original), checked=checked)
+                tool = self._tool_for(original, raw, (names or {}).get(original), checked=checked)
             except (PegboardError, TypeError, ValueError) as error:
                 if isinstance(error, ToolConflictError):
                     self.conflict = self.conflict or error
@@ -164,10 +164,10 @@ class CatalogFeed:
             for raw in reversed(listed)
             if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
         }
-        self._exchange(wanted, left_out, checked=checked)
+        self._register(wanted, left_out, checked=checked)
 
     def on_board(self) -> int:
-        """Count the tools that are on the board; another may have taken the place of one."""
+        """Count the tools that are on the board; other tools may have overridden some."""
         return sum(1 for tool in self.tools.values() if self._holds(tool))
 
     def missing(self) -> dict[str, str]:
@@ -176,25 +176,25 @@ class CatalogFeed:
         return {**self.left_out, **lost}
 
     def may_gain(self) -> bool:
-        """Tell whether to list the server anew once others have left, who may have left names."""
+        """Tell whether to list the server again once other servers have freed their names."""
         return bool(self.contested) or any(self._is_off_board(it) for it in self.tools.values())
 
     def filtered(self) -> set[str]:
         """Return the names that tools would have if ``allow`` and ``deny`` did not forbid them."""
         names: set[str] = set()
         for original in self._filtered:
-            # A policy of somebody else need not have a name for what is not wanted.
+            # A custom naming policy need not have a name for a filtered tool.
             with suppress(PegboardError):
                 names.add(self._names.policy_name(self._config.name, original))
         return names
 
-    def remembers(self, raw: object) -> bool:
-        """Tell whether a definition is worth remembering: not those that are broken."""
+    def is_cacheable(self, raw: object) -> bool:
+        """Tell whether a definition is worth caching: invalid ones are not."""
         name = _name_of(raw)
         return name is not None and name not in self.invalid
 
     def definition(self, original: str) -> dict[str, Any] | None:
-        """Return a tool on the board as the server defines it, what we have no use for included."""
+        """Return a tool on the board as the server defines it, with all its fields."""
         tool = self.tools.get(original)
         if tool is None:
             return None
@@ -206,7 +206,7 @@ class CatalogFeed:
         return {**raw, **self._extras.get(original, {})}
 
     def changed_names(self) -> dict[str, GivenName]:
-        """Return the tools that are not called what they should be, to be remembered."""
+        """Return the tools that got another name than they should have, for the cache."""
         should = {it: self._names.policy_name(self._config.name, it) for it in self.tools}
         return {
             it: (should[it], tool.name)
@@ -214,7 +214,7 @@ class CatalogFeed:
             if tool.name != should[it]
         }
 
-    def _understand(
+    def _tool_for(
         self, original: str, raw: Mapping[str, Any], given: GivenName | None, *, checked: bool
     ) -> Tool | None:
         if not self._permits(original):
@@ -232,8 +232,8 @@ class CatalogFeed:
         define = lazy_tool_of if checked and is_usable(raw) else tool_of
         return define(raw, exposed, self._config)
 
-    def _doubt_patterns(self, listed: Sequence[Mapping[str, Any]]) -> None:
-        """Warn of patterns that no tool matches: most likely they are misspelt."""
+    def _warn_of_patterns(self, listed: Sequence[Mapping[str, Any]]) -> None:
+        """Warn about patterns that no tool matches: most likely they are misspelt."""
         names = [name for raw in listed if (name := _name_of(raw)) is not None]
         warnings = tuple(_useless_patterns(self._config, names))
         for warning in warnings:
@@ -246,17 +246,17 @@ class CatalogFeed:
         return tool.name in self._registry and self._registry.get(tool.name) is tool
 
     def _is_off_board(self, tool: Tool) -> bool:
-        """Tell whether another tool had taken its place, and has left."""
+        """Tell whether another tool had overridden it, and was removed."""
         return tool.name not in self._registry
 
     def _is_described(self, name: str) -> bool:
         return name in self._registry and not self._registry.runs(name)
 
-    def _exchange(
+    def _register(
         self, wanted: dict[str, Tool], left_out: dict[str, str], *, checked: bool
     ) -> None:
         before = self.tools
-        # What has not changed stays the very object that is on the board.
+        # An unchanged tool stays the same object that is on the board.
         wanted = {it: before[it] if before.get(it) == tool else tool for it, tool in wanted.items()}
         fresh = {
             it: tool
@@ -269,13 +269,13 @@ class CatalogFeed:
             on_conflict=self._on_conflict,
             on_error="report",
             replacing=[
-                # Only what is still ours: somebody may have been allowed to override it.
+                # Only what is still ours: the application may have overridden a tool.
                 *(
                     before[it].name
                     for it in (*gone, *fresh)
                     if it in before and self._holds(before[it])
                 ),
-                # What can be called goes before what is only described.
+                # A callable tool replaces one that is only described.
                 *(tool.name for tool in fresh.values() if self._is_described(tool.name)),
             ],
             **self._policies,
@@ -284,11 +284,11 @@ class CatalogFeed:
         refused = {originals[it.index]: str(it.error) for it in report.rejected}
         self.invalid = set(refused)
         refused |= {self._names.origin(tool.name)[1]: _TAKEN for tool in report.skipped}
-        # Only what the board refused: the label of a tool without a name may be another's name.
+        # Only what the registry refused: the label of a nameless tool may be another's name.
         wanted = {it: tool for it, tool in wanted.items() if it not in refused}
         left_out |= refused
         for original in {*gone, *self.left_out, *left_out}:
-            # Who waits for a name stays known as such: it would take it from its owner next time.
+            # A tool that waits for a name keeps waiting: released, it would take it next time.
             if original not in wanted and original not in self.contested:
                 self._names.release(self._config.name, original)
         for original, reason in left_out.items():
@@ -314,10 +314,10 @@ def _rest_of(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
-    """Return a server's definition as one of ours, under the name it is exposed by.
+    """Return a server's definition as a `Tool`, under its exposed name.
 
     Raises:
-        InvalidToolError: when it is none.
+        InvalidToolError: when the definition is invalid.
     """
     if TOO_DEEP in (raw.get("inputSchema"), raw.get("outputSchema")):
         raise InvalidToolError(

@@ -1,4 +1,4 @@
-"""ToolListing: when one server's tools are listed, and put on the board."""
+"""ToolListing: list the tools of one server, again after each change, and show them."""
 
 import logging
 from collections.abc import Callable
@@ -19,10 +19,10 @@ __all__ = ["ToolListing"]
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MANY_TOOLS = 200
-"""So many definitions are put on the board in a thread: checking each takes a tenth of a ms."""
+"""From this many definitions on, a thread validates them: each takes a tenth of a ms."""
 
 FIRST_NOTICE, LAST_NOTICE = 0.05, 5.0
-"""Seconds between two readings of a list that keeps changing."""
+"""The shortest and longest pause, in seconds, between two listings of a changing list."""
 
 
 class ToolListing:
@@ -34,17 +34,17 @@ class ToolListing:
         feed: CatalogFeed,
         *,
         keep: tuple[CatalogCache, str],
-        nursery: OwnerLoop,
+        owner_loop: OwnerLoop,
         connection: Callable[[], Connection],
     ) -> None:
         self.is_known: bool = False
-        """True when the tools are on the board, from now or from memory."""
+        """True when the tools are on the board, listed or from the cache."""
         self.error: PegboardError | None = None
         """Why the last listing failed."""
         self._name = name
         self._feed = feed
-        self._memory, self._key = keep
-        self._nursery = nursery
+        self._cache, self._key = keep
+        self._owner_loop = owner_loop
         self._connection = connection
         self._held = False
         self._borrows = False
@@ -55,25 +55,25 @@ class ToolListing:
         self._dirty = False
         self._refreshing = False
 
-    def read_cached_tools(self, remembered: CachedCatalog) -> None:
-        """Put the definitions of an earlier run on the board."""
-        self._feed.apply(remembered.tools, names=remembered.names, checked=True)
-        # One that had no tools may have some now, and no call would ever start it.
-        self.is_known = bool(remembered.tools)
+    def use_cached(self, cached: CachedCatalog) -> None:
+        """Put the cached definitions of an earlier run on the board."""
+        self._feed.apply(cached.tools, names=cached.names, checked=True)
+        # A server that had no tools may have some now, and no call would ever start it.
+        self.is_known = bool(cached.tools)
 
     def borrow(self, other: CatalogFeed) -> None:
-        """Show the tools of the server whose place this one takes, until there are its own."""
+        """Show the tools of the replaced server until this one has listed its own."""
         self._feed.borrow(other)
         self._borrows = self.is_known = bool(self._feed.tools)
 
     def give_back(self) -> None:
-        """Show nothing any more that was only borrowed."""
+        """Take the borrowed tools off the board."""
         if self._borrows:
             self._borrows = self.is_known = False
             self._feed.clear()
 
     async def reconcile(self, session: Session) -> None:
-        """Compare the board with what the server lists, right after it has become ready."""
+        """List the tools of a server that has just become ready, and show them."""
         connection = self._connection()
         try:
             self.error = None
@@ -89,14 +89,14 @@ class ToolListing:
             waiting.set()
 
     async def reconciled(self) -> None:
-        """Wait until the board shows what the session that is open now lists."""
+        """Wait until the board shows the tools that the present session lists."""
         connection = self._connection()
         wanted = connection.starts
         while self._reconciled_for < wanted and connection.state == ServerState.READY:
             await self._reconciled.wait()
 
     async def refresh(self) -> None:
-        """List the tools anew and put them on the board.
+        """List the tools again and put them on the board.
 
         Raises:
             UpstreamError: when listing failed.
@@ -105,25 +105,25 @@ class ToolListing:
         await self._show(listed)
 
     def changed(self) -> None:
-        """List the tools anew, soon; however many notices arrive meanwhile, once more is enough."""
+        """List the tools again soon; further notices that arrive meanwhile count as one."""
         self._dirty = True
         if not self._refreshing:
             self._refreshing = True
-            self._nursery.start_soon(self._refresh_until_clean)
+            self._owner_loop.start_soon(self._refresh_until_clean)
 
     def hold(self) -> None:
-        """Keep what is listed off the board for now, so that speed does not decide about names."""
+        """Keep listed tools off the board for now, so that speed does not decide about names."""
         self._held = True
 
     async def release(self) -> None:
-        """Put what was listed meanwhile on the board."""
+        """Put the tools on the board that were listed meanwhile."""
         self._held = False
         listed, self._waiting = self._waiting, None
         if listed is not None:
             await self._show(listed)
 
     async def shown(self) -> None:
-        """Wait for a long list that may just be being put on the board, in a thread."""
+        """Wait for a long list that a thread may just be putting on the board."""
         while self._showing.locked():
             async with self._showing:
                 pass
@@ -133,11 +133,11 @@ class ToolListing:
         return said is None or said.era == "modern" or "tools" in said.capabilities
 
     def _failed(self, connection: Connection, error: PegboardError) -> None:
-        """Say what is wrong, and list again until it is mended or the session is over."""
+        """Report the error, and list again until it succeeds or the session is over."""
         is_news, self.error = self.error is None, error
         connection.blame(str(error))
         if is_news:
-            self._nursery.start_soon(self._list_again, connection.starts)
+            self._owner_loop.start_soon(self._list_again, connection.starts)
 
     async def _list_again(self, start: int) -> None:
         connection = self._connection()
@@ -156,7 +156,7 @@ class ToolListing:
         pause = FIRST_NOTICE
         connection = self._connection()
         try:
-            # Only over the session that told: a notice is no reason to connect.
+            # Only over the session that sent the notice: a notice is no reason to connect.
             while self._dirty and connection.state == ServerState.READY:
                 self._dirty = False
                 try:
@@ -167,7 +167,7 @@ class ToolListing:
                     # Otherwise the next session lists them.
                     if connection.state == ServerState.READY:
                         self._failed(connection, error)
-                # A server that says so after every list would be listed for ever.
+                # A server that sends a notice after every listing would be listed without a pause.
                 await anyio.sleep(pause)
                 pause = min(pause * 2, LAST_NOTICE)
         finally:
@@ -189,17 +189,17 @@ class ToolListing:
                 await anyio.to_thread.run_sync(self._feed.apply, listed)
         said = self._connection().negotiated
         if said is not None:
-            valid = tuple(raw for raw in listed if self._feed.remembers(raw))
+            valid = tuple(raw for raw in listed if self._feed.is_cacheable(raw))
             names = self._feed.changed_names()
-            remembered = CachedCatalog(negotiated=said, tools=valid, names=names)
-            await anyio.to_thread.run_sync(self._save, remembered)
+            cached = CachedCatalog(negotiated=said, tools=valid, names=names)
+            await anyio.to_thread.run_sync(self._save, cached)
         count = len(self._feed.tools)
         context = {"server": self._name, "tools": count}
         logger.info("server_ready: %r, tools: %d", self._name, count, extra=context)
 
-    def _save(self, remembered: CachedCatalog) -> None:
+    def _save(self, cached: CachedCatalog) -> None:
         try:
-            self._memory.save(self._key, remembered)
-        except Exception as error:  # noqa: BLE001 - forgetting costs a start, not a failure
+            self._cache.save(self._key, cached)
+        except Exception as error:  # noqa: BLE001 - without a cache the next start is slower, no more
             context = {"server": self._name, "reason": str(error)}
             logger.warning("memory_not_saved: %r: %s", self._name, error, extra=context)

@@ -1,4 +1,4 @@
-"""ClientConnections: a connection for each client of a server that clients do not share."""
+"""Per-client connections: a stateful server is connected once for each client."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -11,9 +11,9 @@ from pegboard.upstream.connection import Connection, ServerBusyError
 __all__ = ["IDLE", "ClientConnections"]
 
 MOST_CLIENTS = 64
-"""So many clients may have a connection to one server; an idle one makes room for another."""
+"""The most clients with a connection to one server; an idle one makes room for another."""
 IDLE = 900.0
-"""Seconds without a call after which a client's connection ends, unless its server's entry says."""
+"""Seconds without a call after which a client's connection ends, unless configured."""
 
 
 class ClientConnections:
@@ -22,58 +22,58 @@ class ClientConnections:
     def __init__(self, server: str, make: Callable[[CallContext], Connection]) -> None:
         self._server = server
         self._make = make
-        self._places: dict[str, _Place] = {}
+        self._entries: dict[str, _Entry] = {}
 
     @asynccontextmanager
     async def of(self, context: CallContext) -> AsyncGenerator[Connection]:
-        """Give the connection of a client, and keep it for as long as it is used.
+        """Yield the connection of a client, and keep it while it is used.
 
         Raises:
-            ServerUnavailableError: when too many other clients are just using theirs.
+            ServerUnavailableError: when too many other clients are using theirs.
         """
-        place = await self._place(context)
-        place.users += 1
+        entry = await self._entry(context)
+        entry.users += 1
         try:
-            yield place.connection
+            yield entry.connection
         finally:
-            place.users -= 1
-            if not place.users and self._places.get(context.client) is not place:
-                # It was forgotten meanwhile, and perhaps opened again by this very call.
+            entry.users -= 1
+            if not entry.users and self._entries.get(context.client) is not entry:
+                # It was removed meanwhile, and perhaps opened again by this call.
                 with anyio.CancelScope(shield=True):
-                    await place.connection.close()
+                    await entry.connection.close()
 
     def get(self, client: str) -> Connection | None:
-        """Return the connection of a client that has one."""
-        place = self._places.get(client)
-        return None if place is None else place.connection
+        """Return the connection of a client; ``None`` if it has none."""
+        entry = self._entries.get(client)
+        return None if entry is None else entry.connection
 
     def all(self) -> list[Connection]:
         """Return the connections of all clients."""
-        return [place.connection for place in self._places.values()]
+        return [entry.connection for entry in self._entries.values()]
 
     async def forget(self, client: str) -> None:
-        """End the connection of a client that will not come again."""
-        place = self._places.pop(client, None)
-        if place is not None:
-            await place.connection.close()
+        """Close the connection of a client that is gone."""
+        entry = self._entries.pop(client, None)
+        if entry is not None:
+            await entry.connection.close()
 
     async def close(self) -> None:
-        """End the connections of all clients."""
+        """Close the connections of all clients."""
         async with anyio.create_task_group() as group:
-            for client in list(self._places):
+            for client in list(self._entries):
                 group.start_soon(self.forget, client)
 
-    async def _place(self, context: CallContext) -> "_Place":
+    async def _entry(self, context: CallContext) -> "_Entry":
         client = context.client
-        while client not in self._places and len(self._places) >= MOST_CLIENTS:
+        while client not in self._entries and len(self._entries) >= MOST_CLIENTS:
             await self.forget(self._idle_client())
-        place = self._places.pop(client, None) or _Place(self._make(context))
-        self._places[client] = place
-        return place
+        entry = self._entries.pop(client, None) or _Entry(self._make(context))
+        self._entries[client] = entry
+        return entry
 
     def _idle_client(self) -> str:
-        for client, place in self._places.items():
-            if not place.users:
+        for client, entry in self._entries.items():
+            if not entry.users:
                 return client
         raise ServerBusyError(
             f"Server {self._server!r} is used by {MOST_CLIENTS} clients at once, and has a "
@@ -82,7 +82,7 @@ class ClientConnections:
         )
 
 
-class _Place:
+class _Entry:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.users = 0

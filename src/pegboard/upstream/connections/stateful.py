@@ -6,17 +6,14 @@ import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
-    CircuitOpenError,
     ConfigError,
     ConnectionLostError,
     NotConnectedError,
@@ -25,60 +22,49 @@ from pegboard.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
 )
-from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.circuit_breaker import CircuitBreaker
 from pegboard.upstream.connection import (
     ConnectionCallbacks,
-    Greeting,
+    ConnectionDeps,
     Negotiated,
     ServerBusyError,
     ServerState,
     Session,
     SessionLostError,
 )
-from pegboard.upstream.connections.session_attempt import SessionAttempt, Slot, as_unavailable
-from pegboard.upstream.events import ServerEvent
+from pegboard.upstream.connections.session_attempt import (
+    SessionAttempt,
+    Slot,
+    as_unavailable,
+    session_opener,
+)
 from pegboard.upstream.http.headers import checked_headers
-from pegboard.upstream.owner_loop import OwnerLoop
-from pegboard.upstream.server_requests import Questions
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["ConnectionDeps", "StatefulConnection", "session_opener"]
+__all__ = ["StatefulConnection"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 CLOSE_LIMIT = 10.0
-"""The longest a goodbye may take: more than the ladder from a closed stdin to SIGKILL needs."""
+"""The longest that closing may take: more than the steps from a closed stdin to SIGKILL need."""
 SLOW_START = 2.0
-"""A server that takes longer no longer counts as starting, so that it does not delay the others."""
-
-
-class ConnectionDeps(msgspec.Struct, frozen=True, kw_only=True):
-    """What connections share: where their tasks live, and how many may start at once."""
-
-    nursery: OwnerLoop
-    starts: anyio.CapacityLimiter
-    pool: Callable[[], Any]
-    """Gives the shared `HttpPool`; a function, because making one imports the SDK."""
-    questions: Questions = Questions()
-    greeting: Greeting = "ask"
-    announce: Callable[[ServerEvent], None] = lambda _: None
-    """Tells whoever wants to know what happens to servers."""
+"""Seconds after which a starting server gives its slot to the next one."""
 
 
 class StatefulConnection:
     """Connects when first needed, notices when the server is lost, and connects again.
 
-    Callers only call: a task of its own opens each session, publishes it, waits, and closes it.
+    A task of its own opens each session, publishes it, waits, and closes it; callers only call.
     """
 
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: ConnectionDeps,
-        reports: ConnectionCallbacks | None = None,
+        deps: ConnectionDeps,
+        callbacks: ConnectionCallbacks | None = None,
     ) -> None:
         self.config: ServerConfig = config
         self._state = ServerState.COLD
@@ -87,49 +73,49 @@ class StatefulConnection:
         self.failure: PegboardError | None = None
         self.startup_seconds: float | None = None
         self.starts: int = 0
-        self._around = surroundings
+        self._deps = deps
         self._legacy = False
-        self._reports = reports or ConnectionCallbacks(tries_by_itself=lambda: not config.lazy)
+        self._callbacks = callbacks or ConnectionCallbacks(tries_by_itself=lambda: not config.lazy)
         self._configured = config
-        self._backoff = Backoff()
+        self._breaker = CircuitBreaker()
         self._session: Session | None = None
-        self._life: SessionAttempt | None = None
+        self._attempt: SessionAttempt | None = None
         self.in_flight: int = 0
-        """How many requests are under way."""
+        """How many requests are running."""
         self._last_used = 0.0
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return self._state
 
     def _turn_to(self, state: ServerState) -> None:
         if state != self._state:
             self._state = state
-            self._reports.on_state(state)
+            self._callbacks.on_state(state)
 
     async def open(self, *, tool: str = "") -> None:
-        """Connect now, or wait for whoever is connecting.
+        """Connect now, or wait for the attempt that is under way.
 
         Raises:
-            ServerUnavailableError: when that failed, saying why.
+            ServerUnavailableError: when connecting failed; the message says why.
         """
         await self.session(tool=tool)
 
     async def close(self) -> None:
         """Disconnect and stay so until the next `open` or request; any number of times."""
-        life = self._life
+        attempt = self._attempt
         self._session = None
         self._turn_to(ServerState.CLOSED)
-        if life is None or life.ended.is_set() or not self._around.nursery.is_open:
+        if attempt is None or attempt.ended.is_set() or not self._deps.owner_loop.is_open:
             return
-        life.over.set()
-        if not life.settled.is_set():
-            # Before it ends, which may take a while, so that nobody takes it for a failure.
-            self._settle(life, self._closed_error())
-            life.scope.cancel()
+        attempt.over.set()
+        if not attempt.settled.is_set():
+            # Before it ends, which may take a while, so that no caller takes it for a failure.
+            self._settle(attempt, self._closed_error())
+            attempt.scope.cancel()
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
-            await life.ended.wait()
+            await attempt.ended.wait()
 
     async def request(
         self,
@@ -141,10 +127,10 @@ class StatefulConnection:
     ) -> dict[str, Any]:
         """Connect if need be, send one request and return its raw result.
 
-        What certainly did not reach the server is sent once more over a new session.
+        A request that certainly did not reach the server is sent again over a new session.
 
         Raises:
-            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         session = self._session or await self.session(tool=tool)
         self.in_flight += 1
@@ -162,17 +148,17 @@ class StatefulConnection:
         finally:
             self.in_flight -= 1
             self._last_used = monotonic()
-        if self._backoff.failures:
-            self._backoff.succeeded()
+        if self._breaker.failures:
+            self._breaker.succeeded()
         return raw
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Connect if need be, and return the items of all pages of a list.
 
-        What certainly did not reach the server is asked once more over a new session.
+        A request that certainly did not reach the server is sent again over a new session.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when it failed.
         """
         session = self._session or await self.session()
         with self._busy():
@@ -180,7 +166,7 @@ class StatefulConnection:
                 try:
                     return await session.list_all(method)
                 except ServerUnavailableError as error:
-                    # One that is slow has its session still.
+                    # A slow server still has its session.
                     is_slow = isinstance(error, ServerTimeoutError)
                     if is_slow or not self._lose_unreached(session, error):
                         raise
@@ -192,7 +178,7 @@ class StatefulConnection:
 
     @contextmanager
     def _busy(self) -> Generator[None]:
-        """Keep the server from being idle meanwhile."""
+        """Count the block as a running request, so that the server is not idle."""
         self.in_flight += 1
         try:
             yield
@@ -201,184 +187,167 @@ class StatefulConnection:
             self._last_used = monotonic()
 
     async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session that could want to know."""
+        """Send a notification, if there is a session."""
         if self._session is not None:
             await self._session.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without connecting again.
+        """Send these besides the configured headers from now on, without reconnecting.
 
         Raises:
-            ConfigError: when one is not legal, or reserved, or the server is not behind HTTP.
+            ConfigError: when a header is invalid or reserved, or the server does not use HTTP.
         """
         if self.config.transport not in ("sse", "streamable_http"):
-            raise ConfigError(f"Server {self.config.name!r} is not behind HTTP; it has no headers.")
+            raise ConfigError(f"Server {self.config.name!r} does not use HTTP; it has no headers.")
         checked_headers(headers)
         if self._session is not None and self._session.set_headers is not None:
             self._session.set_headers(headers)
-        # Part of the configuration from now on, so that they are sent and hidden like the others.
+        # Part of the configuration now, so that they are sent and redacted like the others.
         merged = {**self._configured.headers, **headers}
         self.config = msgspec.structs.replace(self._configured, headers=merged)
 
-    def read_cached_tools(self, negotiated: Negotiated) -> None:
-        """Start from what an earlier run found out, so that a legacy server is not probed again."""
+    def use_cached(self, negotiated: Negotiated) -> None:
+        """Use what an earlier run negotiated, so that a legacy server is not probed again."""
         self.negotiated = negotiated
         self._legacy = negotiated.era == "legacy"
 
     def blame(self, reason: str | None) -> None:
-        """Note what is wrong with a server that is connected all the same, or that it is mended."""
+        """Set the last error of a server that is connected all the same; ``None`` clears it."""
         self.last_error = reason
 
     async def session(self, *, tool: str = "") -> Session:
-        """Return the open session; open one, together with everybody else who needs it.
+        """Return the open session; all callers that need one share the attempt to open it.
 
         Raises:
             ServerUnavailableError: when the server could not be reached.
-            CircuitOpenError: when it failed so often that it is not even tried.
+            CircuitOpenError: when the circuit breaker is open.
             NotConnectedError: when the hub it belongs to is closed.
         """
         while (session := self._session) is None:
-            life = self._life
-            if life is None or life.over.is_set():
-                self._refuse_while_tripped(tool)
-                life = self._begin(tool)
-            await life.settled.wait()
-            if life.error is not None:
-                # A copy for each caller: they may all add to its traceback.
-                error = copy.copy(life.error)
+            attempt = self._attempt
+            if attempt is None or attempt.over.is_set():
+                self._breaker.check(
+                    self.config.name, tool=tool, failure=self.failure, last_error=self.last_error
+                )
+                attempt = self._begin(tool)
+            await attempt.settled.wait()
+            if attempt.error is not None:
+                # A copy for each caller: each may add to its traceback.
+                error = copy.copy(attempt.error)
                 error.tool = tool
                 raise error
         return session
 
-    def _refuse_while_tripped(self, tool: str) -> None:
-        if not self._backoff.is_open:
-            return
-        pause = self._backoff.pause
-        if isinstance(self.failure, ServerAuthenticationError):
-            raise ServerAuthenticationError(
-                f"{self.failure} It was tried {self._backoff.failures} times, and is tried again "
-                f"by a call in {pause:.0f} s.",
-                server=self.config.name,
-                tool=tool,
-            )
-        raise CircuitOpenError(
-            f"Server {self.config.name!r} failed {self._backoff.failures} times in a row and is "
-            f"left alone for another {pause:.0f} s. The last reason: {self.last_error}",
-            server=self.config.name,
-            tool=tool,
-            retry_in=pause,
-        )
-
     def _begin(self, tool: str = "") -> SessionAttempt:
-        if not self._around.nursery.is_open:
+        if not self._deps.owner_loop.is_open:
             raise NotConnectedError(
                 f"Server {self.config.name!r} is closed; open its hub again.",
                 server=self.config.name,
                 tool=tool,
             )
-        life = self._life = SessionAttempt(self._life)
+        attempt = self._attempt = SessionAttempt(self._attempt)
         self._turn_to(ServerState.STARTING)
-        self._around.nursery.start_soon(self._live, life)
-        return life
+        self._deps.owner_loop.start_soon(self._run_attempt, attempt)
+        return attempt
 
-    async def _live(self, life: SessionAttempt) -> None:
+    async def _run_attempt(self, attempt: SessionAttempt) -> None:
         try:
-            previous, life.previous = life.previous, None
+            previous, attempt.previous = attempt.previous, None
             if previous is not None:
-                # Two processes of one server might fight for a port or a lock file.
+                # Two processes of one server might compete for a port or a lock file.
                 await previous.ended.wait()
-            failure = await self._hold_open(life, await session_opener())
+            failure = await self._hold_open(attempt, await session_opener())
             if failure is not None:
-                self._fail(life, failure)
+                self._fail(attempt, failure)
         except Exception as error:
             name = self.config.name
             logger.exception("connection_failed: server %r", name, extra={"server": name})
-            self._fail(life, as_unavailable(error, self.config, life.lost_because))
+            self._fail(attempt, as_unavailable(error, self.config, attempt.lost_because))
         finally:
-            self._settle(life, self._closed_error())
-            if life is self._life and self._session is not None:
-                # Cancelled from outside, without anybody having closed it.
+            self._settle(attempt, self._closed_error())
+            if attempt is self._attempt and self._session is not None:
+                # The task was cancelled from outside, without `close`.
                 self._session = None
                 self._turn_to(ServerState.CLOSED)
-            life.over.set()
-            life.ended.set()
-        if life is self._life and self._may_try_again(life):
-            await self._try_again(life)
+            attempt.over.set()
+            attempt.ended.set()
+        if attempt is self._attempt and self._may_try_again(attempt):
+            await self._try_again(attempt)
 
     async def _hold_open(
-        self, life: SessionAttempt, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
+        self, attempt: SessionAttempt, opener: "Callable[..., AbstractAsyncContextManager[Session]]"
     ) -> PegboardError | None:
-        """Open a session, publish it, wait until it is over and close it; return what failed."""
-        starting = Slot(self._around.starts)
+        """Open a session, publish it, wait until it is over and close it; return the failure."""
+        starting = Slot(self._deps.starts)
         try:
-            with life.scope:
+            with attempt.scope:
                 await starting.take()
-                self._around.nursery.start_soon(self._watch_start, life, starting)
+                self._deps.owner_loop.start_soon(self._watch_start, attempt, starting)
                 began = monotonic()
                 async with opener(
                     self.config,
-                    pool=self._around.pool(),
-                    greeting="legacy" if self._legacy else self._around.greeting,
-                    questions=self._around.questions,
-                    on_lost=partial(self._lost, life),
-                    on_changed=self._reports.on_changed,
+                    pool=self._deps.pool(),
+                    greeting="legacy" if self._legacy else self._deps.greeting,
+                    questions=self._deps.questions,
+                    on_lost=partial(self._lost, attempt),
+                    on_changed=self._callbacks.on_changed,
                 ) as session:
                     starting.give_back()
                     self.startup_seconds = monotonic() - began
-                    self._publish(life, session)
-                    await self._until_over(life, session)
-                    life.scope.deadline = anyio.current_time() + CLOSE_LIMIT
-                if not life.over.is_set():
-                    # Nobody has closed it: its transport failed, and the session with it.
+                    self._publish(attempt, session)
+                    await self._until_over(attempt, session)
+                    attempt.scope.deadline = anyio.current_time() + CLOSE_LIMIT
+                if not attempt.over.is_set():
+                    # It was not closed: its transport failed, and the session with it.
                     self._lose(session, "The connection broke.")
         except PegboardError as error:
             return (
                 None
-                if life.settled.is_set()
-                else as_unavailable(error, self.config, life.lost_because)
+                if attempt.settled.is_set()
+                else as_unavailable(error, self.config, attempt.lost_because)
             )
         finally:
             starting.give_back()
         return None
 
-    async def _watch_start(self, life: SessionAttempt, starting: Slot) -> None:
-        """End a start that takes too long; whoever waits is told before the process is stopped."""
+    async def _watch_start(self, attempt: SessionAttempt, starting: Slot) -> None:
+        """End a start that takes too long; its callers fail before the process is stopped."""
         limit = self.config.timeouts.connect
         if self.config.oauth is not None:
             # A person may have to log in first.
             limit += self.config.oauth.login_timeout
         with anyio.move_on_after(min(limit, SLOW_START)):
-            await life.settled.wait()
+            await attempt.settled.wait()
         starting.give_back()
         with anyio.move_on_after(limit - SLOW_START):
-            await life.settled.wait()
-        if not life.settled.is_set():
+            await attempt.settled.wait()
+        if not attempt.settled.is_set():
             error = ServerTimeoutError(
                 f"Server {self.config.name!r} was not ready within {limit:g} s. Raise its "
                 "`timeouts.connect` if it needs longer.",
                 server=self.config.name,
             )
-            self._fail(life, error)
-            life.scope.cancel()
+            self._fail(attempt, error)
+            attempt.scope.cancel()
 
-    async def _until_over(self, life: SessionAttempt, session: Session) -> None:
+    async def _until_over(self, attempt: SessionAttempt, session: Session) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(self._greet, session)
-            while not life.over.is_set():
+            while not attempt.over.is_set():
                 with anyio.move_on_after(self._idle_left()):
-                    await life.over.wait()
-                if not life.over.is_set() and self._idle_left() <= 0:
+                    await attempt.over.wait()
+                if not attempt.over.is_set() and self._idle_left() <= 0:
                     self._session = None
                     self._turn_to(ServerState.COLD)
-                    life.over.set()
+                    attempt.over.set()
             group.cancel_scope.cancel()
 
     async def _greet(self, session: Session) -> None:
         try:
-            if self._reports.on_ready is not None:
+            if self._callbacks.on_ready is not None:
                 with self._busy():
-                    await self._reports.on_ready(session)
-            await session.watch(self._reports.watched)
+                    await self._callbacks.on_ready(session)
+            await session.watch(self._callbacks.watched)
         except Exception:
             name = self.config.name
             logger.exception("greeting_failed: server %r", name, extra={"server": name})
@@ -387,97 +356,90 @@ class StatefulConnection:
         idle = self.config.timeouts.idle
         if idle is None:
             return math.inf
-        if self.in_flight or self._reports.watched.uris:
+        if self.in_flight or self._callbacks.watched.uris:
             return idle
         return self._last_used + idle - monotonic()
 
-    def _may_try_again(self, life: SessionAttempt) -> bool:
+    def _may_try_again(self, attempt: SessionAttempt) -> bool:
         if (
             self.state in (ServerState.COLD, ServerState.CLOSED)
-            or not self._reports.tries_by_itself()
+            or not self._callbacks.tries_by_itself()
         ):
             return False
-        # Nobody but a person can help, and a login window every minute helps nobody.
-        return not isinstance(life.error, ServerAuthenticationError)
+        # Only a person can log in, and a login window every minute does not help.
+        return not isinstance(attempt.error, ServerAuthenticationError)
 
-    async def _try_again(self, life: SessionAttempt) -> None:
-        await anyio.sleep(self._backoff.pause)
-        if self._life is life and self._may_try_again(life):
+    async def _try_again(self, attempt: SessionAttempt) -> None:
+        await anyio.sleep(self._breaker.pause)
+        if self._attempt is attempt and self._may_try_again(attempt):
             self._begin()
 
-    def _publish(self, life: SessionAttempt, session: Session) -> None:
+    def _publish(self, attempt: SessionAttempt, session: Session) -> None:
         self.negotiated = session.negotiated
         self._legacy = session.negotiated.era == "legacy"
         self.failure = None
         self.starts += 1
         self._last_used = monotonic()
-        if not life.over.is_set():
+        if not attempt.over.is_set():
             self._session = session
             self._turn_to(ServerState.READY)
-        self._settle(life, None)
+        self._settle(attempt, None)
 
-    def _settle(self, life: SessionAttempt, error: PegboardError | None) -> None:
-        if not life.settled.is_set():
-            life.error = error
-            life.settled.set()
+    def _settle(self, attempt: SessionAttempt, error: PegboardError | None) -> None:
+        if not attempt.settled.is_set():
+            attempt.error = error
+            attempt.settled.set()
 
     def _lose_unreached(self, session: Session, error: ServerUnavailableError) -> bool:
-        """Give up a session that a request did not get through; tell whether a new one may help."""
+        """Drop a session that a request could not use; tell whether a new one may help."""
         if isinstance(error, ServerBusyError) or not error.transient:
             return False
         if self.state == ServerState.CLOSED:
-            # By us: it is not opened again for this.
+            # We closed it: it is not opened again for this.
             return False
         self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
         return True
 
     def _lose_broken(self, session: Session, error: ConnectionLostError) -> None:
-        # Over HTTP one broken exchange says nothing about a session that the server keeps.
+        # Over HTTP, one broken exchange does not end a session that the server keeps.
         if not (self.config.transport == "streamable_http" and session.keeps_session):
             self._lose(session, self.last_error or str(error))
 
-    def _lost(self, life: SessionAttempt, reason: str) -> None:
-        life.lost_because = self.config.redact(reason)
-        if life is self._life and self._session is not None:
+    def _lost(self, attempt: SessionAttempt, reason: str) -> None:
+        attempt.lost_because = self.config.redact(reason)
+        if attempt is self._attempt and self._session is not None:
             self._lose(self._session, reason)
 
     def _lose(self, session: Session, reason: str, *, failed: bool = True) -> None:
-        """Withdraw a session before anybody else gets it, then let its task close it."""
-        if session is not self._session or self._life is None:
+        """Withdraw a session before another caller gets it, then let its task close it."""
+        if session is not self._session or self._attempt is None:
             return
         self._session = None
         shown = self.config.redact(reason)
         if failed:
             self.last_error = shown
-            self._backoff.failed()
-        self._turn_to(ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN)
-        self._life.over.set()
+            self._breaker.failed()
+        self._turn_to(ServerState.TRIPPED if self._breaker.is_open else ServerState.DOWN)
+        self._attempt.over.set()
         context = {"server": self.config.name, "reason": shown}
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
 
-    def _fail(self, life: SessionAttempt, error: PegboardError) -> None:
-        # Once is enough, however often the background tries.
+    def _fail(self, attempt: SessionAttempt, error: PegboardError) -> None:
+        # The same error is logged once, however often the background tries.
         level = logging.DEBUG if self.last_error == str(error) else logging.ERROR
         context = {"server": self.config.name, "reason": str(error)}
         logger.log(level, "connect_failed: %s", error, extra=context)
         self.last_error = str(error)
         self.failure = error
-        # What was remembered of the server may be what kept us out.
+        # The cached era of the server may be why connecting failed.
         self._legacy = False
-        self._backoff.failed()
-        if life is self._life and self.state != ServerState.CLOSED:
-            self._turn_to(ServerState.TRIPPED if self._backoff.is_open else ServerState.DOWN)
-        life.over.set()
-        self._settle(life, error)
+        self._breaker.failed()
+        if attempt is self._attempt and self.state != ServerState.CLOSED:
+            self._turn_to(ServerState.TRIPPED if self._breaker.is_open else ServerState.DOWN)
+        attempt.over.set()
+        self._settle(attempt, error)
 
     def _closed_error(self) -> NotConnectedError:
         return NotConnectedError(
             f"Server {self.config.name!r} was closed.", server=self.config.name
         )
-
-
-async def session_opener() -> "Callable[..., AbstractAsyncContextManager[Session]]":
-    """Return what opens a session, importing the SDK in a thread if nobody has yet."""
-    # The SDK takes a second to import, and a hub with a warm catalogue may never need it.
-    module = await anyio.to_thread.run_sync(import_module, "pegboard.upstream.session.session")
-    return module.open_session

@@ -1,4 +1,4 @@
-"""StatelessConnection: no session is shared between calls."""
+"""StatelessConnection: each call has a session of its own, unless the server keeps none."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,13 +9,15 @@ import anyio
 from pegboard.config import ServerConfig
 from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import ConnectionCallbacks, Negotiated, ServerState, Session
-from pegboard.upstream.connections.session_attempt import as_unavailable
-from pegboard.upstream.connections.stateful import (
+from pegboard.upstream.connection import (
+    ConnectionCallbacks,
     ConnectionDeps,
-    StatefulConnection,
-    session_opener,
+    Negotiated,
+    ServerState,
+    Session,
 )
+from pegboard.upstream.connections.session_attempt import as_unavailable, session_opener
+from pegboard.upstream.connections.stateful import StatefulConnection
 
 __all__ = ["StatelessConnection"]
 
@@ -23,34 +25,34 @@ __all__ = ["StatelessConnection"]
 class StatelessConnection:
     """Gives every request a session of its own, unless the server keeps none anyway.
 
-    A server of the modern era has no sessions at all, and some legacy ones do not give any out:
-    to those, each request is one exchange over shared HTTP connections, and costs no more than a
-    stateful call. Where the server insists on a session, each request opens and ends one.
+    A server of the modern era has no sessions, and some legacy servers create none: for these,
+    each request is one exchange over shared HTTP connections, and costs no more than a stateful
+    call. If the server requires a session, each request opens and ends one.
     """
 
     def __init__(
         self,
         config: ServerConfig,
-        surroundings: ConnectionDeps,
-        reports: ConnectionCallbacks | None = None,
+        deps: ConnectionDeps,
+        callbacks: ConnectionCallbacks | None = None,
     ) -> None:
         self.config: ServerConfig = config
-        self._around = surroundings
-        self._first = StatefulConnection(config, surroundings, reports)
+        self._deps = deps
+        self._first = StatefulConnection(config, deps, callbacks)
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return self._first.state
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the server said of itself."""
+        """What the server said about itself."""
         return self._first.negotiated
 
     @property
     def last_error(self) -> str | None:
-        """Why the server was last not reached."""
+        """Why the server was last unreachable."""
         return self._first.last_error
 
     @property
@@ -65,12 +67,12 @@ class StatelessConnection:
 
     @property
     def starts(self) -> int:
-        """How often it was connected to."""
+        """How often the server was connected."""
         return self._first.starts
 
     @property
     def in_flight(self) -> int:
-        """How many requests are under way over the shared connection."""
+        """How many requests are running over the shared connection."""
         return self._first.in_flight
 
     async def open(self, *, tool: str = "") -> None:
@@ -96,7 +98,7 @@ class StatelessConnection:
         """Send one request in a session of its own and return its raw result.
 
         Raises:
-            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         session = await self._first.session(tool=tool)
         if not session.keeps_session:
@@ -108,8 +110,8 @@ class StatelessConnection:
             except _NotOpenedError as error:
                 if not isinstance(error.reason, ConnectionLostError):
                     raise
-                # A server may close a kept connection just when the next greeting is on its way.
-                # Nothing but that was sent, so it can be sent again.
+                # A server may close a kept connection just when the next handshake is on its way.
+                # Only the handshake was sent, so it can be sent again.
                 return await exchange()
         except _NotOpenedError as error:
             raise as_unavailable(error.reason, self.config) from error
@@ -131,9 +133,9 @@ class StatelessConnection:
             try:
                 async with opener(
                     self._first.config,
-                    pool=self._around.pool(),
+                    pool=self._deps.pool(),
                     greeting="legacy" if first.negotiated.era == "legacy" else "trust",
-                    questions=self._around.questions,
+                    questions=self._deps.questions,
                     on_lost=_ignore,
                     on_changed=_ignore,
                 ) as own:
@@ -149,7 +151,7 @@ class StatelessConnection:
                 if not opened:
                     raise _NotOpenedError(error) from error
                 raise
-        # What is known counts, even if the server is so slow to let go that the scope is cancelled.
+        # The outcome counts, even if the server is so slow to close that the scope is cancelled.
         if failure is not None:
             raise failure
         if answer is not None:
@@ -165,33 +167,33 @@ class StatelessConnection:
         """Return the items of all pages of a list.
 
         Raises:
-            UpstreamError: whatever went wrong.
+            UpstreamError: when it failed.
         """
         return await self._first.list_all(method)
 
     async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session that could want to know."""
+        """Send a notification, if there is a session."""
         await self._first.notify(method)
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on.
 
         Raises:
-            ConfigError: when one is not legal, or reserved.
+            ConfigError: when a header is invalid or reserved.
         """
         self._first.set_headers(headers)
 
-    def read_cached_tools(self, negotiated: Negotiated) -> None:
-        """Start from what an earlier run found out."""
-        self._first.read_cached_tools(negotiated)
+    def use_cached(self, negotiated: Negotiated) -> None:
+        """Use what an earlier run negotiated until the first session."""
+        self._first.use_cached(negotiated)
 
     def blame(self, reason: str | None) -> None:
-        """Note what went wrong with a server that is connected all the same."""
+        """Set the last error of a server that is connected all the same."""
         self._first.blame(reason)
 
 
 class _NotOpenedError(Exception):
-    """There is no session to send the request in."""
+    """The session for the request could not be opened."""
 
     def __init__(self, reason: PegboardError) -> None:
         super().__init__(str(reason))

@@ -1,1 +1,1 @@
-"""Failures of servers, translated into errors of Pegboard, without their secrets."""
+"""Errors of servers: failures translated into errors of Pegboard, with secrets redacted."""

@@ -1,4 +1,4 @@
-"""A failed exchange, told as the JSON-RPC error of that one request."""
+"""Failures of HTTP exchanges: what each means, and whether the request may have run."""
 
 import html
 import re
@@ -47,17 +47,17 @@ _NOT_SENT = (
     httpx2.UnsupportedProtocol,
 )
 _SHOWN = 200
-# So much of a page is searched for words: patterns on hostile text take the square of its length.
+# Only the beginning of a page is searched: patterns on hostile text take quadratic time.
 _SEARCHED = 4000
 _TITLE = re.compile(r"<title[^<>]*>([^<]+)", re.IGNORECASE)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _LONGEST_WAIT = 86_400.0
-# Only we know it, so that no server can claim that a request was not sent.
+# Only this process knows it, so that no server can claim that a request was not sent.
 _PROOF = secrets.token_hex(16)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one request has no answer."""
+    """Why one request has no result."""
 
     kind: FailureKind
     message: str
@@ -78,7 +78,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return ErrorData(code=self._code, message=self.message, data=details)
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
-        """The same as the server's answer to one request, which is how the SDK can be told."""
+        """The same as an HTTP response, the form in which the SDK passes it on."""
         body = {"jsonrpc": "2.0", "id": None, "error": self.error.model_dump(mode="json")}
         return httpx2.Response(
             503,
@@ -96,18 +96,18 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     def _code(self) -> int:
         if self.kind in ("not_sent", "lost", "session_lost"):
             return CONNECTION_CLOSED
-        # The SDK takes a missing page for a missing method, and so do servers that have no session.
+        # The SDK takes HTTP 404 for a missing method, and so do servers without sessions.
         return METHOD_NOT_FOUND if self.status == 404 else INTERNAL_ERROR
 
 
 UNREADABLE = Failure(
     kind="unreadable",
-    message="The server gave an answer that cannot be read: it is broken, or nested too deeply.",
+    message="The server sent a response that cannot be read: it is broken, or nested too deeply.",
 )
 
 
 def failure_of(error: ErrorData) -> Failure | None:
-    """Return the failure behind a JSON-RPC error; ``None`` if the server itself said it."""
+    """Return the failure behind a JSON-RPC error; ``None`` if the server itself sent it."""
     data: object = error.data
     if isinstance(data, dict):
         details = cast("dict[str, Any]", data)
@@ -123,12 +123,12 @@ def failure_of(error: ErrorData) -> Failure | None:
 
 
 def failure_of_exception(error: Exception, request: httpx2.Request) -> Failure:
-    """Return what an exception of the HTTP client means for the request it ended."""
+    """Return the failure that an exception of the HTTP client means for its request."""
     if isinstance(error, ServerAuthenticationError):
         return Failure(kind="unauthorized", message=str(error))
     reason = str(error).rstrip(".") or type(error).__name__
     if _broke_the_login(error, request):
-        # So the request itself was not sent yet, or was refused for want of a token.
+        # The request itself was not sent yet, or was refused because it had no token.
         message = f"Its authorization server does not answer: {reason}."
         return Failure(kind="not_sent", message=message)
     if isinstance(error, _NOT_SENT):
@@ -145,7 +145,7 @@ def failure_of_answer(
     had_session: bool,
     redact: Callable[[str], str] = str,
 ) -> Failure | None:
-    """Return what an answer with an error status means; ``None`` if its body says it already."""
+    """Return the failure of a response with an error status; ``None`` if its body has the error."""
     status = answer.status_code
     told = _rpc_error(body)
     if had_session and _forgot_session(status, told):
@@ -240,7 +240,7 @@ _DEEPEST = 20
 
 
 def failure_behind(error: BaseException) -> Failure | None:
-    """Return the failure that became this error: its kind, and the status of an HTTP answer."""
+    """Return the failure that became this error; ``None`` if there is none."""
     for cause in _causes(error):
         if isinstance(cause, MCPError):
             failure = failure_of(cause.error)

@@ -1,4 +1,4 @@
-"""Keeps the secrets of servers out of what the libraries below us log."""
+"""Redaction: keep the secrets of servers out of the logs of the MCP SDK and HTTP libraries."""
 
 import logging
 from weakref import WeakValueDictionary
@@ -9,8 +9,8 @@ from pegboard.config import ServerConfig
 
 __all__ = ["hide_secrets_of"]
 
-# A filter works only on the logger it is added to, so each that shows addresses is named.
-_TALKATIVE = (
+# A filter works only on the logger it is added to, so each that logs URLs is named.
+_LOGGERS = (
     "client",
     "httpcore2.connection",
     "httpcore2.http11",
@@ -30,18 +30,18 @@ _CLOSING = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 class _Redaction(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
-        # Two servers may share a name, and each has its secrets.
+        # Two servers may share a name, and each has its own secrets.
         self.known: WeakValueDictionary[int, ServerConfig] = WeakValueDictionary()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], _CLOSING):
-            # The SDK reports with a traceback that we closed a session while an answer came in.
+            # The SDK logs a traceback when we close a session while a response comes in.
             return False
         text = record.getMessage()
         if record.exc_info:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         shown = text
-        # Other threads may open servers meanwhile; a list of references is made in one step.
+        # Other threads may open servers meanwhile; `valuerefs` copies the list in one step.
         for reference in self.known.valuerefs():
             config = reference()
             if config is not None:
@@ -55,8 +55,8 @@ _redaction = _Redaction()
 
 
 def hide_secrets_of(config: ServerConfig) -> None:
-    """Hide the secrets of a server from now on in the records of libraries that show addresses."""
+    """Redact the secrets of a server in the log records of the libraries from now on."""
     _redaction.known[id(config)] = config
-    for name in _TALKATIVE:
+    for name in _LOGGERS:
         # Adding it again changes nothing.
         logging.getLogger(name).addFilter(_redaction)

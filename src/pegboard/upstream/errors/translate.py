@@ -1,4 +1,4 @@
-"""Translation of what the SDK, the network and processes raise into our errors: the one border."""
+"""Translate errors of the SDK, the network and processes into Pegboard's errors."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -29,9 +29,9 @@ _MAY_HAVE_RUN = "The call may have run all the same: look before you repeat it."
 def error_of(
     error: BaseException, config: ServerConfig, *, tool: str = "", why_lost: str = ""
 ) -> UpstreamError:
-    """Return one of our errors for whatever the SDK, the network or a process raised.
+    """Return one of Pegboard's errors for what the SDK, the network or a process raised.
 
-    ``why_lost`` is said of a connection whose end is all that the SDK knows.
+    ``why_lost`` explains the loss of a connection of which the SDK knows only the end.
     """
     for cause in _leaves(error):
         if isinstance(cause, UpstreamError):
@@ -96,20 +96,20 @@ _UNREACHED: dict[str, type[ServerUnavailableError]] = {
     "session_lost": SessionLostError,
     "unauthorized": ServerAuthenticationError,
 }
-"""What our transports say of requests that certainly did nothing."""
+"""The errors of requests that certainly did nothing, by the kind of failure."""
 
 
 def _sentence(words: str, failure: Failure, config: ServerConfig) -> str:
-    """Say in one sentence which server did what, where it is, and what to look at."""
+    """Return a sentence that names the server, its address, the failure, and what to check."""
     subject = f"Server {config.name!r} ({config.target})"
     match failure.kind, failure.status or 0:
         case "unauthorized", 0:
-            # A login that failed says itself what to do.
+            # The message of a failed login says what to do.
             return words
         case "unauthorized", _:
             hint = " Check its `headers`, `bearer_token` or `oauth`."
         case "not_sent", _:
-            # Of a process, its end says more.
+            # For a process, its exit says more.
             hint = "" if config.url is None else " Check its `url`."
             subject += "" if words.startswith("The server ") else " was not reached"
         case "http_error", status if 300 <= status < 500:
@@ -121,7 +121,7 @@ def _sentence(words: str, failure: Failure, config: ServerConfig) -> str:
 
 
 def _hint_of(words: str) -> str:
-    # What the SDK's `ctx.elicit` and its like say to a client of the modern era.
+    # The message of the SDK's `ctx.elicit` and similar to a client of the modern era.
     if "no back-channel" not in words:
         return ""
     return (
@@ -131,13 +131,13 @@ def _hint_of(words: str) -> str:
 
 
 def _says_closed(error: MCPError) -> bool:
-    # Servers use this code for errors of their own; only the SDK says it in these words.
+    # Servers use this code for errors of their own; only the SDK has these messages.
     words = ("Connection closed", "SSE stream ")
     return error.code == CONNECTION_CLOSED and error.message.startswith(words)
 
 
 def _says_unreadable(error: MCPError) -> bool:
-    # The SDK's words for what it could not parse, before a page of details that helps nobody.
+    # The SDK's message for what it could not parse, followed by a page of useless details.
     words = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
     return error.code == PARSE_ERROR and error.message.startswith(words)
 

@@ -1,1 +1,1 @@
-"""Servers behind HTTP: one pool of connections, and failures that stay with one request."""
+"""Servers behind HTTP: one connection pool, and failures that end only one request."""

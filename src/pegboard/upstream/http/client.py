@@ -1,4 +1,4 @@
-"""Transports to servers behind HTTP, on connections that all of them share."""
+"""HTTP transports to servers (streamable HTTP and SSE), on a shared connection pool."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -18,7 +18,9 @@ from pegboard.upstream.errors.failures import (
     failure_of_answer,
     failure_of_exception,
 )
-from pegboard.upstream.http.bodies import (
+from pegboard.upstream.http.headers import checked_headers, configured_headers
+from pegboard.upstream.http.http1_connection import WirePool
+from pegboard.upstream.http.response_bodies import (
     EndsQuietly,
     MendedEvents,
     is_event_stream,
@@ -27,11 +29,9 @@ from pegboard.upstream.http.bodies import (
     whole_body,
     with_body,
 )
-from pegboard.upstream.http.headers import checked_headers, configured_headers
-from pegboard.upstream.http.http1_connection import WirePool
 from pegboard.upstream.http.shared_connections import SharedConnections
 from pegboard.upstream.http.sse_transport import sse_streams
-from pegboard.upstream.messages.messages import mended
+from pegboard.upstream.messages.jsonrpc import mended
 
 __all__ = [
     "LARGEST_ANSWER",
@@ -46,8 +46,8 @@ __all__ = [
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 LARGEST_ANSWER = 64 * 1024 * 1024
-"""How many bytes one answer, or one event of a stream, may have."""
-_SECONDS_FOR_GOODBYE = 2.0
+"""The most bytes of one response, or of one event of a stream."""
+_SECONDS_TO_CLOSE = 2.0
 _LISTEN = "subscriptions/listen"
 _LONGEST_SILENCE = 3600.0
 _SHORTEST_SECRET = 6
@@ -55,13 +55,13 @@ _HARMLESS = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 
 
 OnLogin = Callable[[str, str], object]
-"""Receives the name of a server and the address of its login page."""
+"""Receives the name of a server and the URL of its login page."""
 StartSoon = Callable[[Callable[[], Awaitable[object]]], object]
-"""Starts work in a task that is nobody's call."""
+"""Starts work in a background task, which belongs to no call."""
 
 
 class HttpPool(AsyncContextManagerMixin):
-    """The HTTP connections of one hub; clients come and go, connections stay.
+    """The HTTP connections of one hub, which its clients share.
 
     It opens nothing before it is used, so it may be made anywhere; ``close`` it in the event loop
     that used it, or use it as a context manager.
@@ -75,15 +75,15 @@ class HttpPool(AsyncContextManagerMixin):
         start_soon: StartSoon | None = None,
     ) -> None:
         self.on_login: OnLogin | None = on_login
-        """Shows a person where to log in, instead of opening a browser."""
+        """Shows the login page to a person, instead of opening a browser."""
         self.tenant: str = tenant
-        """Whose logins these are."""
+        """The tenant of the logins."""
         self.start_soon: StartSoon | None = start_soon
-        """Starts what goes on when the call that wanted it is over; ``None`` if nothing may."""
+        """Starts a login that outlives its call; ``None`` if logins end with their call."""
         self.logins: dict[object, httpx2.Auth] = {}
-        """By server and login: all connections to one share its tokens, and renew them once."""
+        """By server and login: connections to one server share its tokens."""
         self.wires: WirePool = WirePool()
-        """Connections for exchanges that need none of what the others can do."""
+        """Plain connections for the fast path."""
         self._connections = SharedConnections()
 
     @asynccontextmanager
@@ -94,16 +94,16 @@ class HttpPool(AsyncContextManagerMixin):
             await self.close()
 
     async def close(self) -> None:
-        """Close all connections; whatever is sent afterwards is not sent."""
+        """Close all connections; later requests fail."""
         self.wires.close()
-        with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
+        with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
             await self._connections.close()
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request that belongs to no server: with no more headers than it has.
+        """Send a request without the headers and credentials of a server.
 
         Raises:
-            HTTPError: when there is no answer.
+            HTTPError: when there is no response.
         """
         async with httpx2.AsyncClient(transport=self._connections) as client:
             return await client.send(request)
@@ -122,8 +122,8 @@ class HttpPool(AsyncContextManagerMixin):
 class UpstreamHttpClient(httpx2.AsyncClient):
     """An HTTP client for one server, on which a failed request fails alone.
 
-    The SDK lets whatever ``send`` raises end the whole connection, so ``send`` does not raise: it
-    answers with a JSON-RPC error that says what happened (see ``failures``).
+    In the SDK, an exception of ``send`` ends the whole connection, so ``send`` does not raise: it
+    returns a JSON-RPC error that says what happened (see ``failures``).
     """
 
     session_id: str | None = None
@@ -137,7 +137,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         auth: httpx2.Auth | None = None,
     ) -> None:
         limits = config.timeouts
-        # A little more than anybody waits, so that the one who waits can say it.
+        # A little more than any caller waits, so that the timeout of the caller comes first.
         longest = 1.1 * max(limits.call, limits.list, limits.connect)
         super().__init__(
             auth=auth,
@@ -155,15 +155,15 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         """Send these besides the configured headers from now on, instead of any set before.
 
         Raises:
-            ConfigError: when one of them is no legal header, or belongs to the protocol.
+            ConfigError: when a header is invalid, or belongs to the protocol.
         """
         self.headers = {**self._own_headers, **checked_headers(headers)}
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request and give its answer, or a JSON-RPC error made from what went wrong."""
+        """Send a request and return its response, or a JSON-RPC error for its failure."""
         options["stream"] = True
         if request.method == "DELETE":
-            return await self._say_goodbye(request, options)
+            return await self._delete_session(request, options)
         if request.method == "GET":
             return await self._open_stream(request, options)
         try:
@@ -188,7 +188,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             return with_body(answer, body)
         self.session_id = answer.headers.get("mcp-session-id", self.session_id)
         if is_event_stream(answer):
-            # Whoever waits has a limit, unless the server waits for a person itself.
+            # The caller has a limit of its own, unless the server waits for a person.
             longest = None if request.headers.get("mcp-method") == _LISTEN else _LONGEST_SILENCE
             set_read_limit(request, longest)
             return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
@@ -198,7 +198,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
                 request,
                 Failure(
                     kind="http_error",
-                    message=f"The answer is larger than {LARGEST_ANSWER >> 20} MiB. It has run.",
+                    message=f"The response exceeds {LARGEST_ANSWER >> 20} MiB. The call has run.",
                     status=answer.status_code,
                 ),
             )
@@ -211,16 +211,16 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         if answer.is_success and is_event_stream(answer):
             set_read_limit(request, None)
             answer.stream = EndsQuietly(answer.stream)
-            # Here too may be answers, of requests whose own stream was cut; SSE reads them itself.
+            # It may bring responses of requests whose own stream was cut; SSE reads them itself.
             if self._config.transport != "sse":
                 return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
         return answer
 
-    async def _say_goodbye(
+    async def _delete_session(
         self, request: httpx2.Request, options: dict[str, Any]
     ) -> httpx2.Response:
-        # Shielded, because a session is mostly closed by cancelling its owner.
-        with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
+        # Shielded, because a session is mostly closed by cancelling its task.
+        with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
             try:
                 answer = await super().send(request, **options)
                 await answer.aclose()
@@ -237,7 +237,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         return self.redactor(request.headers.get("authorization", ""))
 
     def redactor(self, authorization: str = "") -> Callable[[str], str]:
-        """Return what hides all secrets of this server, those of a request included."""
+        """Return a function that redacts all secrets of this server, and those of a request."""
         # Tokens and headers may be newer than the configuration.
         sent = [authorization.rpartition(" ")[2]]
         sent += [self.headers[name] for name in self.headers if name not in _HARMLESS]
@@ -264,7 +264,7 @@ async def http_transport(
     Args:
         config: The server.
         pool: The connections to use.
-        auth: How to obtain tokens, for instance an ``oauth_provider``.
+        auth: What obtains tokens, for instance an ``oauth_provider``.
         client: One from ``pool.client_for``, to watch its session or swap its headers; it is
             closed with the transport.
     """
@@ -292,7 +292,7 @@ async def sse_transport(
         config: The server.
         pool: The connections to use.
         on_lost: Called once with the reason when the server ends the stream.
-        auth: How to obtain tokens, for instance an ``oauth_provider``.
+        auth: What obtains tokens, for instance an ``oauth_provider``.
         client: One from ``pool.client_for``, to swap its headers; closed with the transport.
 
     Raises:

@@ -1,8 +1,8 @@
-"""HttpFastPath: requests to a plain HTTP server as single exchanges, without the SDK.
+"""HttpFastPath: send requests to a plain HTTP server as single exchanges, without the SDK.
 
 The SDK's client passes each message through streams, tasks and models, which costs several times
-what the exchange itself does. Where nothing is needed that only it can do, this is the short way;
-what is sent, what comes back and what may go wrong is the same.
+as much as the exchange itself. The fast path serves requests that need nothing of this; the bytes
+on the wire and the possible errors are the same.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.errors.failures import UNREADABLE, Failure, failure_of_answer
 from pegboard.upstream.http.client import LARGEST_ANSWER, HttpPool, UpstreamHttpClient
-from pegboard.upstream.http.event_reader import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.http1_connection import (
     TooLargeError,
     WireClient,
     WireError,
     WireResponse,
 )
+from pegboard.upstream.http.response_bodies import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.shared_connections import proxy_for
-from pegboard.upstream.messages.responses import (
+from pegboard.upstream.messages.jsonrpc import (
     ForeignResponseError,
     NotDirectError,
     OnMessage,
@@ -47,7 +47,7 @@ _requests = msgspec.json.Encoder()
 def direct_to(
     config: ServerConfig, client: UpstreamHttpClient, pool: HttpPool
 ) -> "HttpFastPath | None":
-    """Return the short way to a server; ``None`` where only the long one leads."""
+    """Return the fast path to a server; ``None`` if only the SDK can reach it."""
     url = httpx2.URL(config.url or "")
     if url.scheme != "http" or url.userinfo or client.auth is not None:
         return None
@@ -76,7 +76,7 @@ class HttpFastPath:
         self._head = ""
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all running exchanges."""
         self._wire.close()
 
     async def request(
@@ -85,9 +85,9 @@ class HttpFastPath:
         """Send a request and return its result.
 
         Raises:
-            MCPError: when the server answers with an error, or not at all.
-            NotDirectError: when it has to go the long way.
-            ResumableError: when the rest of the answer can be asked for.
+            MCPError: when the server responds with an error, or not at all.
+            NotDirectError: when only the SDK can send it.
+            ResumableError: when the rest of the response can be resumed.
         """
         try:
             body = _requests.encode(message)
@@ -100,11 +100,11 @@ class HttpFastPath:
     async def resume(
         self, last_event: str, headers: Mapping[str, str], on_message: OnMessage
     ) -> dict[str, Any]:
-        """Ask for the rest of a stream that ended too soon, and return the result in it.
+        """Resume a stream that ended too soon, and return the result in it.
 
         Raises:
-            MCPError: when the server answers with an error, or not at all.
-            NotDirectError: when it has to go the long way.
+            MCPError: when the server responds with an error, or not at all.
+            NotDirectError: when only the SDK can send it.
             ResumableError: when this stream ended too soon as well.
         """
         head = self._head_of("GET", {**headers, "last-event-id": last_event})
@@ -120,7 +120,7 @@ class HttpFastPath:
             raise self._failed(
                 Failure(
                     kind="http_error",
-                    message=f"The answer is larger than {LARGEST_ANSWER >> 20} MiB. It has run.",
+                    message=f"The response exceeds {LARGEST_ANSWER >> 20} MiB. The call has run.",
                 )
             ) from None
         except WireError as error:
@@ -177,30 +177,30 @@ class HttpFastPath:
         if answer.kind != "application/json":
             raise MCPError(INVALID_REQUEST, f"Unexpected content type: {answer.kind}")
         if answer.headers.get("content-encoding", "identity") != "identity":
-            body = self._unpacked(answer, body)
+            body = self._decompressed(answer, body)
         try:
             result = await result_in(body, number)
         except ForeignResponseError:
-            # Whatever comes next on this connection is not what is asked for, either.
+            # What comes next on this connection belongs to other requests, too.
             answer.close()
-            words = "The server answered another request instead."
+            words = "The server responded to another request instead."
             raise self._failed(Failure(kind="lost", message=words)) from None
         if result is None:
             raise self._failed(UNREADABLE)
         return result
 
-    def _unpacked(self, answer: WireResponse, body: bytes) -> bytes:
-        """Return what was packed although nobody asked for that."""
-        unpacked = bytearray()
+    def _decompressed(self, answer: WireResponse, body: bytes) -> bytes:
+        """Return a body that the server compressed although the request did not allow it."""
+        decompressed = bytearray()
         whole = httpx2.Response(200, headers=answer.headers, stream=httpx2.ByteStream(body))
         try:
             for chunk in whole.iter_bytes():
-                unpacked += chunk
-                if len(unpacked) > LARGEST_ANSWER:
+                decompressed += chunk
+                if len(decompressed) > LARGEST_ANSWER:
                     break
         except httpx2.DecodingError:
-            unpacked.clear()
-        return bytes(unpacked)
+            decompressed.clear()
+        return bytes(decompressed)
 
     async def _streamed(
         self, answer: WireResponse, on_message: OnMessage, number: int | None
@@ -236,7 +236,7 @@ class HttpFastPath:
         try:
             result = await result_in(data, number)
         except ForeignResponseError:
-            # Ours may follow.
+            # The response to our request may follow.
             return None
         if result is not None:
             return result
@@ -248,7 +248,7 @@ class HttpFastPath:
 
     async def _refusal(self, answer: WireResponse, *, had_session: bool) -> Exception:
         if answer.status < 400:
-            # It was not looked at; the long way knows which redirects to follow.
+            # A redirect, so it did not run; the SDK knows which redirects to follow.
             return NotDirectError()
         body = bytearray()
         with anyio.move_on_after(_SECONDS_FOR_ERROR):
@@ -258,7 +258,7 @@ class HttpFastPath:
                     if len(body) >= _LARGEST_ERROR:
                         break
             except WireError:
-                # The status has said enough.
+                # The status says enough.
                 pass
         said = bytes(body[:_LARGEST_ERROR])
         response = httpx2.Response(answer.status, headers=answer.headers)

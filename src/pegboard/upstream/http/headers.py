@@ -1,4 +1,4 @@
-"""The headers that a server is sent besides those of the protocol."""
+"""HTTP headers of a server: the configured ones, its bearer token, and their checks."""
 
 import logging
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers, with names in lower case.
 
     Raises:
-        ConfigError: when one of them is no legal header, or belongs to the protocol.
+        ConfigError: when a header is invalid, or belongs to the protocol.
     """
     for name, value in headers.items():
         _check(name, value)
@@ -54,7 +54,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _check(name: object, value: object) -> None:
     if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no legal name of a header.")
+        raise ConfigError(f"{name!r} is not a valid header name.")
     if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
         raise ConfigError(
             f"The value of header {name!r} must be text in printable ASCII, on one line, "

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection for plain exchanges: a request goes out, an answer comes back.
+"""A small HTTP/1.1 client and its connection pool, for the fast path.
 
-The general client costs several times what such an exchange does, because it can do everything.
-This cannot: no TLS, no proxies, no redirects. Whoever needs those uses that one.
+The general client costs several times as much as one exchange, because it can do everything. This
+one has no TLS, no proxies and no redirects; requests that need those use the general client.
 """
 
 import asyncio  # noqa: TID251 - transports of the event loop are the matter of this file
@@ -27,16 +27,16 @@ __all__ = [
 Address: TypeAlias = tuple[str, int]
 
 _MUCH = 256 * 1024
-"""So much of a stream may wait to be read before the server has to wait."""
+"""The most bytes of a stream that may wait to be read before reading is paused."""
 _A_MOMENT = 1.0
 _LITTLE = 64 * 1024
-"""So long, and for so many bytes, the end of a stream is waited for after the answer was in it."""
+"""How many seconds, and how many bytes, to wait for the end of a stream after its result."""
 _LONGEST_HEAD = 256 * 1024
-"""So many bytes the headers of an answer may have, and so many the trailers behind its chunks."""
+"""The most bytes of the headers of a response, and of the trailers after its chunks."""
 
 
 class WireError(Exception):
-    """The exchange failed; ``sent`` says whether the server may have got the request."""
+    """The exchange failed; ``sent`` says whether the server may have received the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -44,20 +44,20 @@ class WireError(Exception):
 
 
 class TooLargeError(WireError):
-    """The answer is larger than allowed."""
+    """The response is larger than the limit."""
 
 
 class WireResponse:
-    """The answer to one request."""
+    """The response to one request."""
 
     def __init__(self, connection: "WireConnection", largest: int) -> None:
         self.status: int = 0
         self.headers: dict[str, str] = {}
         """With names in lower case."""
         self.kind: str = ""
-        """What the body is, in lower case and without parameters."""
+        """The content type, in lower case and without parameters."""
         self.is_plain: bool = False
-        """True when the body is to be had whole: a stream or an error is read with care."""
+        """True when the body is read as a whole; streams and errors are read in parts."""
         self.is_whole: bool = False
         self._connection = connection
         self._largest = largest
@@ -65,13 +65,13 @@ class WireResponse:
         self._size = 0
 
     def begin(self, status: int) -> None:
-        """Note how the answer begins, once all headers are there."""
+        """Note the status and the content type, once all headers are there."""
         self.status = status
         self.kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.is_plain = 200 <= status < 300 and self.kind != "text/event-stream"
 
     def take(self) -> bytes:
-        """Return what is there of the body, and has not been taken yet."""
+        """Return the part of the body that has come and was not taken yet."""
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
@@ -79,10 +79,10 @@ class WireResponse:
         return body
 
     async def more(self) -> bytes:
-        """Return the next part of the body; nothing once it is whole.
+        """Return the next part of the body; empty at its end.
 
         Raises:
-            WireError: when the connection breaks before its end.
+            WireError: when the connection breaks before the end.
         """
         while not self._chunks and not self.is_whole:
             await self._connection.news()
@@ -96,20 +96,20 @@ class WireResponse:
             self._connection.linger()
 
     def close(self) -> None:
-        """Close the connection, which tells the server that nobody waits for the answer."""
+        """Close the connection, which cancels the request at the server."""
         self._connection.close()
 
     def add(self, chunk: bytes) -> int:
-        """Add a part of the body; return how much waits to be taken."""
+        """Add a part of the body; return how many bytes wait to be taken."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         if self.is_plain and self._size > self._largest:
-            raise TooLargeError("The answer is too large", sent=True)
+            raise TooLargeError("The response is too large", sent=True)
         return self._size
 
 
 class WireConnection(asyncio.Protocol):
-    """One connection; the callbacks of the parser fill in the answer that is awaited."""
+    """One connection; the callbacks of the parser fill in the response."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class WireConnection(asyncio.Protocol):
         self._is_paused = False
         self._began = False
         self._head: int | None = None
-        """Bytes of the headers, or trailers, that are being read; ``None`` while there are none."""
+        """Bytes of the headers or trailers being read; ``None`` while none are read."""
         self._is_kept_alive = False
         self._has_surplus = False
         self._lingering: asyncio.TimerHandle | None = None
@@ -146,10 +146,10 @@ class WireConnection(asyncio.Protocol):
     async def exchange(
         self, request: bytes, answer: WireResponse, in_use: "set[WireConnection]"
     ) -> None:
-        """Send a request and wait until its answer is whole, or begins to flow.
+        """Send a request and wait until its response is whole, or its stream begins.
 
         Raises:
-            WireError: when there is none.
+            WireError: when there is no response.
         """
         assert self._transport is not None
         self._in_use = in_use
@@ -159,10 +159,10 @@ class WireConnection(asyncio.Protocol):
         await self.news()
 
     async def news(self) -> None:
-        """Wait for more of the answer.
+        """Wait for more of the response.
 
         Raises:
-            WireError: when there is none.
+            WireError: when there is no more.
         """
         if self._error is not None:
             raise self._error
@@ -175,7 +175,7 @@ class WireConnection(asyncio.Protocol):
             raise self._error
 
     def give_back(self) -> None:
-        """Let the next exchange have it, if it is still good."""
+        """Return the connection to the pool, if it can be used again."""
         self._answer = None
         self._in_use.discard(self)
         self._lingering = None
@@ -185,19 +185,19 @@ class WireConnection(asyncio.Protocol):
             self.close()
 
     def linger(self) -> None:
-        """Wait a moment, by itself, for the end of a body that nobody reads any more."""
+        """Wait a moment, in the background, for the end of a body that is no longer read."""
         self._left = 0
         self._lingering = asyncio.get_running_loop().call_later(_A_MOMENT, self.close)
         self.go_on()
 
     def go_on(self) -> None:
-        """Let the server send more."""
+        """Resume reading."""
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close it at once; whoever waits for it is told."""
+        """Close the connection at once; a waiting exchange fails."""
         self._forget(self)
         self._in_use.discard(self)
         if self._lingering is not None:
@@ -217,7 +217,7 @@ class WireConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what the server sent."""
         if self._answer is None:
-            # Nobody asked for it; whatever it is, it is not the answer to the next request.
+            # There is no request, and this is not the response to the next one.
             self.close()
             return
         before = self._head
@@ -226,32 +226,32 @@ class WireConnection(asyncio.Protocol):
             if before is not None and self._head is not None:
                 self._head += len(data)
                 if self._head > _LONGEST_HEAD:
-                    self._break("The headers of the answer never end")
+                    self._break("The headers of the response never end")
         except httptools.HttpParserUpgrade:
-            self._break("The server wants to speak another protocol")
+            self._break("The server wants to switch to another protocol")
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
             self._error = cause if isinstance(cause, WireError) else None
-            self._break("The answer cannot be read")
+            self._break("The response cannot be read")
         except httptools.HttpParserError:
-            self._break("The answer is no HTTP")
+            self._break("The response is not HTTP")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits, unless this is how the answer ends."""
+        """Fail the waiting exchange, unless this is the end of the response."""
         self._forget(self)
         answer = self._answer
         if answer is not None and self._began and _ends_with_connection(answer) and exc is None:
             answer.is_whole = True
             self._wake()
             return
-        told = "in the middle of its answer" if self._began else "without sending a response"
+        told = "in the middle of its response" if self._began else "without sending a response"
         self._fail(f"Server disconnected {told}")
 
     def on_message_begin(self) -> None:
         """Expect headers; called by the parser."""
         self._head = 0
         if self._answer is not None and self._answer.is_whole:
-            # A second answer to one request: no part of the first, nor the answer to the next.
+            # A second response to one request: not part of the first, nor for the next request.
             self._answer = WireResponse(self, _MUCH)
             self._has_surplus = True
 
@@ -263,13 +263,13 @@ class WireConnection(asyncio.Protocol):
         self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """Let an answer begin; called by the parser."""
+        """Begin a response; called by the parser."""
         self._head = None
         answer = self._answer
         assert answer is not None
         status = self._parser.get_status_code()
         if status < 200:
-            # An announcement; the answer is still to come.
+            # An interim response; the final one is still to come.
             answer.headers.clear()
             return
         self._began = True
@@ -278,7 +278,7 @@ class WireConnection(asyncio.Protocol):
             self._wake()
 
     def on_chunk_header(self) -> None:
-        """Expect trailers, which may come behind any chunk; called by the parser."""
+        """Expect trailers, which may come after any chunk; called by the parser."""
         self._head = 0
 
     def on_body(self, body: bytes) -> None:
@@ -300,10 +300,10 @@ class WireConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """Let an answer end; called by the parser."""
+        """End a response; called by the parser."""
         self._head = None
         if self._answer is not None and self._began:
-            # The parser knows it now, and not any more a moment later.
+            # The parser knows this only now.
             self._is_kept_alive = self._parser.should_keep_alive()
             self._answer.is_whole = True
             if self._lingering is not None:
@@ -341,12 +341,12 @@ class WirePool:
         """Return a connection to an address, for one exchange.
 
         Raises:
-            WireError: when nobody is there.
+            WireError: when the server takes no connection.
         """
         return self._take(address) or await self._connect(address, patience)
 
     def close(self) -> None:
-        """Close all connections; whatever is sent afterwards is not sent."""
+        """Close all connections; later requests fail."""
         self._is_closed = True
         for connection in list(self._all):
             connection.close()
@@ -366,7 +366,7 @@ class WirePool:
             self._sweep = loop.call_later(KEPT_IDLE, self._close_the_old)
 
     def forget(self, connection: WireConnection) -> None:
-        """Note that a connection is gone."""
+        """Remove a connection that is gone."""
         self._all.discard(connection)
         idle = self._idle[connection.address]
         if connection in idle:
@@ -375,7 +375,7 @@ class WirePool:
     def _take(self, address: Address) -> WireConnection | None:
         idle = self._idle[address]
         while idle:
-            # The one used last: the others may grow old.
+            # The one used last, so that the others can expire.
             connection = idle.pop()
             if monotonic() - connection.idle_since < KEPT_IDLE and connection.is_open:
                 return connection
@@ -413,7 +413,7 @@ class WirePool:
 
 
 class WireClient:
-    """Exchanges with one address, which all end with it."""
+    """The exchanges of one session with one address; closing it ends all of them."""
 
     def __init__(self, pool: WirePool, address: Address, *, patience: float, largest: int) -> None:
         self._pool = pool
@@ -424,12 +424,12 @@ class WireClient:
         self._is_closed = False
 
     async def send(self, request: bytes) -> WireResponse:
-        """Send a request and return its answer: whole, or with a body that is still coming.
+        """Send a request and return its response: whole, or with a body that is still coming.
 
-        Whoever gets one that is not plain leaves it when it is read, or closes it.
+        The caller has to call ``leave`` or ``close`` on a response that is not plain.
 
         Raises:
-            WireError: when there is no answer.
+            WireError: when there is no response.
         """
         connection = await self._pool.open(self._address, self._patience)
         if self._is_closed:
@@ -443,12 +443,12 @@ class WireClient:
             connection.close()
             raise
         if answer.is_whole and answer.is_plain:
-            # Whoever reads another one with care gives it back by leaving it.
+            # For other responses, the caller returns the connection with `leave`.
             connection.give_back()
         return answer
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all running exchanges."""
         self._is_closed = True
         for connection in list(self._in_use):
             connection.close()

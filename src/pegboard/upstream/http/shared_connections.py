@@ -1,4 +1,4 @@
-"""The TCP connections that all HTTP clients of a hub share, each route opened when first used."""
+"""Shared HTTP connections of a hub, directly or through a proxy, with TLS and keep-alive."""
 
 import ipaddress
 import socket
@@ -30,7 +30,7 @@ _Route = tuple[bool, str | None]
 
 
 class SharedConnections(httpx2.AsyncBaseTransport):
-    """A transport for many clients: closing one of them leaves the connections to the others."""
+    """An HTTP transport for many clients: closing one client keeps the connections open."""
 
     def __init__(self) -> None:
         self._proxies = getproxies()
@@ -40,7 +40,7 @@ class SharedConnections(httpx2.AsyncBaseTransport):
         self._closed = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request over the connections of its route."""
+        """Send one request, directly or through its proxy."""
         route = (request.url.scheme == "https", proxy_for(request.url, self._proxies))
         transport = self._transports.get(route) or await self._open(route)
         return await transport.handle_async_request(request)
@@ -120,7 +120,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def keep_alive_options() -> list[tuple[int, int, int]]:
-    """Return what a socket is told to notice a peer that has vanished."""
+    """Return the socket options that detect a vanished peer."""
     # A stream may be silent for hours: only the kernel can tell that its peer has vanished.
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

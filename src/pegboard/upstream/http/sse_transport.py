@@ -1,4 +1,4 @@
-"""Streams to a server that speaks HTTP with server-sent events, the transport of 2024-11-05."""
+"""The SSE transport to a server: HTTP with server-sent events, from protocol 2024-11-05."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -29,8 +29,8 @@ from pegboard.upstream.errors.failures import (
     failure_of_answer,
     failure_of_exception,
 )
-from pegboard.upstream.http.bodies import start_of_body
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.http.response_bodies import start_of_body
+from pegboard.upstream.messages.jsonrpc import read_message
 
 __all__ = ["sse_streams"]
 
@@ -39,7 +39,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 _MOST_REDIRECTS = 5
 _SECONDS_TO_CLOSE = 2.0
 
-StdoutReader = SessionMessage | Exception
+Received = SessionMessage | Exception
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def sse_streams(
     events = aiter(httpx2.EventSource(answer, max_event_size=largest))
     try:
         endpoint = await _endpoint(events, answer.request.url, config)
-        to_session, incoming = anyio.create_memory_object_stream[StdoutReader]()
+        to_session, incoming = anyio.create_memory_object_stream[Received]()
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
         async with (
             to_session,
@@ -83,13 +83,13 @@ async def sse_streams(
 
 
 class _Endpoint:
-    """The address that takes our messages; an answer that is an error goes to the session."""
+    """The URL for our messages; an error response to a POST goes to the session."""
 
     def __init__(
         self,
         client: httpx2.AsyncClient,
         url: httpx2.URL,
-        to_session: MemoryObjectSendStream[StdoutReader],
+        to_session: MemoryObjectSendStream[Received],
     ) -> None:
         self._client = client
         self._url = url
@@ -153,7 +153,7 @@ async def _endpoint(
 
 async def _read(
     events: AsyncIterator[httpx2.ServerSentEvent],
-    to_session: MemoryObjectSendStream[StdoutReader],
+    to_session: MemoryObjectSendStream[Received],
     on_lost: Callable[[str], None],
 ) -> None:
     reason = "The server ended the stream."
@@ -173,7 +173,7 @@ async def _write(
     endpoint: _Endpoint, from_session: MemoryObjectReceiveStream[SessionMessage], group: TaskGroup
 ) -> None:
     async for outgoing in from_session:
-        # A slow answer must not hold up other requests; all else is sent in order.
+        # A slow response must not delay other requests; all else is sent in order.
         if isinstance(outgoing.message, JSONRPCRequest):
             group.start_soon(endpoint.post, outgoing.message)
         else:
@@ -198,7 +198,7 @@ async def _send_within_origin(
     raise AssertionError
 
 
-def _message(text: str) -> StdoutReader:
+def _message(text: str) -> Received:
     message = read_message(text.encode())
     return ValueError("not a message") if message is None else SessionMessage(message)
 

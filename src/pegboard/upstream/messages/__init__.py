@@ -1,1 +1,1 @@
-"""JSON-RPC messages of servers: read within limits, careless ones included."""
+"""JSON-RPC messages of servers: parsed within limits, also when they are malformed."""

@@ -1,4 +1,4 @@
-"""Lists of tools in which something is nested deeper than the SDK reads."""
+"""Nesting limit: replace the parts of a tool list that are nested deeper than the SDK reads."""
 
 import re
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ import msgspec
 __all__ = ["MOST_LEVELS", "TOO_DEEP", "without_depths"]
 
 TOO_DEEP = "nested too deeply"
-"""Stands where something was that is nested too deeply; a schema that is a text is none."""
+"""Replaces a value that is nested too deeply; as a schema it is invalid."""
 
 MOST_LEVELS = 200
-"""How deep a message may go; one level more is the most that the SDK reads."""
+"""The deepest nesting of a message; the SDK reads one level more."""
 
 _MARKER = msgspec.json.encode(TOO_DEEP)
 _SIGNS = (b'"', b"[", b"]", b"{", b"}")
 _MOST_SIGNS = 2_000_000
-"""More are not looked at, since everybody else waits meanwhile; it is a second's work."""
-# Nothing in a string counts. Possessive, and content without an end, so that no text takes long.
+"""The most brackets and quotes that are scanned: all other calls wait about a second."""
+# Brackets in strings do not count. Possessive, so that no text takes long.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 # The levels of `{"result": {"tools": [{"inputSchema": {}}]}}`, counted from the outside.
 _LIST = {1: b'"result"', 2: b'"tools"'}
@@ -40,7 +40,7 @@ def without_depths(message: bytes) -> bytes:
 
 
 def _deep_fields(message: bytes) -> Iterator[tuple[int, int]]:
-    # No parser: all that we have recurse, and none goes as deep as a careless server.
+    # Without a parser: all of ours recurse, and none goes as deep as such a message.
     depth = deepest = start = 0
     names = dict.fromkeys(_LIST, b"")
     for token in _TOKEN.finditer(message):

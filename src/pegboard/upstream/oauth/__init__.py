@@ -1,1 +1,1 @@
-"""Logging in to servers that are protected by OAuth 2.1."""
+"""OAuth 2.1: login, token refresh and token storage for protected servers."""

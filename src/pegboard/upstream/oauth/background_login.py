@@ -1,4 +1,4 @@
-"""BackgroundLogin: a login that goes on by itself, whoever waits for it."""
+"""BackgroundLogin: an OAuth login that goes on after the call that started it."""
 
 import copy
 from collections.abc import Awaitable, Callable
@@ -15,10 +15,10 @@ Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 class BackgroundLogin:
-    """Runs one login at a time, in a task that is nobody's call.
+    """Runs one login at a time, in a background task.
 
     Args:
-        start_soon: starts work in such a task.
+        start_soon: starts work in a background task.
         send: sends a request of the login, without credentials of the server.
     """
 
@@ -32,31 +32,31 @@ class BackgroundLogin:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether somebody is to log in just now."""
+        """Whether a login is running."""
         return self._over is not None
 
     def begin(self, log_in: Callable[[], Awaitable[None]]) -> None:
-        """Start a login, unless one is under way."""
+        """Start a login, unless one is running."""
         if self._over is None:
             self._over, self._error = anyio.Event(), None
-            self._start_soon(partial(self._see_through, log_in, self._over))
+            self._start_soon(partial(self._run, log_in, self._over))
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for the end of the login; false if it takes longer.
+        """Wait for the end of the login; return false if it takes longer.
 
         Raises:
-            AuthenticationError: when it failed.
+            ServerAuthenticationError: when the login failed.
         """
         with anyio.move_on_after(seconds):
             if self._over is not None:
                 await self._over.wait()
             if self._error is not None:
-                # A copy for each: they may all add to its traceback.
+                # A copy for each caller: each may add to its traceback.
                 raise copy.copy(self._error)
             return True
         return False
 
-    async def _see_through(self, log_in: Callable[[], Awaitable[None]], over: anyio.Event) -> None:
+    async def _run(self, log_in: Callable[[], Awaitable[None]], over: anyio.Event) -> None:
         try:
             await log_in()
         except ServerAuthenticationError as error:

@@ -1,4 +1,4 @@
-"""Logging in to servers that are protected by OAuth 2.1."""
+"""OAuth login to a server: with a browser, or with client credentials."""
 
 import logging
 import os
@@ -41,21 +41,21 @@ def oauth_provider(
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
     tenant: str = "",
-    apart: BackgroundLogin | None = None,
+    background_login: BackgroundLogin | None = None,
 ) -> httpx2.Auth:
-    """Return what obtains, renews and sends the tokens for one server.
+    """Return the object that obtains, refreshes and sends the tokens of one server.
 
     Args:
         config: The server; its ``oauth`` says which flow to use.
-        storage: Where tokens are kept, instead of where the configuration says.
+        storage: Where tokens are stored, instead of where the configuration says.
         open_browser: Opens the login page and tells whether it could; ``open_in_browser`` if left
             out.
-        on_login: Shows the address of the login page to a person, instead of a browser.
-        tenant: Whose login it is.
-        apart: Where a login goes on that a call does not wait for.
+        on_login: Shows the URL of the login page to a person, instead of a browser.
+        tenant: The tenant of the login.
+        background_login: Runs a login that outlives its call.
 
     Raises:
-        ConfigError: when the configuration is not enough for its flow.
+        ConfigError: when the configuration lacks something that its flow needs.
     """
     oauth = config.oauth or OAuthConfig()
     kept = token_storage_for(config, tenant=tenant) if storage is None else storage
@@ -66,21 +66,21 @@ def oauth_provider(
     else:
         show = partial(_shown, on_login)
     login = _BrowserLogin(config, oauth, kept, show=show)
-    login.apart = apart
+    login.background_login = background_login
     return login
 
 
 def open_in_browser(url: str) -> bool:
-    """Open an address in the browser of this machine; false where there is none to be seen."""
+    """Open a URL in a browser on this machine; return false if there is none."""
     graphical = sys.platform in ("darwin", "win32", "cygwin")
     if not graphical and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        # There `webbrowser` might start one in the terminal, over whatever is shown in it.
+        # Without a display, `webbrowser` might start a text browser in the terminal.
         return False
     return webbrowser.open(url)
 
 
 class _ClientCredentials(TokenRefresh, ClientCredentialsOAuthProvider):
-    """Logs in a program, by its own name and secret."""
+    """Logs in a program, with its client id and secret."""
 
     asks_a_person = False
 
@@ -100,7 +100,7 @@ class _ClientCredentials(TokenRefresh, ClientCredentialsOAuthProvider):
             scope=" ".join(oauth.scopes) or None,
             issuer=config.url or "",
         )
-        # Any at first; from then on the one that was found (see `_initialize`).
+        # Any issuer at first; later only the one that was found (see `_initialize`).
         self._issuer = None
         metadata = self.context.client_metadata
         self.context.client_metadata = _metadata(oauth, **metadata.model_dump(exclude={"scope"}))
@@ -116,7 +116,7 @@ class _ClientCredentials(TokenRefresh, ClientCredentialsOAuthProvider):
 
 
 class _BrowserLogin(TokenRefresh):
-    """Lets a person log in with a browser, which brings the answer back to this machine."""
+    """Lets a person log in with a browser, which is redirected back to this machine."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _BrowserLogin(TokenRefresh):
                 client_id=self._oauth.client_id,
                 client_secret=self._oauth.client_secret,
                 redirect_uris=metadata.redirect_uris,
-                # So that the secret is not sent to another server than it was at first.
+                # So that the secret is sent only to the server that first got it.
                 issuer=str(server.issuer) if (server := self.context.oauth_metadata) else None,
                 token_endpoint_auth_method="client_secret_basic"
                 if self._oauth.client_secret
@@ -158,7 +158,7 @@ class _BrowserLogin(TokenRefresh):
         elif self.context.client_info is not None and self.context.client_info.redirect_uris:
             known = self.context.client_info.redirect_uris[:1]
             if self._oauth.redirect_port in (0, known[0].port):
-                # The authorization server may insist on the very address that it knows.
+                # The authorization server may require the redirect URL that it knows.
                 metadata.redirect_uris = known
             elif self.context.current_tokens is None:
                 self.context.client_info = None
@@ -172,7 +172,7 @@ class _BrowserLogin(TokenRefresh):
         self._url = url
 
     async def _ask(self) -> AuthorizationCodeResult:
-        if not self.somebody_waits():
+        if not self.is_awaited():
             raise self.expired()
         redirect = (self.context.client_metadata.redirect_uris or [])[0]
         state = parse_qs(urlsplit(self._url).query).get("state", [""])[0]
@@ -184,7 +184,7 @@ class _BrowserLogin(TokenRefresh):
                         parameters = await answer.wait()
         except TimeoutError:
             raise self.failed(
-                f"took longer than {self._oauth.login_timeout:g} s. Connect once more, and log in "
+                f"took longer than {self._oauth.login_timeout:g} s. Connect again, and log in "
                 "on the page that opens then."
             ) from None
         except OSError as error:
@@ -223,7 +223,7 @@ async def _shown(on_login: Callable[[str], object], url: str) -> bool:
 
 
 class _ChosenScopes(OAuthClientMetadata):
-    """Asks for the scopes of the configuration; the SDK would ask for all that a server offers."""
+    """Requests the scopes of the configuration; the SDK would request all that a server offers."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "scope":

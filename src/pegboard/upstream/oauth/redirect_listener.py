@@ -1,4 +1,4 @@
-"""Where a browser brings the answer of a login: one address on this machine, open while needed."""
+"""Redirect listener: catch the OAuth redirect of the browser on a local port."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -20,13 +20,13 @@ _PAGE = """<!doctype html>
 
 
 @asynccontextmanager
-async def browser_answers(*, port: int, state: str) -> AsyncGenerator["_Answer"]:
-    """Listen on 127.0.0.1 until the answer with this ``state`` has come, or the block is left.
+async def browser_answers(*, port: int, state: str) -> AsyncGenerator["_Redirect"]:
+    """Listen on 127.0.0.1 until the redirect with this ``state`` has come, or the block ends.
 
     Raises:
         OSError: when the port is taken.
     """
-    answer = _Answer(state)
+    answer = _Redirect(state)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, answer.receive)
@@ -36,8 +36,8 @@ async def browser_answers(*, port: int, state: str) -> AsyncGenerator["_Answer"]
             group.cancel_scope.cancel()
 
 
-class _Answer:
-    """The parameters that the browser brings, once it does."""
+class _Redirect:
+    """The parameters of the redirect, once it has come."""
 
     def __init__(self, state: str) -> None:
         self._state = state
@@ -50,7 +50,7 @@ class _Answer:
         return self._parameters
 
     async def receive(self, stream: SocketStream) -> None:
-        # Browsers open connections they never use, and anybody on this machine may knock.
+        # Browsers open connections they never use, and any local program may connect.
         async with stream:
             with anyio.move_on_after(_SECONDS_PER_REQUEST):
                 with suppress(anyio.EndOfStream, anyio.BrokenResourceError):

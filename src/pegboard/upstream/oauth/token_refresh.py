@@ -1,4 +1,4 @@
-"""Staying logged in: what every OAuth flow does between two logins."""
+"""Token refresh: renew OAuth tokens, and ask for a new login only when that fails."""
 
 from collections.abc import AsyncGenerator
 from contextvars import ContextVar
@@ -17,48 +17,48 @@ __all__ = ["TokenRefresh"]
 
 _LONG_AGO = 1.0
 PATIENCE = 20.0
-"""Seconds that a call waits for a person to log in, and never more than half of its own."""
+"""Seconds that a call waits for a person to log in, at most half of its timeout."""
 _OPENING = ("initialize", "server/discover")
-"""What a connection begins with; it has the time that a person needs."""
+"""The first methods of a connection, which may wait as long as a person needs."""
 
 
-class _Asker(msgspec.Struct, frozen=True):
-    """Who wants to be logged in."""
+class _Requester(msgspec.Struct, frozen=True):
+    """The request that needs a login."""
 
     waits: bool = True
-    """False for what nobody waits for: it could neither tell nor ask a person."""
+    """False for a request without a caller, which could not show a login page to a person."""
     connects: bool = False
-    """True for what opens a connection: it waits for as long as a person may take."""
+    """True for a request that opens a connection: it waits as long as a person may take."""
     began_with: str | None = None
-    """The refresh token that was good when the request was made."""
+    """The refresh token that was valid when the request was made."""
 
 
-_asker: ContextVar[_Asker] = ContextVar("asker", default=_Asker())  # noqa: B039 - it is frozen
+_requester: ContextVar[_Requester] = ContextVar("requester", default=_Requester())  # noqa: B039 - it is frozen
 
 
 class TokenRefresh(OAuthClientProvider):
-    """The SDK's provider, and what it lacks.
+    """The SDK's provider, with what it lacks.
 
-    - calls do not wait for each other while the token is good;
-    - a token that the server refuses is renewed before a person is asked to log in;
-    - in the middle of a call nobody waits long for a person, and the login goes on without it;
-    - a login survives a restart, and what another process has renewed is used;
-    - its requests have the same limits as any other;
-    - what goes wrong is told in words.
+    - calls do not wait for each other while the token is valid;
+    - a token that the server refuses is refreshed before a person is asked to log in;
+    - a call does not wait long for a person, and the login goes on without it;
+    - a login survives a restart, and tokens that another process has refreshed are used;
+    - its requests have the same limits as all others;
+    - each failure has a readable message.
     """
 
     config: ServerConfig
     asks_a_person = True
     has_chosen_scopes = False
-    apart: BackgroundLogin | None = None
-    """Where a login goes on that a call does not wait for; ``None`` to have each call wait."""
+    background_login: BackgroundLogin | None = None
+    """Runs a login that outlives its call; ``None`` if each call waits for its login."""
     _refused: str | None = None
     _dead: str | None = None
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send the request with a token, and see to it that there is one."""
+        """Send the request with a token, and obtain one if needed."""
         began_with = self._refresh_token_at_hand()
         is_goodbye, is_valid = request.method == "DELETE", self.context.is_token_valid()
         if is_valid:
@@ -66,32 +66,38 @@ class TokenRefresh(OAuthClientProvider):
         if is_valid or is_goodbye:
             used = request.headers.get("Authorization")
             response = yield request
-            # Nobody should have to log in to say goodbye.
+            # Closing a session needs no login.
             if is_goodbye or not self._wants_login(response):
                 return
             if response.status_code == 401:
                 self._refused = used
-        asker = _asker_of(request, began_with)
-        _asker.set(asker)
-        apart = self.apart if self.asks_a_person and asker.waits and not asker.connects else None
-        if apart is None or not apart.is_under_way:
+        requester = _requester_of(request, began_with)
+        _requester.set(requester)
+        background_login = (
+            self.background_login
+            if self.asks_a_person and requester.waits and not requester.connects
+            else None
+        )
+        if background_login is None or not background_login.is_under_way:
             flow = self._steps(request)
             try:
                 outgoing = await anext(flow)
                 while True:
                     response = yield outgoing
-                    if apart and outgoing is request and self._wants_login(response):
-                        # Whoever waits for a person does not keep a connection meanwhile.
+                    if background_login and outgoing is request and self._wants_login(response):
+                        # A call that waits for a person holds no connection meanwhile.
                         await response.aread()
-                        apart.begin(partial(self._log_in, apart.send, request, response))
+                        background_login.begin(
+                            partial(self._log_in, background_login.send, request, response)
+                        )
                         break
                     outgoing = await flow.asend(response)
             except StopAsyncIteration:
                 return
             finally:
                 await flow.aclose()
-        assert apart is not None
-        if not await apart.wait(min(PATIENCE, self.config.timeouts.call / 2)):
+        assert background_login is not None
+        if not await background_login.wait(min(PATIENCE, self.config.timeouts.call / 2)):
             raise self._awaited()
         self._add_auth_header(request)
         yield request
@@ -99,7 +105,7 @@ class TokenRefresh(OAuthClientProvider):
     async def _steps(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Do what the SDK does, within the limits of the request, and fail in words."""
+        """Run the flow of the SDK within the limits of the request, with readable errors."""
         limits = request.extensions.get("timeout", {})
         flow = super().async_auth_flow(request)
         try:
@@ -117,8 +123,8 @@ class TokenRefresh(OAuthClientProvider):
             await flow.aclose()
 
     async def _log_in(self, send: Send, request: httpx2.Request, refused: httpx2.Response) -> None:
-        """Log in because of an answer, and leave the request alone: its caller may be gone."""
-        _asker.set(_Asker())
+        """Log in after a refusal, without sending the request again: its caller may be gone."""
+        _requester.set(_Requester())
         place = httpx2.Request(
             request.method, request.url, headers=request.headers, extensions=request.extensions
         )
@@ -128,7 +134,7 @@ class TokenRefresh(OAuthClientProvider):
             while outgoing is not place:
                 outgoing = await flow.asend(await send(outgoing))
             if place.headers.get("Authorization") != request.headers.get("Authorization"):
-                # Somebody else has logged in meanwhile.
+                # Another call or process has logged in meanwhile.
                 return
             outgoing = await flow.asend(refused)
             while outgoing is not place:
@@ -141,7 +147,7 @@ class TokenRefresh(OAuthClientProvider):
     async def _initialize(self) -> None:
         known, expiry = self.context.current_tokens, self.context.token_expiry_time
         await super()._initialize()
-        # Look again each time: another call or process may have renewed the login.
+        # Read it each time: another call or process may have refreshed the tokens.
         self._initialized = False
         context, storage = self.context, self.context.storage
         if isinstance(storage, LoginStorage):
@@ -155,7 +161,7 @@ class TokenRefresh(OAuthClientProvider):
         tokens = context.current_tokens
         if tokens is None or (tokens.refresh_token or "") == self._dead:
             context.clear_tokens()
-            if self._dead is not None and _asker.get().began_with == self._dead:
+            if self._dead is not None and _requester.get().began_with == self._dead:
                 raise self.expired()
         elif f"Bearer {tokens.access_token}" == self._refused:
             context.token_expiry_time = _LONG_AGO
@@ -175,7 +181,7 @@ class TokenRefresh(OAuthClientProvider):
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         if response.status_code == 429 or response.status_code >= 500:
             raise ServerAuthenticationError(
-                f"The login for server {self.config.name!r} could not be renewed just now (HTTP "
+                f"The login for server {self.config.name!r} could not be refreshed just now (HTTP "
                 f"{response.status_code} from its authorization server). Try again later.",
                 server=self.config.name,
             )
@@ -186,7 +192,7 @@ class TokenRefresh(OAuthClientProvider):
             return True
         if not self.asks_a_person:
             return False
-        if self.somebody_waits():
+        if self.is_awaited():
             self._dead = token
             if isinstance(self.context.storage, LoginStorage):
                 await self.context.storage.forget_tokens()
@@ -206,35 +212,35 @@ class TokenRefresh(OAuthClientProvider):
         tokens = self.context.current_tokens
         return None if tokens is None else tokens.refresh_token
 
-    def somebody_waits(self) -> bool:
-        """Tell whether the request at hand could show a person the way to the login."""
-        return _asker.get().waits
+    def is_awaited(self) -> bool:
+        """Tell whether a caller waits for the request and could show a login page."""
+        return _requester.get().waits
 
     def expired(self) -> ServerAuthenticationError:
         """Return the error that asks for a new login."""
         return ServerAuthenticationError(
-            f"The login for server {self.config.name!r} has expired; log in again: try once more, "
-            "and you will be led to its login page.",
+            f"The login for server {self.config.name!r} has expired. Try again: then its login "
+            "page opens.",
             server=self.config.name,
         )
 
     def _awaited(self) -> ServerAuthenticationError:
         return ServerAuthenticationError(
-            f"Server {self.config.name!r} wants somebody to log in, and its login page is waiting "
-            "for that. Log in there, then try once more.",
+            f"Server {self.config.name!r} needs a login, and its login page is open. Log in there, "
+            "then try again.",
             server=self.config.name,
         )
 
     def _wants_login(self, response: httpx2.Response) -> bool:
         if response.status_code == 401:
             return True
-        # With scopes that were chosen by hand, a login for more would be given no more.
+        # With configured scopes, a new login would get no further scopes.
         if response.status_code != 403 or self.has_chosen_scopes:
             return False
         return "insufficient_scope" in response.headers.get("www-authenticate", "")
 
     def failed(self, words: str) -> ServerAuthenticationError:
-        """Return the error that says why logging in did not work."""
+        """Return the error of a failed login."""
         name = self.config.name
         text = self.config.redact(f"Logging in to server {name!r} {words}")
         return ServerAuthenticationError(text, server=name)
@@ -245,15 +251,15 @@ class _Message(msgspec.Struct):
     method: str | None = None
 
 
-def _asker_of(request: httpx2.Request, began_with: str | None) -> _Asker:
+def _requester_of(request: httpx2.Request, began_with: str | None) -> _Requester:
     if request.method != "POST":
         opens = "mcp-session-id" not in request.headers
-        return _Asker(waits=opens, connects=opens, began_with=began_with)
+        return _Requester(waits=opens, connects=opens, began_with=began_with)
     try:
         message = msgspec.json.decode(request.content, type=_Message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Asker(began_with=began_with)
-    return _Asker(
+        return _Requester(began_with=began_with)
+    return _Requester(
         waits=message.id is not None and message.method is not None,
         connects=message.method in _OPENING,
         began_with=began_with,

@@ -1,4 +1,4 @@
-"""Where the tokens of logged-in servers are kept between two runs."""
+"""Token storage: OAuth tokens between two runs, in private files or in the keyring."""
 
 import hashlib
 import os
@@ -39,9 +39,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def token_key(config: ServerConfig, *, tenant: str = "") -> str:
-    """Return the name under which the tokens of a server are kept.
+    """Return the key of the tokens of a server.
 
-    Two entries with one address, and two tenants, may be logged in as different people.
+    Two entries with one URL, and two tenants, may be logged in as different people.
     """
     oauth = config.oauth or OAuthConfig()
     parts = (tenant, config.name, config.url or "", oauth.client_id or "", *sorted(oauth.scopes))
@@ -52,7 +52,7 @@ def token_storage_for(config: ServerConfig, *, tenant: str = "") -> "LoginStorag
     """Return the storage that the configuration of a server asks for.
 
     Raises:
-        ConfigError: when it asks for the keyring and that extra is not installed.
+        ConfigError: when it asks for the keyring, and that extra is not installed.
     """
     key = token_key(config, tenant=tenant)
     if config.oauth is not None and config.oauth.storage == "keyring":
@@ -73,10 +73,10 @@ class _Login(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class LoginStorage(ABC):
-    """What the SDK keeps of a login, and what it should: when it ends, and who renews it.
+    """What the SDK stores of a login, and also its expiry and its authorization server.
 
-    Without these two a login could not be renewed after a restart. What cannot be read counts as
-    no login at all, so that a person is asked again.
+    Without these two, a login could not be refreshed after a restart. An unreadable entry counts
+    as no login, so that a person is asked again.
     """
 
     def __init__(self) -> None:
@@ -87,16 +87,16 @@ class LoginStorage(ABC):
         return _parse(OAuthToken, (await self._read()).tokens)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens of a login, and when they end."""
+        """Store the tokens of a login, and when they expire."""
         expires_at = None if tokens.expires_in is None else time() + tokens.expires_in
         await self._change(tokens=_dump(tokens), expires_at=expires_at)
 
     async def forget_tokens(self) -> None:
-        """Remove the tokens; the next use asks for a new login."""
+        """Remove the tokens; the next use needs a new login."""
         await self._change(tokens=None, expires_at=None)
 
     async def get_expiry(self) -> float | None:
-        """Return when the access token ends, in seconds since 1970."""
+        """Return when the access token expires, in seconds since 1970."""
         return (await self._read()).expires_at
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -104,11 +104,11 @@ class LoginStorage(ABC):
         return _parse(OAuthClientInformationFull, (await self._read()).client)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep how this client is registered."""
+        """Store how this client is registered."""
         await self._change(client=_dump(client_info))
 
     async def get_servers(self) -> tuple[ProtectedResourceMetadata | None, OAuthMetadata | None]:
-        """Return what was learned about the protected server and its authorization server."""
+        """Return the metadata of the protected server and of its authorization server."""
         login = await self._read()
         return (
             _parse(ProtectedResourceMetadata, login.resource),
@@ -118,7 +118,7 @@ class LoginStorage(ABC):
     async def set_servers(
         self, resource: ProtectedResourceMetadata | None, server: OAuthMetadata | None
     ) -> None:
-        """Keep what was learned about the protected server and its authorization server."""
+        """Store the metadata of the protected server and of its authorization server."""
         await self._change(resource=_dump(resource), authorization_server=_dump(server))
 
     @abstractmethod
@@ -137,15 +137,15 @@ class LoginStorage(ABC):
         async with self._changing:
             login = msgspec.structs.replace(await self._read(), **fields)
             text = msgspec.json.encode(login).decode()
-            # Not to be abandoned half-way: a rotated token that is not kept is a lost login.
+            # Shielded: a rotated token that is not stored is a lost login.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._save, text)
 
 
 class FileTokenStorage(LoginStorage):
-    """Keeps one login in a file that only its owner can read.
+    """Stores one login in a file that only its owner can read.
 
-    Two processes may share it: a file is replaced as a whole, and the last one to write wins.
+    Two processes may share it: the file is replaced as a whole, and the last writer wins.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -179,7 +179,7 @@ class FileTokenStorage(LoginStorage):
 
 
 class KeyringTokenStorage(LoginStorage):
-    """Keeps one login in the keyring of the operating system.
+    """Stores one login in the keyring of the operating system.
 
     Raises:
         ConfigError: when the extra ``pegboard[keyring]`` is not installed.

@@ -1,4 +1,4 @@
-"""Listen to a server of the modern era for changes of its lists and of watched resources."""
+"""Change listener: receive changes of lists and resources from servers of the modern era."""
 
 import logging
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _LISTS = ("tools", "prompts", "resources")
 async def watch_lists(
     client: Client, negotiated: Negotiated, *, name: str, on_changed: OnChanged
 ) -> None:
-    """Tell which lists have changed, for as long as the server knows how to."""
+    """Report changed lists, for as long as the server supports that."""
     wanted = {kind: _offers(negotiated.capabilities, kind, "listChanged") for kind in _LISTS}
     backoff = Backoff()
     while any(wanted.values()):
@@ -43,10 +43,10 @@ async def watch_lists(
         except (MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError) as error:
             if not _may_help(error, name):
                 return
-        # Also of one who ends every stream at once.
+        # Also for a server that ends every stream at once.
         backoff.ended(began=began)
         await anyio.sleep(backoff.pause)
-        # Nobody told what happened meanwhile.
+        # Changes in between were not reported.
         for kind in _LISTS:
             if wanted[kind]:
                 on_changed(cast("Changed", kind), "")
@@ -55,7 +55,7 @@ async def watch_lists(
 async def watch_resources(
     client: Client, watched: WatchedResources, *, name: str, on_changed: OnChanged
 ) -> None:
-    """Tell which of the watched resources have changed, whichever are watched meanwhile."""
+    """Report changes of the subscribed resources, also of those that are added meanwhile."""
     nothing: frozenset[str] = frozenset()
     watched.answered(nothing, nothing)
     async with anyio.create_task_group() as group:
@@ -105,7 +105,7 @@ class _Listener:
                         return
                 backoff.ended(began=began)
                 await anyio.sleep(backoff.pause)
-                # Nobody told what happened meanwhile.
+                # Changes in between were not reported.
                 for uri in uris:
                     self._on_changed("resource", uri)
 
@@ -126,7 +126,7 @@ def _offers(capabilities: Mapping[str, object], kind: str, what: str) -> bool:
 
 
 def _may_help(error: Exception, name: str) -> bool:
-    """Tell whether asking again may help."""
+    """Tell whether listening again may help."""
     if isinstance(error, ListenNotSupportedError):
         return False
     if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:

@@ -1,4 +1,4 @@
-"""FastPath: single requests of an SDK session sent directly, and the rest of it left to the SDK."""
+"""FastPath: send single requests of a session without the SDK, which handles the rest."""
 
 from contextvars import copy_context
 from functools import partial
@@ -14,7 +14,7 @@ from opentelemetry.trace import ProxyTracerProvider, SpanKind, get_tracer_provid
 
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.connection import Era
-from pegboard.upstream.messages.responses import (
+from pegboard.upstream.messages.jsonrpc import (
     NotDirectError,
     OnMessage,
     ResumableError,
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["FastPath"]
 
 _SINGLE = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
-"""What is answered by one message, or a few. The SDK does better with lists and long streams."""
+"""Methods with one response. The SDK does better with lists and long streams."""
 _numbers = count(1_000_000_000)
-"""Ids that no other request of this process has, whichever server it goes to: an answer that is
-repeated or late is never taken for that to another. The SDK counts from one, session by session."""
+"""Ids that no other request of this process has, to any server: a repeated or late response never
+matches another request. The SDK counts from one in each session."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _MOST_TRIES = 3
 _SECONDS_FOR_GOODBYE = 5.0
 
 
 class FastPath:
-    """Sends the requests of a session that are single exchanges."""
+    """Sends those requests of a session that are single exchanges."""
 
     def __init__(self, direct: SingleExchanges, session: ClientSession, era: Era) -> None:
         self._direct = direct
@@ -47,30 +47,30 @@ class FastPath:
         self._era = era
 
     def supports(self, method: str, context: CallContext) -> bool:
-        """Tell whether a request may be sent this way."""
+        """Tell whether a request can be sent on the fast path."""
         if method not in _SINGLE:
             return False
         return self._direct.hears or (context.on_progress is None and context.on_log is None)
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all running exchanges."""
         self._direct.close()
 
     async def request(
         self, data: dict[str, Any], options: "CallOptions", call: CallInFlight
     ) -> dict[str, Any]:
-        """Send a request that the SDK has stamped, and return its raw result.
+        """Send a request that the SDK has prepared, and return its raw result.
 
         Raises:
-            MCPError: when the server answers with an error, or not at all.
-            NotDirectError: when it has to go the long way.
+            MCPError: when the server responds with an error, or not at all.
+            NotDirectError: when only the SDK can send it.
         """
         method, params = data["method"], data["params"]
         number = next(_numbers)
         if "on_progress" in options:
             params.setdefault("_meta", {})["progressToken"] = number
         if isinstance(get_tracer_provider(), ProxyTracerProvider):
-            # Nobody traces, and it would cost a tenth of the call.
+            # Tracing is off, and it would cost a tenth of the call.
             return await self._send(number, data, options, call)
         name = params.get("name")
         with otel_span(
@@ -91,7 +91,7 @@ class FastPath:
         except ResumableError as ended:
             return await self._resume(ended, headers, hear)
         except anyio.get_cancelled_exc_class():
-            # Over HTTP in the modern era the end of the connection says it.
+            # Over HTTP in the modern era, closing the connection cancels the call.
             if self._era == "legacy" or not self._direct.is_ended_by_closing:
                 with anyio.move_on_after(_SECONDS_FOR_GOODBYE, shield=True):
                     told = {"requestId": number, "reason": "caller cancelled"}
@@ -102,7 +102,7 @@ class FastPath:
         self, ended: ResumableError, headers: dict[str, str], hear: OnMessage
     ) -> dict[str, Any]:
         tries = 0
-        # The modern era has no stream that one could come back to.
+        # The modern era cannot resume a stream.
         while self._era == "legacy" and tries < _MOST_TRIES:
             pause = _FIRST_PAUSE if ended.retry is None else ended.retry / 1000
             await anyio.sleep(min(pause, _LONGEST_PAUSE))
@@ -111,7 +111,7 @@ class FastPath:
             except NotDirectError:
                 break
             except ResumableError as again:
-                # As long as there is news it is not in vain.
+                # As long as events arrive, the tries do not count.
                 tries = tries + 1 if again.last_event == ended.last_event else 0
                 ended = again
         raise MCPError(CONNECTION_CLOSED, "SSE stream ended without a response")
@@ -126,8 +126,8 @@ class FastPath:
                 with anyio.move_on_after(LAST_NOTES):
                     await call.logged(params)
             case _:
-                # A question, or news that are not of this call: in its context all the same, so
-                # that whoever handles it knows which call it came with.
+                # A request of the server, or a notification of no call: in the context of this
+                # call all the same, so that its handler knows which call it came with.
                 if not self._dispatcher._running:
                     raise MCPError(CONNECTION_CLOSED, "Connection closed")
                 item = SessionMessage(jsonrpc_message_adapter.validate_python(message))

@@ -1,4 +1,4 @@
-"""The calls that are under way over one session, and to which of them a message belongs."""
+"""Calls in flight over one session: match progress, logs and elicitation with their call."""
 
 import logging
 from collections import deque
@@ -18,33 +18,33 @@ __all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "UnclaimedRequestError
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MOST_NOTES = 1000
-"""So many notes of one call may wait for a slow client.
+"""The most progress and log notifications of one call that may wait for a slow client.
 
-Of further progress the newest waits in place of all, and of further logs only their number.
+Beyond that, only the newest progress waits, and of further logs only their number.
 """
-MOST_QUESTIONS = 100
-"""So many may wait until it is known whose they are; further ones are refused."""
+MOST_UNCLAIMED = 100
+"""The most server requests that may wait until their call is known."""
 GIVEN_UP = 300.0
-"""For so many seconds a server may still speak about a call that nobody waits for any more."""
+"""Seconds during which a server may still send messages about a cancelled call."""
 LAST_NOTES = 2.0
-"""How many seconds a result waits for the notes that came before it to be delivered."""
+"""Seconds that a result waits until the notifications before it are delivered."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _current: ContextVar["CallInFlight | None"] = ContextVar("call_in_flight", default=None)
-"""The call in whose answer a message came, where the transport can tell (over HTTP, in memory)."""
+"""The call that a message came with, if the transport can tell (over HTTP, in memory)."""
 
 
 class UnclaimedRequestError(Exception):
-    """Raised when calls of several clients are under way, and one of them asks."""
+    """Raised for a server request that may belong to calls of several clients."""
 
 
 class CallInFlight:
     """One call while it runs; enter it for as long as that lasts.
 
     Args:
-        context: what it brings along.
-        calls: those it is one of; ``None`` if a server has nothing to ask or to log because of it.
+        context: the context of the call.
+        calls: the calls of its session; ``None`` if the server sends no requests or logs for it.
     """
 
     def __init__(self, context: CallContext, calls: "CallsInFlight | None") -> None:
@@ -52,9 +52,9 @@ class CallInFlight:
         self._calls = calls
         self._notes: deque[Callable[[], object]] = deque()
         self._newest: Callable[[], object] | None = None
-        """Progress for which there was no room; what came before it is of no use any more."""
+        """The newest progress for which there was no room; it replaces the ones before."""
         self._logs = 0
-        """How many of the notes are logs."""
+        """How many of the waiting notifications are logs."""
         self._left_out = 0
         self._turn: anyio.Lock | None = None
         self._before: Token[CallInFlight | None] | None = None
@@ -78,14 +78,14 @@ class CallInFlight:
             self._calls.discard(self, answered=error is None, given_up=is_given_up)
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the call is, after everything that was to be told before."""
+        """Deliver progress, after all notifications that came before."""
         tell = self.context.on_progress
         if tell is not None:
             self._note_progress(partial(tell, progress, total, message))
             await self.tell()
 
     async def progressed_as(self, params: Mapping[str, Any]) -> None:
-        """Tell how far the call is, as the server said it; what is no progress is ignored."""
+        """Deliver progress from the params of a notification; invalid progress is ignored."""
         done, total, message = (params.get(it) for it in ("progress", "total", "message"))
         if isinstance(done, int | float):
             await self.progressed(
@@ -95,12 +95,12 @@ class CallInFlight:
             )
 
     def wants(self, params: Mapping[str, Any]) -> bool:
-        """Tell whether somebody is to be told what the server logged."""
+        """Tell whether the client of the call wants this log message."""
         context = self.context
         return context.on_log is not None and reaches(params.get("level"), context.log_level)
 
     def note_log(self, params: Mapping[str, Any]) -> None:
-        """Keep what the server logged until it is told."""
+        """Queue a log message of the server."""
         tell = self.context.on_log
         if tell is None or not self.wants(params):
             return
@@ -113,23 +113,23 @@ class CallInFlight:
             self._notes.append(partial(self._tell_left_out, tell))
 
     async def logged(self, params: Mapping[str, Any]) -> None:
-        """Tell what the server logged, after everything that was to be told before."""
+        """Deliver a log message, after all notifications that came before."""
         self.note_log(params)
         await self.tell()
 
     async def tell(self) -> None:
-        """Tell what waits to be told, unless somebody is at it: who is tells of this, too.
+        """Deliver the queued notifications, unless another task already does.
 
-        So the notes of a slow client wait, whose number has a limit, and not a task for each.
+        So a limited queue waits for a slow client, and not one task for each notification.
         """
         if self._turn is None or not self._turn.locked():
             await self._tell_all()
 
     async def all_told(self) -> None:
-        """Wait a little until everything that came before the result is delivered."""
+        """Wait a little until all notifications before the result are delivered."""
         if self.context.on_progress is None and self.context.on_log is None:
             return
-        # The SDK gives each note a task of its own: those that wait to start are before us.
+        # The SDK starts a task for each notification: those that are not running yet come first.
         await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(LAST_NOTES) as patience:
             await self._tell_all()
@@ -137,7 +137,7 @@ class CallInFlight:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Tell nobody what still waits, and let the number of its logs follow the result."""
+        """Drop the queued notifications, and report the number of dropped logs."""
         self._notes.clear()
         count, self._logs, self._left_out = self._logs + self._left_out, 0, 0
         tell = self.context.on_logs_lost
@@ -180,7 +180,9 @@ class CallInFlight:
     def _lost(self, count: int) -> dict[str, Any]:
         wanted = self.context.log_level
         level = "warning" if reaches("warning", wanted) else wanted
-        words = f"Log messages left out, because they came faster than they were taken: {count}."
+        words = (
+            f"Log messages left out, because they came faster than the client read them: {count}."
+        )
         return {"level": level, "logger": "pegboard", "data": words}
 
     @staticmethod
@@ -188,39 +190,39 @@ class CallInFlight:
         try:
             await told(note())
         except Exception:
-            # The call goes on: it is not the server that failed.
-            logger.exception("note_failed: a note of a call was not taken")
+            # The call goes on: the callback failed, not the server.
+            logger.exception("note_failed: a callback for progress or logs failed")
 
 
 class CallsInFlight:
-    """All calls of one session that are under way, the newest last."""
+    """All running calls of one session, the newest last."""
 
     def __init__(self) -> None:
         self._calls: dict[CallInFlight, None] = {}
-        self._undecided: set[_Undecided] = set()
+        self._unclaimed: set[_Unclaimed] = set()
         self._given_up: dict[str, float] = {}
-        """Until when the server may still speak to a client whose call was given up."""
+        """Until when the server may still send messages to the client of a cancelled call."""
 
     def add(self, call: CallInFlight) -> None:
-        """Note that a call began."""
+        """Note that a call has begun."""
         self._calls[call] = None
 
     def discard(self, call: CallInFlight, *, answered: bool, given_up: bool = False) -> None:
-        """Note that a call ended: with the answer of the server, or because it was given up.
+        """Note that a call has ended: with a response of the server, or cancelled.
 
-        A server need not notice that: what it says later may be about that call.
+        A server need not notice a cancellation: later messages may be about that call.
         """
         self._calls.pop(call, None)
         if given_up:
             self._given_up[call.context.client] = anyio.current_time() + GIVEN_UP
-        for undecided in self._undecided:
-            undecided.take_note(call, answered=answered)
+        for unclaimed in self._unclaimed:
+            unclaimed.take_note(call, answered=answered)
 
     def owners(self) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.
 
-        Only one where it came in the answer to it; otherwise all, if they are of one client.
-        ``None`` when they are of several, so that nobody is told or asked what is not theirs.
+        That is one call, if the message came with it; otherwise all, if they are of one client.
+        ``None`` if they are of several clients: no client may get the messages of another.
         """
         call = _current.get()
         if call is not None and call in self._calls:
@@ -230,44 +232,44 @@ class CallsInFlight:
         return list(self._calls)
 
     def _left_behind(self) -> set[str]:
-        """Return the clients of calls that were given up not long ago."""
+        """Return the clients of calls that were cancelled not long ago."""
         if self._given_up:
             now = anyio.current_time()
             self._given_up = {it: end for it, end in self._given_up.items() if end > now}
         return {*self._given_up}
 
-    async def asking(self) -> "CallInFlight | None":
-        """Return the call that a question just now belongs to; ``None`` if it is of no call.
+    async def asking_call(self) -> "CallInFlight | None":
+        """Return the call that a server request belongs to; ``None`` if it is of no call.
 
-        When calls of several clients are under way, it has to wait for some to end: a call that
-        the server has answered asks nothing more.
+        While calls of several clients run, it waits for some to end: a finished call sends no more
+        requests.
 
         Raises:
-            NobodysQuestionError: when nobody can tell whose it is.
+            UnclaimedRequestError: when the request may belong to several clients.
         """
         owners = self.owners()
         if owners is None and self._left_behind():
             raise UnclaimedRequestError
         if owners is None:
-            owners = await self._settled(_Undecided(self._calls))
+            owners = await self._settled(_Unclaimed(self._calls))
         return owners[-1] if owners else None
 
-    async def _settled(self, undecided: "_Undecided") -> list[CallInFlight]:
-        if len(self._undecided) >= MOST_QUESTIONS:
+    async def _settled(self, unclaimed: "_Unclaimed") -> list[CallInFlight]:
+        if len(self._unclaimed) >= MOST_UNCLAIMED:
             raise UnclaimedRequestError
-        self._undecided.add(undecided)
+        self._unclaimed.add(unclaimed)
         try:
-            await undecided.settled.wait()
+            await unclaimed.settled.wait()
         finally:
-            self._undecided.discard(undecided)
-        if undecided.is_lost:
+            self._unclaimed.discard(unclaimed)
+        if unclaimed.is_lost:
             raise UnclaimedRequestError
-        return list(undecided.calls)
+        return list(unclaimed.calls)
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Give a log message of the server to one of the calls that it may belong to.
+        """Deliver a log message of the server to one of the calls that it may belong to.
 
-        The newest that wants it: they are of one client, which is not to have it several times.
+        The newest call that wants it gets it: all are of one client, which needs it once.
         """
         for call in reversed(self.owners() or ()):
             if call.wants(params):
@@ -275,8 +277,8 @@ class CallsInFlight:
                 return
 
 
-class _Undecided:
-    """The calls that a question may belong to."""
+class _Unclaimed:
+    """The calls that a server request may belong to."""
 
     def __init__(self, calls: Iterable[CallInFlight]) -> None:
         self.calls: dict[CallInFlight, None] = dict.fromkeys(calls)
@@ -287,14 +289,14 @@ class _Undecided:
         if call not in self.calls:
             return
         del self.calls[call]
-        # One that was given up may be the one that asks: its question is not to reach another.
+        # The request may be of the cancelled call, so it must not reach another client.
         self.is_lost = self.is_lost or not answered
         if self.is_lost or len({it.context.client for it in self.calls}) <= 1:
             self.settled.set()
 
 
 def reaches(level: object, wanted: str | None) -> bool:
-    """Tell whether a log level is at least the wanted one; what nobody knows is."""
+    """Tell whether a log level is at least the wanted one; unknown levels are."""
     if wanted not in _LEVELS or level not in _LEVELS:
         return True
     return _LEVELS.index(str(level)) >= _LEVELS.index(wanted)

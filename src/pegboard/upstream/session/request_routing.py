@@ -1,4 +1,4 @@
-"""RequestRouting: brings the requests of a server in mid-call to the client of that call."""
+"""Route elicitation, sampling and roots requests of a server to the client of the call."""
 
 import logging
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
-from pegboard.upstream.messages.messages import plain_json
+from pegboard.upstream.messages.jsonrpc import plain_json
 from pegboard.upstream.server_requests import (
     Question,
     QuestionKind,
@@ -45,15 +45,15 @@ _SHAPES: dict[QuestionKind, str] = {
     '{"type": "text", "text": "..."}}, or None to refuse.',
     "roots": 'Return {"roots": [{"uri": "file:///..."}]}, or None to refuse.',
 }
-"""What an answer looks like, for whoever got it wrong."""
+"""The form of each result, for the log message about an invalid one."""
 _WHOSE = (
-    "Calls of several clients are under way, and nobody can tell whose question this is: give the "
+    "Calls of several clients are running, and this request may be of any of them: give the "
     'server `"sharing": "per_client"` in its entry'
 )
 
 
 class RequestRouting:
-    """Who is asked what one server asks: the call's own client, or the hub."""
+    """Chooses the handler for the requests of one server: the client of the call, or the hub."""
 
     def __init__(self, config: ServerConfig, questions: Questions, calls: CallsInFlight) -> None:
         self._server = config.name
@@ -62,7 +62,7 @@ class RequestRouting:
         self._has_warned = False
 
     def callback(self, kind: QuestionKind) -> Any:
-        """Return what the SDK calls for a question of a kind; ``None`` if it may not be asked."""
+        """Return the SDK callback for a kind of request; ``None`` if it is not allowed."""
         if kind not in self._questions.of_calls and self._questions.of_kind(kind) is None:
             return None
 
@@ -73,7 +73,7 @@ class RequestRouting:
                 context = {"server": self._server, "reason": _WHOSE}
                 logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
             try:
-                call = await self.calls.asking()
+                call = await self.calls.asking_call()
             except UnclaimedRequestError:
                 return _refusal(_WHOSE)
             return await self._answer(kind, asked, call)
@@ -81,19 +81,19 @@ class RequestRouting:
         return answer
 
     async def answers(self, asked: Mapping[str, Any], call: CallInFlight) -> dict[str, Any]:
-        """Return the answers to the questions that a result asks.
+        """Return the responses to the input requests of a result.
 
         Raises:
-            ProtocolError: when one cannot be answered.
+            ProtocolError: when one of them gets no response.
         """
         answers: dict[str, Any] = {}
         for key, question in asked.items():
             kind = _kind_of(question)
             if kind is None:
-                raise self._unanswered("it is of no kind that we know")
+                raise self._unanswered("its method is unknown")
             params: object = question.get("params") or {}
             if not isinstance(params, Mapping):
-                raise self._unanswered("its parameters are no object")
+                raise self._unanswered("its parameters are not an object")
             answer = await self._answer(kind, cast("Mapping[str, Any]", params), call)
             if isinstance(answer, types.ErrorData):
                 raise self._unanswered(answer.message, answer.code)
@@ -101,7 +101,7 @@ class RequestRouting:
         return answers
 
     def capabilities(self, call: CallInFlight) -> Mapping[str, Any]:
-        """Return what a modern server is told that it may ask in the course of a call."""
+        """Return the client capabilities that a modern server is told for a call."""
         context = call.context
         if context.capabilities is not None:
             return context.capabilities
@@ -125,11 +125,11 @@ class RequestRouting:
             return await _answer_to(question, kind, self._server, asked)
         if kind == "elicitation" and (brought is not None or kind in self._questions.of_calls):
             return types.ElicitResult(action="cancel")
-        return _refusal("Nobody is there to answer it")
+        return _refusal("No client is there to respond")
 
     def _unanswered(self, reason: str, code: int | None = None) -> ProtocolError:
         return ProtocolError(
-            f"Server {self._server!r} asked a question that got no answer: {reason}.",
+            f"Server {self._server!r} sent a request that got no response: {reason}.",
             server=self._server,
             rpc_code=code,
         )
@@ -145,7 +145,7 @@ def _kind_of(question: object) -> QuestionKind | None:
 async def _answer_to(
     question: Question, kind: QuestionKind, server: str, asked: Mapping[str, Any]
 ) -> BaseModel:
-    # What went wrong is for the log, and not in words to a server: they may hold anything.
+    # The details are for the log, and not for the server: they may contain anything.
     context = {"server": server}
     try:
         answer = await ask(question, server, asked)
@@ -154,7 +154,7 @@ async def _answer_to(
         return refusal if _is_writable(refusal) else _refusal("Declined")
     except Exception:
         logger.exception("question_failed: server %r", server, extra=context)
-        return types.ErrorData(code=types.INTERNAL_ERROR, message="The question failed")
+        return types.ErrorData(code=types.INTERNAL_ERROR, message="The request failed")
     if answer is None:
         if kind == "elicitation":
             return types.ElicitResult(action="decline")
@@ -164,11 +164,11 @@ async def _answer_to(
     except (ValueError, RecursionError) as error:
         wrong = _problems(error)
         logger.error(  # noqa: TRY400 - the trace leads nowhere
-            "bad_answer: what was returned to server %r is no %s (%s). %s",
+            "bad_answer: what was returned to server %r is not a valid %s (%s). %s",
             *(server, _NAMES[kind], wrong, _SHAPES[kind]),
             extra=context,
         )
-        message = f"The answer is no {_NAMES[kind]}; the log of the client says more"
+        message = f"The response is not a valid {_NAMES[kind]}; the log of the client says more"
         return types.ErrorData(code=types.INTERNAL_ERROR, message=message)
 
 

@@ -1,4 +1,4 @@
-"""A session of the SDK on the streams of a transport that somebody else opened."""
+"""Calls through an SDK session, on streams that the application has opened."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast

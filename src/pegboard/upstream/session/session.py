@@ -1,4 +1,4 @@
-"""Session over the MCP SDK: one open client, requests in, raw results out."""
+"""SdkSession: one open session over the MCP SDK: requests in, raw results out."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -21,8 +21,7 @@ from pegboard.upstream.connection import Changed, Greeting, Negotiated, OnChange
 from pegboard.upstream.errors.failures import failure_of
 from pegboard.upstream.errors.translate import error_of
 from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.messages.messages import sendable
-from pegboard.upstream.messages.responses import NotDirectError
+from pegboard.upstream.messages.jsonrpc import NotDirectError, sendable
 from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.session.change_listener import watch_lists, watch_resources
 from pegboard.upstream.session.fast_path import FastPath
@@ -41,7 +40,7 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MAX_PAGES = 1000
 MAX_ROUNDS = 10
-"""How often a server may ask back in the course of one call."""
+"""How often a server may return ``input_required`` in one call."""
 _CLIENT = types.Implementation(name="pegboard", version=installed_version())
 _CHANGES: dict[type, Changed] = {
     types.ToolListChangedNotification: "tools",
@@ -57,9 +56,9 @@ _OF_THE_PROTOCOL = frozenset(
         types.PROTOCOL_VERSION_META_KEY,
     }
 )
-"""What each hop says for itself in ``_meta``, and nobody may say for another."""
+"""The keys of ``_meta`` that each hop sets for itself, so they are not passed on."""
 _CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
-"""What a server may ask and log about; our own lists are nobody's."""
+"""Methods during which a server may send requests and logs; our own listings have no client."""
 _NOTHING = CallContext()
 
 
@@ -74,25 +73,25 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     on_changed: OnChanged,
     grace: float = GRACE,
 ) -> AsyncGenerator["SdkSession"]:
-    """Connect, shake hands in the era the server speaks, and disconnect at the end.
+    """Connect, negotiate the era that the server speaks, and disconnect at the end.
 
     A process has ``grace`` seconds to end by itself.
 
     Raises:
-        UpstreamError: when connecting failed, saying why.
+        UpstreamError: when connecting failed; the message says why.
     """
     opened = open_transport(config, pool=pool, on_lost=on_lost, grace=grace)
     calls = CallsInFlight()
-    asking = RequestRouting(config, questions, calls)
+    routing = RequestRouting(config, questions, calls)
     client = Client(
         opened.transport,
         mode="legacy" if "legacy" in (greeting, config.protocol) else config.protocol,
         cache=None,
         client_info=_CLIENT,
         message_handler=partial(_receive, calls, on_changed),
-        elicitation_callback=asking.callback("elicitation"),
-        sampling_callback=asking.callback("sampling"),
-        list_roots_callback=asking.callback("roots"),
+        elicitation_callback=routing.callback("elicitation"),
+        sampling_callback=routing.callback("sampling"),
+        list_roots_callback=routing.callback("roots"),
     )
     entered = False
     raised: Exception | None = None
@@ -101,7 +100,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
             if greeting == "ask" and config.protocol == "2026-07-28":
                 await _discover(client)
             entered = True
-            session = SdkSession(config, client, opened, on_changed=on_changed, asking=asking)
+            session = SdkSession(config, client, opened, on_changed=on_changed, routing=routing)
             try:
                 yield session
             except Exception as error:  # noqa: BLE001 - raised again below, alone
@@ -111,7 +110,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     except Exception as error:
         if not entered:
             raise error_of(error, config) from error
-        # Whatever happens while leaving: the session is over either way.
+        # An error while closing: the session is over either way.
         context = {"server": config.name}
         logger.debug("close_failed: server %r", config.name, extra=context, exc_info=True)
     if raised is not None:
@@ -119,7 +118,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
 
 
 class SdkSession:
-    """An open client; many requests may be under way at once."""
+    """An open session; many requests may run at once."""
 
     def __init__(
         self,
@@ -128,7 +127,7 @@ class SdkSession:
         opened: OpenTransport,
         *,
         on_changed: OnChanged,
-        asking: RequestRouting,
+        routing: RequestRouting,
     ) -> None:
         self.negotiated: Negotiated = _negotiated(client)
         self.keeps_session: bool = opened.keeps_session()
@@ -139,21 +138,21 @@ class SdkSession:
         self._client = client
         self._session = client.session
         self._on_changed = on_changed
-        self._asking = asking
-        self._calls = asking.calls
+        self._routing = routing
+        self._calls = routing.calls
         self._log_level: str | None = None
         self._direct = opened.direct
-        self._shortcut: FastPath | None = None
+        self._fast_path: FastPath | None = None
         if opened.direct is not None:
-            self._shortcut = FastPath(opened.direct, client.session, self.negotiated.era)
+            self._fast_path = FastPath(opened.direct, client.session, self.negotiated.era)
         self._exchanges: set[anyio.CancelScope] = set()
         self._is_over = False
 
     def end(self) -> None:
-        """End what is under way; on most transports the SDK does so itself."""
+        """End all running requests; on most transports the SDK does so itself."""
         self._is_over = True
-        if self._shortcut is not None:
-            self._shortcut.close()
+        if self._fast_path is not None:
+            self._fast_path.close()
         for exchange in self._exchanges:
             exchange.cancel()
 
@@ -165,10 +164,10 @@ class SdkSession:
         tool: str = "",
         context: CallContext | None = None,
     ) -> dict[str, Any]:
-        """Send one request and return its raw result; answer the server if it asks back.
+        """Send one request and return its raw result; handle ``input_required`` on the way.
 
         Raises:
-            UpstreamError: whatever went wrong; its ``sent`` says whether the server may have acted.
+            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         brought = context or _NOTHING
         try:
@@ -220,7 +219,7 @@ class SdkSession:
         )
 
     async def watch(self, resources: WatchedResources) -> None:
-        """Report what has changed for as long as it lasts; legacy servers tell by themselves."""
+        """Report changes for as long as this runs; legacy servers send them unasked."""
         if self.negotiated.era == "legacy":
             return
         name, tell = self._config.name, self._on_changed
@@ -234,7 +233,7 @@ class SdkSession:
         """Send a notification without parameters; the modern era has none.
 
         Raises:
-            UpstreamError: when that fails.
+            UpstreamError: when it cannot be sent.
         """
         if self.negotiated.era != "legacy":
             return
@@ -244,7 +243,7 @@ class SdkSession:
             raise error_of(error, self._config) from error
 
     async def relist_tools(self) -> None:
-        """Let the SDK see the tools, so that it knows which arguments to mirror into headers."""
+        """Let the SDK list the tools, so that it knows which arguments to copy into headers."""
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._session.list_tools(
@@ -258,12 +257,12 @@ class SdkSession:
         self, send: Callable[[Mapping[str, str]], None], headers: Mapping[str, str]
     ) -> None:
         send(headers)
-        # So that they are hidden like the configured ones.
+        # So that they are redacted like the configured ones.
         merged = {**self._config.headers, **headers}
         self._config = msgspec.structs.replace(self._config, headers=merged)
 
     async def _log_from(self, level: str) -> None:
-        """Have a legacy server log so much that everybody who shares the session is content."""
+        """Lower the log level of a legacy server to the lowest that a call of the session wants."""
         is_enough = self._log_level is not None and reaches(level, self._log_level)
         if is_enough or "logging" not in self.negotiated.capabilities:
             return
@@ -290,9 +289,8 @@ class SdkSession:
     async def _exchange(
         self, method: str, params: Mapping[str, Any], call: CallInFlight | None
     ) -> dict[str, Any]:
-        # What `ClientSession.send_request` does, except that the result is not forced into the
-        # SDK's models: those drop fields they do not know, refuse what careless servers send, and
-        # cost as much as the rest of the call.
+        # Like `ClientSession.send_request`, but without the SDK's models for the result: those
+        # drop unknown fields, refuse malformed results, and cost as much as the rest of the call.
         data: dict[str, Any] = {"method": method, "params": dict(params)}
         options: CallOptions = {}
         session = self._session
@@ -305,20 +303,20 @@ class SdkSession:
             sendable(data["params"], server=self._config.name)
             raise
         if call is not None and self.negotiated.era == "modern":
-            # After the SDK, which says what the hub can do, and not what the client can.
+            # After the SDK, which sets the capabilities of the hub, and not of the client.
             meta = data["params"]["_meta"]
-            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._asking.capabilities(call)
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._routing.capabilities(call)
         dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
-        shortcut = self._shortcut
-        if shortcut is not None and call is not None and shortcut.supports(method, call.context):
+        fast_path = self._fast_path
+        if fast_path is not None and call is not None and fast_path.supports(method, call.context):
             try:
-                return await shortcut.request(data, options, call)
+                return await fast_path.request(data, options, call)
             except NotDirectError:
                 logger.debug("long_way: %s to server %r", method, self._config.name)
         if not isinstance(dispatcher, DirectDispatcher):
             plain = sendable(data["params"], server=self._config.name)
             return await dispatcher.send_raw_request(method, plain, options)
-        # A server in this process runs in the task of its caller, whom nobody else would wake.
+        # A server in this process runs in the task of its caller, so `end` cancels this scope.
         with anyio.CancelScope() as exchange:
             self._exchanges.add(exchange)
             try:
@@ -352,23 +350,23 @@ class SdkSession:
                 more["requestState"] = raw["requestState"]
             asked: object = raw.get("inputRequests")
             if isinstance(asked, dict) and asked:
-                more["inputResponses"] = await self._asking.answers(
+                more["inputResponses"] = await self._routing.answers(
                     cast("dict[str, Any]", asked), call
                 )
             else:
-                # Only a state: the server wants to be asked again a little later.
+                # Only a state: the client is to send the request again a little later.
                 await anyio.sleep(min(0.05 * 2**round_, 0.25))
             raw = await self._send(method, {**params, **more}, call)
             if raw.get("resultType") != "input_required":
                 return raw
         raise ProtocolError(
-            f"Server {self._config.name!r} asked back more than {MAX_ROUNDS} times.",
+            f"Server {self._config.name!r} asked for input more than {MAX_ROUNDS} times.",
             server=self._config.name,
         )
 
     def _unreadable(self, method: str) -> ProtocolError:
         return ProtocolError(
-            f"Server {self._config.name!r} answers `{method}` with something that is no list.",
+            f"Server {self._config.name!r} does not return a list for `{method}`.",
             server=self._config.name,
         )
 
@@ -380,14 +378,14 @@ class SdkSession:
 
 
 async def _discover(client: Client) -> None:
-    """Ask what the server offers: the SDK does not where it is told which protocol to speak."""
+    """Ask for the capabilities of the server: the SDK does not if the protocol is configured."""
     try:
         raw = await client.session.send_discover(client.session.protocol_version or "")
         client.session.adopt(types.DiscoverResult.model_validate(raw))
     except (MCPError, RuntimeError, ValidationError) as error:
         if isinstance(error, MCPError) and failure_of(error.error) is not None:
             raise
-        # It speaks this protocol, as somebody knows; then it can do without saying what it offers.
+        # The configuration names this protocol, so the capabilities may stay unknown.
 
 
 def _negotiated(client: Client) -> Negotiated:

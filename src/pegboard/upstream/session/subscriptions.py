@@ -1,4 +1,4 @@
-"""ResourceSubscriptions: subscribe once to each resource of a server, for any number of clients."""
+"""Resource subscriptions: subscribe once per resource, and again over each new session."""
 
 import logging
 from collections.abc import Callable
@@ -8,12 +8,7 @@ import anyio
 
 from pegboard.config import ServerConfig
 from pegboard.errors import PegboardError, ProtocolError, ServerTimeoutError, UpstreamError
-from pegboard.upstream.connection import (
-    Connection,
-    ServerState,
-    Session,
-    WatchedResources,
-)
+from pegboard.upstream.connection import Connection, ServerState, Session, WatchedResources
 
 __all__ = ["ResourceSubscriptions"]
 
@@ -23,7 +18,7 @@ _SECONDS_TO_TAKE_BACK = 1.0
 
 
 class ResourceSubscriptions:
-    """Subscribes to resources once, for as many as want to hear about each."""
+    """Subscribes to each resource once, for any number of subscribers."""
 
     def __init__(
         self,
@@ -38,20 +33,20 @@ class ResourceSubscriptions:
         self._connection = connection
         self._on_updated = on_updated
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        """Of each address, for as long as somebody has or awaits it."""
+        """A lock for each URI, for as long as a task holds it or waits for it."""
 
     async def subscribe(self, uri: str) -> None:
-        """Have the server tell when a resource changes.
+        """Subscribe to the changes of a resource.
 
         Raises:
-            UpstreamError: when it cannot be asked, or does not agree.
+            UpstreamError: when the server cannot be reached, or refuses.
         """
         name, limit = self._config.name, self._config.timeouts.call
         try:
             uri.encode()
         except UnicodeEncodeError:
-            # It would end the session of everybody.
-            problem = f"The address for server {name!r} has half of a character in it."
+            # Sending it would end the session for all clients.
+            problem = f"The URI for server {name!r} has half of a character in it."
             raise UpstreamError(problem, server=name) from None
         async with self._turn(uri):
             is_first = self.watched.add(uri)
@@ -68,13 +63,13 @@ class ResourceSubscriptions:
                 raise
 
     async def unsubscribe(self, uri: str) -> None:
-        """Take back one `subscribe`."""
+        """Undo one `subscribe`."""
         async with self._turn(uri):
             if self.watched.remove(uri) and self._is_legacy():
-                await self._say_that_nobody_wants(uri, limit=self._config.timeouts.call)
+                await self._unsubscribe_at_server(uri, limit=self._config.timeouts.call)
 
     async def renew(self, session: Session) -> None:
-        """Subscribe again over a new session; whoever subscribed is told to look again."""
+        """Subscribe again over a new session, and report each resource as changed."""
         for uri in self.watched.uris:
             if session.negotiated.era == "legacy":
                 try:
@@ -82,7 +77,7 @@ class ResourceSubscriptions:
                 except PegboardError as error:
                     context = {"server": self._config.name, "reason": str(error)}
                     logger.warning("subscription_lost: %s", error, extra=context)
-            # Nobody told what happened meanwhile.
+            # Changes in between were not reported.
             self._on_updated(uri)
 
     def _turn(self, uri: str) -> anyio.Lock:
@@ -96,17 +91,17 @@ class ResourceSubscriptions:
                 await connection.request("resources/subscribe", {"uri": uri})
         elif not await self.watched.granted(uri):
             raise ProtocolError(
-                f"Server {self._config.name!r} does not tell about changes of {uri!r}.",
+                f"Server {self._config.name!r} does not report changes of {uri!r}.",
                 server=self._config.name,
             )
 
     async def _take_back(self, uri: str) -> None:
-        """Undo what was asked and not answered: the server may agree later, and tell for ever."""
+        """Undo a subscription without a response: the server may still accept it later."""
         if self._is_legacy():
             with anyio.CancelScope(shield=True):
-                await self._say_that_nobody_wants(uri, limit=_SECONDS_TO_TAKE_BACK)
+                await self._unsubscribe_at_server(uri, limit=_SECONDS_TO_TAKE_BACK)
 
-    async def _say_that_nobody_wants(self, uri: str, *, limit: float) -> None:
+    async def _unsubscribe_at_server(self, uri: str, *, limit: float) -> None:
         connection = self._connection()
         if connection.state != ServerState.READY:
             return
@@ -114,7 +109,7 @@ class ResourceSubscriptions:
             try:
                 await connection.request("resources/unsubscribe", {"uri": uri})
             except PegboardError as error:
-                # It may go on telling; nobody listens any more.
+                # The server may go on sending; its notifications are ignored.
                 context = {"server": self._config.name, "reason": str(error)}
                 logger.debug("unsubscribe_failed: %s", error, extra=context)
 

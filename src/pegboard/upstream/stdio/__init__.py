@@ -1,1 +1,1 @@
-"""Servers that are processes: started, talked to over their pipes, and never left behind."""
+"""Stdio servers: processes that are launched, used over their pipes, and never orphaned."""

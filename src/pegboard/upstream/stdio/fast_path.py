@@ -1,4 +1,4 @@
-"""StdioFastPath: requests to a process and their answers, past the SDK's streams and models."""
+"""StdioFastPath: send requests to a process without the SDK's streams and models."""
 
 import asyncio  # noqa: TID251 - a future is woken from the middle of reading, which no event can be
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +9,7 @@ import msgspec
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCError, JSONRPCResponse
 
-from pegboard.upstream.messages.responses import (
+from pegboard.upstream.messages.jsonrpc import (
     NotDirectError,
     OnMessage,
     RpcResponse,
@@ -23,7 +23,7 @@ _requests = msgspec.json.Encoder()
 
 
 class StdioFastPath:
-    """Sends requests of one session; whoever reads the pipe hands over their answers."""
+    """Sends requests of one session; the reader of the pipe hands over their responses."""
 
     hears: bool = False
     is_ended_by_closing: bool = False
@@ -35,7 +35,7 @@ class StdioFastPath:
         self._is_over = False
 
     def open(self, write: Callable[[bytes], Awaitable[ErrorData | None]]) -> None:
-        """Take what writes a line to the process, and says why it could not."""
+        """Take the function that writes a line to the process, and returns why it could not."""
         self._write = write
 
     async def request(
@@ -44,8 +44,8 @@ class StdioFastPath:
         """Send a request and return its result.
 
         Raises:
-            MCPError: when the server answers with an error, or not at all.
-            NotDirectError: when it has to go the long way.
+            MCPError: when the server responds with an error, or not at all.
+            NotDirectError: when only the SDK can send it.
         """
         if self._write is None:
             raise NotDirectError
@@ -67,17 +67,17 @@ class StdioFastPath:
         finally:
             self._waiting.pop(number, None)
             if not answer.cancel() and not answer.cancelled():
-                # Looked at, so that nobody complains of an error that came too late for us.
+                # Retrieved, so that asyncio does not log an error that came too late for us.
                 answer.exception()
 
     async def resume(
         self, last_event: str, headers: Mapping[str, str], on_message: OnMessage
     ) -> dict[str, Any]:
-        """Give up: there is nothing to resume on a pipe."""
+        """Refuse: a pipe cannot resume a stream."""
         raise NotDirectError
 
     def take(self, line: bytes) -> bool:
-        """Take a line that is an answer somebody here waits for."""
+        """Take a line that is the response to one of our requests; return whether it was."""
         if not self._waiting:
             return False
         said = quick_answer(line)
@@ -89,7 +89,7 @@ class StdioFastPath:
         return True
 
     def take_message(self, message: object) -> bool:
-        """Take an answer that had to be read with care."""
+        """Take a response that had to be repaired; return whether it was one of ours."""
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return False
         waiting = self._waiting.get(_number(message.id))
@@ -104,7 +104,7 @@ class StdioFastPath:
         return True
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all running requests."""
         self._is_over = True
         for waiting in self._waiting.values():
             if not waiting.done():
@@ -116,7 +116,7 @@ def _closed() -> MCPError:
 
 
 def _number(number: int | str | None) -> int | str:
-    # Some servers give the number back as a text.
+    # Some servers return the id as a string.
     if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 16:
         return int(number)
     return "" if number is None else number

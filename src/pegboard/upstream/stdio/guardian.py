@@ -1,4 +1,4 @@
-"""The guardian: a tiny shell that outlives this process and ends what it left behind."""
+"""Guardian: a small shell that kills the server processes if this process dies."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ from pegboard.upstream.stdio.orphans import MARK, host_mark
 
 __all__ = ["SCRIPT", "Guardian", "guardian"]
 
-# Lines on standard input: `+GROUP` to look after a process group, `-GROUP` to forget it. The only
-# write end is in the host, so the end of the input means that the host is gone, however it died.
+# Lines on standard input: `+GROUP` to watch a process group, `-GROUP` to forget it. Only the host
+# has the write end, so the end of the input means that the host is gone, however it died.
 SCRIPT = r"""
 trap '' INT TERM HUP QUIT PIPE TSTP
 cd /
@@ -44,14 +44,14 @@ done
 tell KILL "$@"
 cd /proc || exit 0
 for round in 1 2 3; do
-    for stray in $(grep -lsF -e "$mark" [0-9]*/environ); do kill -s KILL "${stray%%/*}"; done
+    for orphan in $(grep -lsF -e "$mark" [0-9]*/environ); do kill -s KILL "${orphan%%/*}"; done
     sleep 0.2 || sleep 1
 done
 """
 
 
 class Guardian:
-    """Knows the process groups that must not outlive this process. Safe to use from any thread."""
+    """Watches the process groups that must not outlive this process. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,41 +64,41 @@ class Guardian:
         """The process id of the shell; ``None`` while there is nothing to guard."""
         return None if self._shell is None else self._shell.pid
 
-    def rouse(self) -> None:
-        """Have the shell ready for a process that is about to be started. Blocking.
+    def ensure_running(self) -> None:
+        """Start the shell before a server process is started. This blocks.
 
         Raises:
             OSError: when there is no shell, or it cannot be started.
         """
         with self._lock:
-            if not self._lives():
+            if not self._is_running():
                 self._start()
 
-    def rest(self) -> None:
-        """Send the shell away if there is nothing to guard after all."""
+    def stop_if_idle(self) -> None:
+        """Stop the shell if it watches no process group."""
         with self._lock:
             if not self._groups:
-                self._dismiss()
+                self._stop()
 
     def watch(self, group: int) -> None:
-        """End this process group when the host dies. Blocking: it may have to start the shell.
+        """End this process group when the host dies. This blocks: it may have to start the shell.
 
         Raises:
             OSError: when there is no shell, or it cannot be started.
         """
         with self._lock:
             self._groups.add(group)
-            if not (self._lives() and self._tell(f"+{group}\n")):
+            if not (self._is_running() and self._tell(f"+{group}\n")):
                 self._start()
 
     def forget(self, group: int) -> None:
-        """Let this process group alone from now on. With the last one the shell goes too."""
+        """Stop watching this process group. The shell ends with the last group."""
         with self._lock:
             self._groups.discard(group)
             if self._groups:
                 self._tell(f"-{group}\n")
             else:
-                self._dismiss()
+                self._stop()
 
     def leave_to_parent(self) -> None:
         """Forget everything in a forked child: it must not hold the pipe open."""
@@ -110,11 +110,11 @@ class Guardian:
             self._shell.returncode = 0
         self.__init__()
 
-    def _lives(self) -> bool:
+    def _is_running(self) -> bool:
         return self._shell is not None and self._shell.poll() is None
 
     def _start(self) -> None:
-        self._dismiss()
+        self._stop()
         read_end, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
         try:
@@ -133,13 +133,13 @@ class Guardian:
 
     def _tell(self, line: str) -> bool:
         try:
-            # So few bytes are written whole or not at all: no half line in a full pipe.
+            # A few bytes are written whole or not at all: no half line in a full pipe.
             os.write(self._pipe, line.encode())
         except OSError:
             return False
         return True
 
-    def _dismiss(self) -> None:
+    def _stop(self) -> None:
         if self._shell is not None:
             # Killed before its input ends, which it would take for the death of the host.
             self._shell.kill()

@@ -1,5 +1,6 @@
-"""Launch: start the process of a server so that nothing of it can be left behind."""
+"""Launch the process of a stdio server: find its command, and start it."""
 
+import errno
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -16,35 +18,93 @@ import anyio
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.command import cannot_start, environment_for, find_command
+from pegboard.errors import ServerUnavailableError
+from pegboard.upstream.stdio.environment import environment_for
 from pegboard.upstream.stdio.guardian import guardian
 
-__all__ = ["launch"]
+__all__ = ["cannot_start", "find_command", "launch"]
 
 T = TypeVar("T")
 
+_WHERE_FROM = {
+    "npx": "Install Node.js, which brings it.",
+    "npm": "Install Node.js, which brings it.",
+    "node": "Install Node.js.",
+    "uvx": "Install uv, which brings it.",
+    "uv": "Install uv.",
+    "python": "Install Python, or try `python3`.",
+    "python3": "Install Python.",
+    "docker": "Install Docker.",
+}
+_NOT_A_LINE = "Put the program alone into `command`, and the rest into `args`."
+_REFUSALS = {
+    errno.EAGAIN: "too many processes run already",
+    errno.ENOMEM: "there is not enough memory",
+    errno.EMFILE: "this process has too many open files",
+    errno.ENFILE: "the system has too many open files",
+    errno.E2BIG: "its arguments and environment are too long",
+    errno.ENOEXEC: "it is not a program, and names none in its first line",
+}
+
 
 async def launch(config: ServerConfig, mark: str) -> subprocess.Popen[bytes]:
-    """Start the server in a session of its own, with pipes; the guardian knows it already.
+    """Start the server in a process session of its own, with pipes, watched by the guardian.
 
     A caller that is cancelled meanwhile leaves no process behind.
 
     Raises:
         ServerUnavailableError: when there is no such command, or it cannot be started.
     """
-    birth = _Birth(config)
+    start = _Start(config)
     environment = environment_for(config, mark)
     try:
         # A limiter of its own, so that tools that block every thread cannot hold it up.
         return await anyio.to_thread.run_sync(
-            birth.give, environment, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            start.run, environment, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
         )
     except BaseException:
-        birth.abandon()
+        start.abandon()
         raise
 
 
-class _Birth:
+def find_command(config: ServerConfig, environment: Mapping[str, str]) -> str:
+    """Return the full path of the server's command; this blocks.
+
+    Raises:
+        ServerUnavailableError: when the command is missing, or not executable.
+    """
+    command, directory = config.command or "", config.cwd
+    try:
+        if directory is not None and not Path(directory).is_dir():
+            what = "is not a directory" if Path(directory).exists() else "does not exist"
+            raise cannot_start(config, f"its working directory {directory!r} {what}")
+        if os.sep in command:
+            return _checked(config, (Path(directory or "") / command).absolute())
+        found = shutil.which(command, path=environment["PATH"])
+    except (OSError, ValueError) as error:
+        if isinstance(error, ServerUnavailableError):
+            raise
+        raise cannot_start(config, error) from error
+    if found is None:
+        hint = _WHERE_FROM.get(command, "Check its `command`, or give the full path.")
+        if " " in command:
+            hint = _NOT_A_LINE
+        raise cannot_start(config, f"the command {command!r} was not found", hint=hint)
+    return found
+
+
+def cannot_start(
+    config: ServerConfig, why: str | Exception, *, hint: str = ""
+) -> ServerUnavailableError:
+    """Return the error that says why the server cannot start, without secrets."""
+    if isinstance(why, OSError):
+        why = _REFUSALS.get(why.errno or 0, why)
+    reason = config.redact(str(why)).rstrip(".")
+    message = f"Server {config.name!r} cannot be started: {reason}. {hint}".rstrip()
+    return ServerUnavailableError(message, server=config.name)
+
+
+class _Start:
     """One start, which may outlast the caller that asked for it."""
 
     def __init__(self, config: ServerConfig) -> None:
@@ -53,7 +113,7 @@ class _Birth:
         self._abandoned = False
         self._process: subprocess.Popen[bytes] | None = None
 
-    def give(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def run(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         command = find_command(self._config, environment)
         return _thread.run(lambda: self._start(command, environment))
 
@@ -66,7 +126,7 @@ class _Birth:
 
     def _start(self, command: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         if self._abandoned:
-            raise cannot_start(self._config, "nobody waits for it any more")
+            raise cannot_start(self._config, "its caller was cancelled")
         process = _open(self._config, command, environment)
         with self._lock:
             if not self._abandoned:
@@ -80,8 +140,8 @@ def _open(
     config: ServerConfig, command: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     try:
-        # Before the server: should this process die in between, there is one who looks for it.
-        guardian.rouse()
+        # Before the server: the guardian ends it should this process die in between.
+        guardian.ensure_running()
         process = subprocess.Popen(  # noqa: S603 - to run what the configuration says is the point
             [*_dying_with_this_thread(), command, *config.args],
             stdin=subprocess.PIPE,
@@ -93,7 +153,7 @@ def _open(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        guardian.rest()
+        guardian.stop_if_idle()
         raise cannot_start(config, error) from error
     try:
         guardian.watch(process.pid)
@@ -115,6 +175,15 @@ def _discard(process: subprocess.Popen[bytes]) -> None:
     guardian.forget(process.pid)
 
 
+def _checked(config: ServerConfig, path: Path) -> str:
+    if not path.exists():
+        hint = _NOT_A_LINE if " " in (config.command or "") else "Check its `command`."
+        raise cannot_start(config, f"there is no file {str(path)!r}", hint=hint)
+    if path.is_dir() or not os.access(path, os.X_OK):
+        raise cannot_start(config, f"{str(path)!r} is not an executable file")
+    return str(path)
+
+
 @cache
 def _dying_with_this_thread() -> tuple[str, ...]:
     """Return the command that asks Linux to kill what it starts when its parent ends."""
@@ -132,7 +201,7 @@ def _dying_with_this_thread() -> tuple[str, ...]:
     return prefix
 
 
-class _LastingThread:
+class _LauncherThread:
     """One thread that ends only with this process.
 
     Linux takes the end of the thread that started a process for the death of its parent, so
@@ -177,7 +246,7 @@ class _LastingThread:
                 jobs.get()()
 
 
-_thread = _LastingThread()
+_thread = _LauncherThread()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_thread.reset)

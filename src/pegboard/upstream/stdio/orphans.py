@@ -1,4 +1,4 @@
-"""Families of processes: who of a group still runs, and who left it, known by a mark."""
+"""Orphans: find and kill processes that a server started, by a mark in their environment."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["MARK", "group_lives", "host_mark", "kill_orphans", "next_mark", "orphans"]
 
 MARK = "PEGBOARD_CHILD"
-"""The environment variable that every server, and whatever it starts, inherits."""
+"""The environment variable that every server, and each process it starts, inherits."""
 
 _PROC = Path("/proc")
 
@@ -20,25 +20,25 @@ _numbers = count(1)
 
 
 def host_mark() -> str:
-    """Return what the marks of all servers of this host process begin with."""
+    """Return the prefix of the marks of all servers of this host process."""
     return f"{_token}."
 
 
 def next_mark() -> str:
-    """Return a mark for one more server, unlike any other on this machine."""
+    """Return a new mark, unique on this machine."""
     return f"{host_mark()}{next(_numbers)}"
 
 
 def orphans(mark: str) -> list[int]:
-    """Return the processes that carry the mark; blocking, and empty where there is no ``/proc``."""
+    """Return the processes that carry the mark; it blocks, and is empty without ``/proc``."""
     wanted = f"{MARK}={mark}".encode()
     return [int(number) for number in _numbers_in_proc() if _carries(number, wanted)]
 
 
 def kill_orphans(mark: str) -> None:
-    """Kill whatever carries the mark, also what it starts meanwhile; blocking."""
+    """Kill all processes that carry the mark, also those started meanwhile; it blocks."""
     killed: set[int] = set()
-    # More than once, because a stray may fork while the list is made.
+    # More than once, because an orphan may fork while the list is made.
     for _ in range(5):
         fresh = set(orphans(mark)) - killed - {os.getpid()}
         if not fresh:
@@ -52,7 +52,7 @@ def kill_orphans(mark: str) -> None:
 
 
 def group_lives(group: int) -> bool:
-    """Tell whether a process of this group still runs; blocking."""
+    """Tell whether a process of this group still runs; it blocks."""
     # A host that is process 1 of a container inherits the orphans of the group.
     with suppress(OSError):
         while os.waitpid(-group, os.WNOHANG)[0]:
@@ -63,7 +63,7 @@ def group_lives(group: int) -> bool:
         return False
     except OSError:
         pass
-    # Others may take their time to wait for their dead, so a zombie does not count.
+    # A parent may be slow to reap its children, so a zombie does not count.
     numbers = _numbers_in_proc()
     return not numbers or any(_runs_in(group, number) for number in numbers)
 

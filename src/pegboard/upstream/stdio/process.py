@@ -1,4 +1,4 @@
-"""A server process: started, watched, and ended together with everything it started."""
+"""The process of a stdio server: started, watched, and killed with all it has spawned."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ _CHATTER = re.compile(r"npm (?:notice|warn)\b", re.IGNORECASE)
 
 
 def without_chatter(lines: Iterable[str]) -> list[str]:
-    """Return the lines that say something; if all is chatter, that."""
+    """Return the lines without the notices of npm; all lines if nothing else is left."""
     said = [it for it in lines if it.strip()]
     return [it for it in said if not _CHATTER.match(it)] or said
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 GRACE = 2.0
-"""How long a server may take to end once its input is closed, and half of it once it is told to."""
+"""Seconds that a server has to end once its input is closed; half of that after SIGTERM."""
 _KILL = 2.0
 _STEP = 0.01
 _CHUNK = 65_536
@@ -49,7 +49,7 @@ _STDERR_SHOWN = 500
 
 @asynccontextmanager
 async def spawn(config: ServerConfig, *, grace: float = GRACE) -> AsyncGenerator["ServerProcess"]:
-    """Run the command of a server; leaving ends it, and everything it started.
+    """Run the command of a server; leaving ends it, and every process it started.
 
     Raises:
         ServerUnavailableError: when there is no such command, or it cannot be started.
@@ -71,7 +71,7 @@ async def spawn(config: ServerConfig, *, grace: float = GRACE) -> AsyncGenerator
 
 @asynccontextmanager
 async def background() -> AsyncGenerator[anyio.abc.TaskGroup]:
-    """Give a task group for tasks that never fail: what the body raises passes through as it is."""
+    """Yield a task group for tasks that never fail; errors of the body are raised unwrapped."""
     error: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -93,7 +93,7 @@ class ServerProcess:
         self.mark: str = mark
         """The value of `PEGBOARD_CHILD` in its environment."""
         self.exited: anyio.Event = anyio.Event()
-        """Set as soon as the process is dead, whoever ended it."""
+        """Set as soon as the process is dead, for whatever reason."""
         self.stdin: FileIO = cast("FileIO", process.stdin)
         self.stdout: FileIO = cast("FileIO", process.stdout)
         self._stderr: FileIO = cast("FileIO", process.stderr)
@@ -120,12 +120,12 @@ class ServerProcess:
         """The last 8 KB it wrote to its standard error, without secrets."""
         tail = bytes(self._tail)
         if self._tail_is_cut:
-            # The rest of a line that was cut could be the rest of a secret.
+            # The rest of a cut line could be the rest of a secret.
             tail = tail.partition(b"\n")[2]
         return self._config.redact(tail.decode(errors="replace"))
 
     def describe_exit(self) -> str:
-        """Say in words how it ended, with the last it wrote to its standard error."""
+        """Return how it ended, with the last lines of its standard error."""
         code = self.returncode
         if code is None:
             words = "is still running"
@@ -139,7 +139,7 @@ class ServerProcess:
         return f"{words}; its last words: {tail}" if tail else words
 
     async def stop(self) -> None:
-        """End it and everything it started: politely, then firmly. Any task may call it again."""
+        """End it and every process it started: politely, then by force. Any task may call it."""
         self._ending.set()
         with anyio.CancelScope(shield=True):
             await self._stopped.wait()
@@ -154,20 +154,20 @@ class ServerProcess:
                     tasks.start_soon(self._read_stderr)
                     await self._ending.wait()
                     await self._end_group()
-                    await self._end_strays()
+                    await self._end_orphans()
                     ended = True
                     tasks.cancel_scope.cancel()
         finally:
             if not ended:
-                # The event loop is ending without asking us: no time for the polite way.
+                # The event loop is ending without us: there is no time for the polite way.
                 self._signal(signal.SIGKILL)
-                threading.Thread(target=self._bury, name="pegboard-reaper").start()
+                threading.Thread(target=self._reap, name="pegboard-reaper").start()
             guardian.forget(self.pid)
             _alive.discard(self)
             self._stopped.set()
 
     async def discard_output(self) -> None:
-        """Read on for nobody: a server stuck in writing does not see that its input has ended."""
+        """Read and discard output: a server stuck in writing does not see the end of its input."""
         with (
             anyio.CancelScope(shield=True),
             suppress(OSError, ValueError, anyio.ClosedResourceError),
@@ -183,7 +183,7 @@ class ServerProcess:
             _close(pipe)
 
     def close_copies(self) -> None:
-        """Close the pipes in a forked child: held open there, the server would not see the end."""
+        """Close the pipes in a forked child, where they would hide the end of the input."""
         for pipe in self._pipes():
             with suppress(OSError):
                 pipe.close()
@@ -228,11 +228,11 @@ class ServerProcess:
         context = {"server": name, "pid": self.pid}
         logger.warning("server_cannot_be_killed: %r, pid %d", name, self.pid, extra=context)
 
-    async def _end_strays(self) -> None:
+    async def _end_orphans(self) -> None:
         with anyio.move_on_after(_KILL):
             await _in_thread(kill_orphans, self.mark)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL)
         kill_orphans(self.mark)

@@ -1,4 +1,4 @@
-"""StdinWriter: a stream of messages as the input of a server process."""
+"""StdinWriter: write messages to the standard input of a server process."""
 
 from collections.abc import Callable
 from io import FileIO
@@ -14,11 +14,11 @@ from pegboard.upstream.stdio.stdout_reader import StdoutReader
 __all__ = ["NOT_SENT", "StdinWriter"]
 
 NOT_SENT: ErrorData = Failure(kind="not_sent", message="Its process is gone.").error
-"""Answers a request which certainly never reached the server."""
+"""The error of a request that certainly never reached the server."""
 
 
 class StdinWriter(ObjectSendStream[SessionMessage]):
-    """The stream that a session writes. Each message is on the pipe when `send` returns."""
+    """The stream that a session writes to. A message is on the pipe when `send` returns."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class StdinWriter(ObjectSendStream[SessionMessage]):
         self._closed = False
 
     async def send(self, item: SessionMessage) -> None:
-        """Write one message. A request that cannot be written is answered with an error.
+        """Write one message. A request that cannot be written gets an error response.
 
         Raises:
             anyio.ClosedResourceError: when this stream was closed.
-            anyio.BrokenResourceError: when there is no server any more that could read it.
+            anyio.BrokenResourceError: when the server is gone.
         """
         if self._closed:
             raise anyio.ClosedResourceError
         message = item.message
         if _is_courtesy(message) and (self._rest or self._turn.locked()):
-            # A server that does not read will not read this either; nobody should wait for it.
+            # A server that does not read will not read this either, so the caller need not wait.
             return
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if await self._sent(data):
@@ -57,7 +57,7 @@ class StdinWriter(ObjectSendStream[SessionMessage]):
             raise anyio.BrokenResourceError
 
     async def write(self, line: bytes) -> ErrorData | None:
-        """Write a request that is a line already; return why it certainly was not sent.
+        """Write a request that is already encoded; return the error if it was not sent.
 
         Raises:
             anyio.ClosedResourceError: when this stream was closed.
@@ -67,7 +67,7 @@ class StdinWriter(ObjectSendStream[SessionMessage]):
         return None if await self._sent(line) else NOT_SENT
 
     def end(self) -> None:
-        """Let nobody wait any longer for the server to read."""
+        """Wake the tasks that wait for the server to read."""
         if not self._pipe.closed:
             anyio.notify_closing(self._pipe)
 
@@ -76,11 +76,11 @@ class StdinWriter(ObjectSendStream[SessionMessage]):
         self._closed = True
 
     async def _sent(self, data: bytes) -> bool:
-        """Write it all; ``False`` when the server certainly did not get it."""
+        """Write all of it; ``False`` when the server certainly did not get it."""
         async with self._turn:
             unwritten = len(data)
             try:
-                # The rest of a message whose sender was cancelled half-way must come first.
+                # The rest of a message whose sender was cancelled must come first.
                 await self._flush()
                 self._rest = memoryview(data)
                 await self._flush()

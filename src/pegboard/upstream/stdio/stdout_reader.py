@@ -1,4 +1,4 @@
-"""StdoutReader: the output of a server process as a stream of messages."""
+"""StdoutReader: read messages from the standard output of a server process."""
 
 import logging
 from collections import deque
@@ -11,18 +11,18 @@ from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.messages.messages import read_message
+from pegboard.upstream.messages.jsonrpc import read_message
 from pegboard.upstream.stdio.fast_path import StdioFastPath
 
 __all__ = ["LineTooLongError", "Lines", "StdoutReader"]
 
 
 class LineTooLongError(Exception):
-    """A line is longer than allowed."""
+    """A line is longer than the limit."""
 
 
 class Lines:
-    """Collects chunks and gives back the lines that are complete."""
+    """Splits chunks of bytes into complete lines."""
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
@@ -60,7 +60,7 @@ _SHOWN = 100
 
 
 class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
-    """The stream that a session reads. It reads the pipe itself, in the task of its reader."""
+    """The stream that a session reads. It reads the pipe in the task of its reader."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
         return self._messages.popleft()
 
     def answer(self, message: SessionMessage) -> bool:
-        """Put a message of our own among those of the server; ``False`` when nobody reads."""
+        """Add a message of our own to those of the server; ``False`` if the stream is closed."""
         if self._closed:
             return False
         self._messages.append(message)
@@ -108,20 +108,20 @@ class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
         return True
 
     def read_what_is_left(self) -> None:
-        """Take what a dead server has left in the pipe, as far as it is there."""
+        """Read what a dead server has left in the pipe."""
         for _ in range(_LAST_CHUNKS):
             if self._pipe_ended or not self._read():
                 return
 
     def end(self) -> None:
-        """Let the stream end once the messages that are here already have been taken."""
+        """End the stream once the messages that have arrived are taken."""
         self._over.set()
         self._exchanges.close()
         self._wake()
 
     async def aclose(self) -> None:
-        """Take no more messages."""
-        # No await: a session that ends and closes in one step leaves no gap for a request.
+        """Accept no more messages."""
+        # Without await: a session that ends and closes in one step leaves no gap for a request.
         self._closed = True
         self._exchanges.close()
         self._messages.clear()
@@ -133,7 +133,7 @@ class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
         try:
             await anyio.wait_readable(self._pipe)
         except (anyio.ClosedResourceError, OSError, ValueError):
-            # There is news, or the pipe is closed; the caller looks which.
+            # There is a message, or the pipe is closed; the caller checks which.
             await anyio.lowlevel.checkpoint()
             self._pipe_ended = self._pipe_ended or self._pipe.closed
             return
@@ -153,7 +153,7 @@ class StdoutReader(ObjectReceiveStream[SessionMessage | Exception]):
             chunk, lines = b"", []
         except LineTooLongError:
             size = f"{self._limit / 2**20:g} MiB"
-            self._exchanges.why_lost = f"an answer had more than {size}: ask for less at once"
+            self._exchanges.why_lost = f"a response had more than {size}: ask for less at once"
             self._stop_reading(f"sent a line of more than {self._limit} bytes")
             return False
         if not chunk:

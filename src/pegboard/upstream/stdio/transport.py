@@ -1,4 +1,4 @@
-"""The stdio transport: the streams of a session over the pipes of a server process."""
+"""The stdio transport to a server: a session over the pipes of its process."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -18,7 +18,7 @@ __all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""How long one message of a server may be."""
+"""The most bytes of one message of a server."""
 _LAST_MOMENT = 0.25
 
 
@@ -31,10 +31,10 @@ async def stdio_transport(
     max_line_bytes: int = MAX_LINE_BYTES,
     grace: float = GRACE,
 ) -> AsyncGenerator[TransportStreams]:
-    """Start the server and give the two streams that `mcp.Client` wants; leaving stops it.
+    """Start the server and yield the two streams that `mcp.Client` takes; leaving stops it.
 
-    ``on_lost`` is told once, in words, when the server goes away by itself. ``exchanges`` sends
-    requests past the two streams.
+    ``on_lost`` is called once, with the reason, when the server goes away by itself.
+    ``exchanges`` sends requests without the two streams.
 
     Raises:
         ServerUnavailableError: when the server cannot be started.
@@ -71,10 +71,10 @@ async def stdio_transport(
             yield incoming, outgoing
         finally:
             if loss.is_declared:
-                # A session that gave up at the first failed write still wants to know why.
+                # A session that failed at the first write still needs the reason.
                 with anyio.move_on_after(2 * _LAST_MOMENT, shield=True):
                     await told.wait()
-            # First, so that the end we make ourselves is not taken for a loss.
+            # First, so that our own shutdown is not taken for a loss.
             tasks.cancel_scope.cancel()
             incoming.end()
             outgoing.end()
@@ -94,20 +94,20 @@ class _Loss:
         return self._declared.is_set()
 
     def declare(self, reason: str | None) -> None:
-        """Say that a pipe ended; without a reason, the end of the process may be one."""
+        """Note that a pipe ended; without a reason, the exit of the process may be the reason."""
         if not self._declared.is_set():
             self._reason = reason
             self._declared.set()
 
     async def reason(self, incoming: StdoutReader) -> str:
-        """Wait for the loss and say why, in words."""
+        """Wait for the loss and return the reason."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_exit)
             await self._declared.wait()
             tasks.cancel_scope.cancel()
         if self._reason is not None:
             return self._reason
-        # A process that dies closes its pipes a moment before one can know how it died.
+        # A dying process closes its pipes a moment before its exit code is known.
         with anyio.move_on_after(_LAST_MOMENT):
             await self._process.exited.wait()
         incoming.read_what_is_left()

@@ -9,26 +9,26 @@ import anyio
 import pytest
 
 from pegboard import ConnectionLostError, NotConnectedError, ToolTimeoutError
-from pegboard.upstream import cross_loop_call as errand
+from pegboard.upstream import owner_loop
 from pegboard.upstream.owner_loop import OwnerLoop
 
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errand, "ROUND", 0.02)
+    monkeypatch.setattr(owner_loop, "ROUND", 0.02)
 
 
 class Home:
-    """An event loop in a thread of its own, with a nursery on it."""
+    """An event loop in a thread of its own, with a owner_loop on it."""
 
     def __init__(self) -> None:
-        self.nursery = OwnerLoop("home")
+        self.owner_loop = OwnerLoop("home")
         self.ready, self.leave = threading.Event(), threading.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def live(self) -> None:
         self.loop = asyncio.get_running_loop()
-        await self.nursery.open()
+        await self.owner_loop.open()
         self.ready.set()
         while not self.leave.is_set():  # noqa: ASYNC110 - the other loop says so
             await anyio.sleep(0.005)
@@ -58,7 +58,7 @@ def home_that(ending: str) -> Generator[Home]:
         home.leave.set()
         thread.join(5)
         if home.loop is not None and not home.loop.is_closed():
-            home.loop.run_until_complete(home.nursery.close())
+            home.loop.run_until_complete(home.owner_loop.close())
             home.loop.close()
 
 
@@ -72,7 +72,7 @@ def test_work_is_lost_and_not_cancelled_when_its_loop_ends(ending: str) -> None:
 
         async def wait_for_it() -> None:
             with anyio.fail_after(5), pytest.raises(ConnectionLostError) as caught:
-                await home.nursery.at_home(work)
+                await home.owner_loop.run(work)
             assert caught.value.sent
 
         asyncio.run(wait_for_it())
@@ -87,7 +87,7 @@ def test_a_loop_that_has_ended_before_does_nothing() -> None:
 
     async def use() -> None:
         with pytest.raises(NotConnectedError) as caught:
-            await home.nursery.at_home(work)
+            await home.owner_loop.run(work)
         assert not caught.value.sent
 
     asyncio.run(use())
@@ -109,7 +109,7 @@ def test_a_blocked_loop_does_not_hold_its_callers_beyond_their_limit() -> None:
             home.loop.call_soon_threadsafe(block)
             blocked.wait(5)
             with anyio.fail_after(5), pytest.raises(ToolTimeoutError):
-                await home.nursery.at_home(work, tool="slow", limit=0.1)
+                await home.owner_loop.run(work, tool="slow", limit=0.1)
 
         try:
             asyncio.run(wait_for_it())
@@ -128,7 +128,7 @@ def test_long_work_on_a_loop_that_is_not_blocked_has_all_the_time() -> None:
                 await anyio.sleep(0.02)
             return "done"
 
-        assert asyncio.run(home.nursery.at_home(work, limit=1)) == "done"
+        assert asyncio.run(home.owner_loop.run(work, limit=1)) == "done"
 
 
 def test_a_caller_who_is_cancelled_cancels_the_work() -> None:
@@ -143,7 +143,7 @@ def test_a_caller_who_is_cancelled_cancels_the_work() -> None:
                 cancelled.set()
 
         async def give_up() -> None:
-            waiting = asyncio.create_task(home.nursery.at_home(work))
+            waiting = asyncio.create_task(home.owner_loop.run(work))
             while not begun.is_set():  # noqa: ASYNC110 - the other loop says so
                 await anyio.sleep(0.005)
             waiting.cancel()

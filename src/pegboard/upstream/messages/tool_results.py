@@ -1,4 +1,4 @@
-"""Make a ToolResult of a server's answer to `tools/call`, without the MCP SDK."""
+"""Tool results: turn the raw result of ``tools/call`` into a `ToolResult`."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,22 +7,22 @@ import msgspec
 
 from pegboard.model import Content, Other, ToolResult
 
-__all__ = ["result_of"]
+__all__ = ["MOST_BLOCKS", "result_of"]
 
 MOST_BLOCKS = 10_000
-"""The most content blocks of one result: each is looked at, while other calls wait."""
+"""The most content blocks of one result: each is checked while all other calls wait."""
 
 
 def result_of(raw: Mapping[str, Any]) -> ToolResult:
-    """Return the answer to `tools/call` as a ToolResult that keeps everything.
+    """Return the result of `tools/call` as a `ToolResult` that keeps all its fields.
 
     Raises:
-        TypeError, ValueError: when it is no such answer.
+        TypeError, ValueError: when it is not such a result.
     """
     structured = raw.get("structuredContent")
     blocks = raw.get("content") or ()
     if len(blocks) > MOST_BLOCKS:
-        raise ValueError(f"It has {len(blocks)} content blocks, and {MOST_BLOCKS} are the most.")
+        raise ValueError(f"It has {len(blocks)} content blocks; the limit is {MOST_BLOCKS}.")
     return ToolResult(
         content=tuple(_block(block) for block in blocks),
         structured_content=structured,
