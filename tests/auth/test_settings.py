@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard.auth import AuthSettings, TokenIssuer, check_binding, load_auth_settings
-from pegboard.auth.settings import is_loopback
+from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import ConfigError
 
 RESOURCE = "https://tools.example.com/mcp"

@@ -14,7 +14,7 @@ import pytest
 from pegboard.errors import ConfigError
 from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
-from pegboard.server.jsonrpc import MOST_VALUES
+from pegboard.server.message_limits import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
 

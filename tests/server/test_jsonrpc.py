@@ -8,15 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.gateway import RpcError
-from pegboard.server.jsonrpc import (
-    MOST_LEVELS,
-    MOST_VALUES,
-    BodyTooLargeError,
-    as_event,
-    encode,
-    read_json,
-    result_message,
-)
+from pegboard.server.jsonrpc import as_event, encode, result_message
+from pegboard.server.message_limits import MOST_LEVELS, MOST_VALUES, BodyTooLargeError, read_json
 
 UNREADABLE = [
     f"[{'0,' * MOST_VALUES}0]",

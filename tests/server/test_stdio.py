@@ -12,7 +12,7 @@ from blockbuster import BlockBuster
 from mcp_types import CLIENT_INFO_META_KEY
 
 from pegboard.server import RequestPipeline, StdioWire, serve_stdio
-from pegboard.server.jsonrpc import MOST_VALUES
+from pegboard.server.message_limits import MOST_VALUES
 from pegboard.server.stdio import LONGEST_LINE
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request

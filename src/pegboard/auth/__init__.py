@@ -10,9 +10,10 @@ from pegboard.auth.authenticator import (
     open_authenticator,
 )
 from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant
+from pegboard.auth.network_exposure import check_binding
 from pegboard.auth.oauth import challenge, metadata_path, resource_metadata, scope_challenge
 from pegboard.auth.rate_limits import CallLimits
-from pegboard.auth.settings import AuthSettings, TokenIssuer, check_binding, load_auth_settings
+from pegboard.auth.settings import AuthSettings, TokenIssuer, load_auth_settings
 
 __all__ = [
     "AnonymousAuthenticator",

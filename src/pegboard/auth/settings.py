@@ -1,15 +1,14 @@
 """Authentication settings: read `gateway.auth` and `PEGBOARD_AUTH*`, and check them."""
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 
 from pegboard.auth.key_record import check_tenant
+from pegboard.auth.network_exposure import is_safe_address, is_web_address
 from pegboard.config import Variables, locate_config, read_jsonc
 from pegboard.config.problems import value_at
 from pegboard.errors import ConfigError
@@ -19,10 +18,6 @@ __all__ = [
     "SAFE_ALGORITHMS",
     "AuthSettings",
     "TokenIssuer",
-    "check_binding",
-    "is_loopback",
-    "is_safe_address",
-    "is_web_address",
     "load_auth_settings",
 ]
 
@@ -87,48 +82,6 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def required(self) -> bool:
         """Whether every client has to authenticate."""
         return self.keys or bool(self.issuers) or bool(self.plugins)
-
-
-def check_binding(settings: AuthSettings, host: str) -> None:
-    """Refuse to serve other machines without authentication.
-
-    Raises:
-        ConfigError: with a message that names the remedies.
-    """
-    if settings.required or settings.allow_open or is_loopback(host):
-        return
-    raise ConfigError(
-        f"Every client that reaches {host!r} could call every tool. Switch on API keys "
-        "(`PEGBOARD_AUTH=keys`, then `pegboard keys create`) or serve 127.0.0.1 only. If something "
-        "else keeps other clients out, pass `--allow-anonymous` (or set `PEGBOARD_AUTH=open`)."
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is a loopback address, which only this machine reaches."""
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return host.lower().rstrip(".") == "localhost"
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
-
-
-def is_safe_address(address: str) -> bool:
-    """Tell whether signing keys may be fetched from an address: by TLS, or on this machine."""
-    if not is_web_address(address):
-        return False
-    parts = urlsplit(address)
-    return parts.scheme == "https" or is_loopback(parts.hostname or "")
-
-
-def is_web_address(address: str) -> bool:
-    """Tell whether an address is an HTTP or HTTPS URL without a fragment."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.fragment
 
 
 SECTION = ("gateway", "auth")

@@ -18,7 +18,8 @@ import anyio
 import anyio.to_thread
 from jwt import PyJWK, PyJWTError
 
-from pegboard.auth.settings import TokenIssuer, is_safe_address
+from pegboard.auth.network_exposure import is_safe_address
+from pegboard.auth.settings import TokenIssuer
 from pegboard.errors import UnauthenticatedError
 
 __all__ = ["Fetch", "SigningKeys", "fetch_document"]

@@ -8,14 +8,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import msgspec
 
 from pegboard.config.problems import shown_key
-from pegboard.config.secret_detection import (
-    argument_secrets,
-    encodings_of,
-    parts_of_secret,
-    secrets_in,
-    url_secrets,
-    words_of_command,
-)
+from pegboard.config.redaction import HIDDEN, hidden_forms, redact, redacted_command_line
 from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict, freeze
 from pegboard.model.lazy import LazyProperty
@@ -41,9 +34,6 @@ Protocol = Literal["auto", "legacy", "2026-07-28"]
 Sharing = Literal["shared", "per_client"]
 """Whether the clients of a gateway share one connection to the server."""
 
-HIDDEN = "***"
-"""The text that replaces a secret."""
-_SHORTEST_SECRET = 6
 _LONGEST_TARGET = 200
 
 
@@ -179,7 +169,7 @@ class ServerConfig(
         if self.transport == "memory":
             return type(self.server).__name__
         if self.transport == "stdio":
-            shown = self._command_line()
+            shown = redacted_command_line(self, self._hidden)
         else:
             shown = self.redact(_without_credentials(self.url or ""))
         start = shown[: _LONGEST_TARGET + 1]
@@ -188,45 +178,11 @@ class ServerConfig(
 
     def redact(self, text: str) -> str:
         """Return the text with every secret of this server replaced."""
-        for secret in self._hidden:
-            text = text.replace(secret, HIDDEN)
-        return text
+        return redact(text, self._hidden)
 
     @LazyProperty
     def _hidden(self) -> list[str]:
-        secret = {*self.headers.values(), *self.secrets, self.bearer_token or ""}
-        named = (*self.env.items(), *self.headers.items(), *(("", it) for it in self.secrets))
-        secret |= {it.value for name, value in named for it in secrets_in(value, name)}
-        secret |= self._argument_secrets
-        found = {part for value in secret for part in parts_of_secret(value)}
-        found |= {*self.env.values()}
-        # The output of a process is redacted line by line.
-        found |= {line.strip() for value in self.env.values() for line in value.split("\n")}
-        if self.oauth is not None and self.oauth.client_secret:
-            found.add(self.oauth.client_secret)
-        if self.url:
-            found |= {suspect.value for suspect in url_secrets(self.url)}
-            for pair in re.split("[?&#]", self.url)[1:]:
-                name, has_name, value = pair.partition("=")
-                found.add(value if has_name else name)
-        long_enough = (it for it in found if len(it) >= _SHORTEST_SECRET)
-        written = {form for secret in long_enough for form in encodings_of(secret)}
-        # The longest come first: one secret may be part of another.
-        return sorted(written, key=len, reverse=True)
-
-    @LazyProperty
-    def _argument_secrets(self) -> set[str]:
-        line = (*words_of_command(self.command or ""), *self.args)
-        return {suspect.value for _, suspect in argument_secrets(line)}
-
-    def _command_line(self) -> str:
-        shown = self.redact(" ".join((self.command or "", *self.args)))
-        for secret in sorted(self._argument_secrets, key=len, reverse=True):
-            # A text this short may be part of any word, but next to its flag it is a secret.
-            if 0 < len(secret) < _SHORTEST_SECRET and secret not in HIDDEN:
-                forms = "|".join(re.escape(form) for form in {*encodings_of(secret)})
-                shown = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", HIDDEN, shown)
-        return shown
+        return hidden_forms(self)
 
     def _check_address(self) -> None:
         # The address is not quoted: it may contain a secret.

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import msgspec
 
-from pegboard.auth.settings import is_loopback
+from pegboard.auth.network_exposure import is_loopback
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
 from pegboard.config.files.locate import places_looked_in
 from pegboard.errors import ConfigError

@@ -12,7 +12,7 @@ from pegboard.policies import PolicyOptions
 from pegboard.registry.candidate import Candidate
 from pegboard.registry.catalog import Entry
 
-__all__ = ["Batch", "NumberedCandidate", "OnError", "Registration", "Rejection", "group_names"]
+__all__ = ["Batch", "NumberedCandidate", "OnError", "Registration", "Rejection"]
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -103,15 +103,3 @@ class Batch:
             number += 1
         self._numbers[name] = number + 1
         return free
-
-
-def group_names(groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of groups, each once.
-
-    Raises:
-        TypeError: when they are not a list of strings.
-    """
-    names = () if isinstance(groups, str) else tuple(dict.fromkeys(groups))
-    if isinstance(groups, str) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"`groups` takes a list of names, not {groups!r}.")
-    return names

@@ -19,6 +19,7 @@ from pegboard.model import ArgumentSchema, CatalogChange, Step, Tool, ToolCall
 from pegboard.model.fork_guard import GuardedLock
 from pegboard.policies import PolicyOptions, Target, Telemetry, needs_loop, wrap_step
 from pegboard.registry.candidate import Candidate, stored_candidate
+from pegboard.registry.groups import ToolGroups
 
 __all__ = [
     "Catalog",
@@ -166,7 +167,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.groups_off: frozenset[str] = frozenset()
+        self.groups: ToolGroups = ToolGroups()
         self.reserved: frozenset[str] = frozenset()
         """Names of tools that are being stored, and will be on the board afterwards."""
         self.store: CatalogStore | None = None
@@ -183,7 +184,7 @@ class Catalog:
 
     def visible(self) -> list[Tool]:
         """Return the visible tools, in the order of registration."""
-        off = self.groups_off
+        off = self.groups.off
         # A list first: the table may change while it is being looked through.
         entries = list(self.entries.values())
         return [
@@ -262,14 +263,13 @@ class Catalog:
         for name in gone:
             self.entries.pop(name, None)
         self.entries.update(entries)
-        self._announce(before, self.groups_off, entries.values(), self.groups_off)
+        self._announce(before, self.groups.off, entries.values(), self.groups.off)
 
     def switch(self, group: str, *, on: bool) -> None:
         """Show or hide the tools of a group. Hold the lock, then `deliver` without it."""
-        before = self.groups_off
-        self.groups_off = before - {group} if on else before | {group}
+        before = self.groups.switch(group, on=on)
         concerned = [entry for entry in self.entries.values() if group in entry.groups]
-        self._announce(concerned, before, concerned, self.groups_off)
+        self._announce(concerned, before, concerned, self.groups.off)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every later change; call the result to stop that."""

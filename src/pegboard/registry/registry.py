@@ -29,7 +29,6 @@ from pegboard.registry.batch import (
     OnError,
     Registration,
     Rejection,
-    group_names,
 )
 from pegboard.registry.candidate import candidate_of, stored_candidate
 from pegboard.registry.catalog import (
@@ -41,6 +40,7 @@ from pegboard.registry.catalog import (
     refusal,
     without_one,
 )
+from pegboard.registry.groups import group_names
 from pegboard.registry.implementation import run_inline
 from pegboard.registry.persistence import Persistence
 from pegboard.registry.searching import Searching
@@ -398,9 +398,8 @@ class Registry:
     def groups(self) -> dict[str, bool]:
         """Return every group, and whether it is on."""
         self._guard.check()
-        off = self._catalog.groups_off
-        names = {group for entry in list(self._catalog.entries.values()) for group in entry.groups}
-        return {name: name not in off for name in sorted(names | off)}
+        entries = list(self._catalog.entries.values())
+        return self._catalog.groups.states(group for entry in entries for group in entry.groups)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell a subscriber about every change of the visible tools; call the result to stop."""
@@ -473,7 +472,7 @@ class Registry:
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
         if not isinstance(arguments, dict) and isinstance(arguments, Mapping):
             given = dict(cast("Mapping[str, Any]", arguments))
-        problem = entry.problem(given, off=self._catalog.groups_off)
+        problem = entry.problem(given, off=self._catalog.groups.off)
         tally = Tally() if entry.may_wait else None
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:

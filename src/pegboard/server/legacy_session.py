@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from pegboard.gateway.request import Client, ClientRequest, Face, RpcError
 from pegboard.model.principal import Principal
-from pegboard.server.jsonrpc import RequestId, encode, internal_error, is_request_id
+from pegboard.server.jsonrpc import encode, internal_error
+from pegboard.server.message_limits import RequestId, is_request_id
 from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.tracing import with_trace
 

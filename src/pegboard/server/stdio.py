@@ -22,14 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.gateway.request import ClientRequest, Face, RpcError
 from pegboard.model.principal import LOCAL
-from pegboard.server.jsonrpc import (
-    BodyTooLargeError,
-    encode,
-    error_message,
-    message_of,
-    read_json,
-    request_id_in,
-)
+from pegboard.server.jsonrpc import encode, error_message, message_of
 from pegboard.server.legacy_session import (
     INLINE,
     Context,
@@ -38,6 +31,7 @@ from pegboard.server.legacy_session import (
     PendingRequests,
     SessionChannel,
 )
+from pegboard.server.message_limits import BodyTooLargeError, read_json, request_id_in
 from pegboard.server.modern_era import client_of, refusal_of, respond_modern
 from pegboard.server.request_pipeline import RequestPipeline
 

@@ -23,7 +23,8 @@ from pegboard.server.http.routes import route_of
 from pegboard.server.http.sessions import LegacyHttp
 from pegboard.server.http.sse import MESSAGES, SseHttp
 from pegboard.server.http.stateless import StatelessHttp
-from pegboard.server.jsonrpc import BodyTooLargeError, internal_error
+from pegboard.server.jsonrpc import internal_error
+from pegboard.server.message_limits import BodyTooLargeError
 from pegboard.server.metrics import CONTENT_TYPE
 from pegboard.server.request_pipeline import RequestPipeline
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from pegboard.auth.settings import is_loopback
+from pegboard.auth.network_exposure import is_loopback
 
 __all__ = ["HostCheck"]
 

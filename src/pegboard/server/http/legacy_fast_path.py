@@ -10,15 +10,9 @@ from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import HttpRequest, accepts, is_json
 from pegboard.server.http.response_stream import ResponseStream
-from pegboard.server.jsonrpc import (
-    RequestId,
-    as_event,
-    error_message,
-    is_request,
-    is_request_id,
-    result_message,
-)
+from pegboard.server.jsonrpc import as_event, error_message, is_request, result_message
 from pegboard.server.legacy_session import LegacySession
+from pegboard.server.message_limits import RequestId, is_request_id
 from pegboard.server.tracing import with_trace
 
 __all__ = ["LegacyFastPath"]

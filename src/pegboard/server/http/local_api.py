@@ -9,7 +9,7 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.auth import credential_in
-from pegboard.auth.settings import is_loopback
+from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import InvalidQueryError, UnauthenticatedError
 from pegboard.gateway.catalog.tool_list import raw_definition
 from pegboard.hub import Hub

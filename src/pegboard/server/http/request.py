@@ -9,7 +9,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.gateway.request import Face, RpcError
 from pegboard.model.principal import LOCAL, Principal
-from pegboard.server.jsonrpc import BodyTooLargeError, RequestId, encode, error_message
+from pegboard.server.jsonrpc import encode, error_message
+from pegboard.server.message_limits import BodyTooLargeError, RequestId
 
 __all__ = [
     "EVENT_STREAM",

@@ -18,8 +18,9 @@ from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.legacy_fast_path import LegacyFastPath
 from pegboard.server.http.request import HttpRequest, Limits
-from pegboard.server.jsonrpc import is_request, message_of, read_json
+from pegboard.server.jsonrpc import is_request, message_of
 from pegboard.server.legacy_session import LegacySession
+from pegboard.server.message_limits import read_json
 from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["LegacyHttp"]

@@ -15,14 +15,9 @@ from starlette.requests import Request
 from pegboard.gateway.request import RpcError
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.request import EVENT_STREAM, HttpRequest, Limits
-from pegboard.server.jsonrpc import (
-    PING,
-    as_event,
-    encode,
-    message_of,
-    read_json,
-)
+from pegboard.server.jsonrpc import PING, as_event, encode, message_of
 from pegboard.server.legacy_session import LegacySession, PendingRequests
+from pegboard.server.message_limits import read_json
 from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["MESSAGES", "SseHttp"]

@@ -27,14 +27,8 @@ from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
 from pegboard.server.http.response_stream import ResponseStream
-from pegboard.server.jsonrpc import (
-    RequestId,
-    error_message,
-    is_request,
-    not_a_request,
-    read_json,
-    result_message,
-)
+from pegboard.server.jsonrpc import error_message, is_request, not_a_request, result_message
+from pegboard.server.message_limits import RequestId, read_json
 from pegboard.server.modern_era import client_of, listening_params, refusal_of, respond_modern
 from pegboard.server.request_pipeline import RATE_LIMITED, RequestPipeline
 from pegboard.server.tracing import with_trace

@@ -14,7 +14,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
-from pegboard.auth.settings import is_loopback
+from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
 from pegboard.hub import Hub

@@ -1,0 +1,91 @@
+"""Redaction: replace the credentials of a server by asterisks in everything that is shown."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pegboard.config.secret_detection import (
+    argument_secrets,
+    encodings_of,
+    parts_of_secret,
+    secrets_in,
+    url_secrets,
+    words_of_command,
+)
+
+__all__ = ["HIDDEN", "hidden_forms", "redact", "redacted_command_line"]
+
+HIDDEN = "***"
+_SHORTEST_SECRET = 6
+
+
+class _OAuthSecrets(Protocol):
+    @property
+    def client_secret(self) -> str | None: ...
+
+
+class _ServerSecrets(Protocol):
+    """The parts of a `ServerConfig` that may hold secrets."""
+
+    @property
+    def command(self) -> str | None: ...
+    @property
+    def args(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def secrets(self) -> Iterable[str]: ...
+    @property
+    def bearer_token(self) -> str | None: ...
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def oauth(self) -> _OAuthSecrets | None: ...
+
+
+def redact(text: str, hidden: Iterable[str]) -> str:
+    """Return the text with each of the hidden forms replaced."""
+    for secret in hidden:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def hidden_forms(config: _ServerSecrets) -> list[str]:
+    """Return every form in which a secret of a server may appear, the longest first."""
+    secret = {*config.headers.values(), *config.secrets, config.bearer_token or ""}
+    named = (*config.env.items(), *config.headers.items(), *(("", it) for it in config.secrets))
+    secret |= {it.value for name, value in named for it in secrets_in(value, name)}
+    secret |= _argument_secrets(config)
+    found = {part for value in secret for part in parts_of_secret(value)}
+    found |= {*config.env.values()}
+    # The output of a process is redacted line by line.
+    found |= {line.strip() for value in config.env.values() for line in value.split("\n")}
+    if config.oauth is not None and config.oauth.client_secret:
+        found.add(config.oauth.client_secret)
+    if config.url:
+        found |= {suspect.value for suspect in url_secrets(config.url)}
+        for pair in re.split("[?&#]", config.url)[1:]:
+            name, has_name, value = pair.partition("=")
+            found.add(value if has_name else name)
+    long_enough = (it for it in found if len(it) >= _SHORTEST_SECRET)
+    written = {form for secret in long_enough for form in encodings_of(secret)}
+    # The longest come first: one secret may be part of another.
+    return sorted(written, key=len, reverse=True)
+
+
+def redacted_command_line(config: _ServerSecrets, hidden: Iterable[str]) -> str:
+    """Return the command and arguments of a server without its secrets, short ones included."""
+    shown = redact(" ".join((config.command or "", *config.args)), hidden)
+    for secret in sorted(_argument_secrets(config), key=len, reverse=True):
+        # A text this short may be part of any word, but next to its flag it is a secret.
+        if 0 < len(secret) < _SHORTEST_SECRET and secret not in HIDDEN:
+            forms = "|".join(re.escape(form) for form in {*encodings_of(secret)})
+            shown = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", HIDDEN, shown)
+    return shown
+
+
+def _argument_secrets(config: _ServerSecrets) -> set[str]:
+    line = (*words_of_command(config.command or ""), *config.args)
+    return {suspect.value for _, suspect in argument_secrets(line)}
