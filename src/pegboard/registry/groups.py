@@ -6,7 +6,10 @@ __all__ = ["ToolGroups", "group_names"]
 
 
 class ToolGroups:
-    """Which groups are switched off; a tool that is in one of them is neither shown nor called."""
+    """Which groups are switched off; a tool that is in one of them is neither shown nor called.
+
+    A group may be switched off before any tool names it: tools that come later are hidden, too.
+    """
 
     def __init__(self) -> None:
         self.off: frozenset[str] = frozenset()
