@@ -17,7 +17,7 @@ from bench.measure import Row, interleave, limit
 from pegboard.config import load_servers
 from pegboard.storage import open_store
 from pegboard.upstream import CachedCatalog, Negotiated, StoreCatalogCache
-from pegboard.upstream.catalog.cached_tools import catalog_key
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 
 TOOLS, SERVERS = 10_000, 20
 QUESTION = "take a screenshot of a web page"

@@ -7,7 +7,7 @@ from anyio.to_thread import run_sync
 
 from pegboard import Hub, Registry, StorageError, Tool
 from pegboard.storage import open_store
-from pegboard.upstream.catalog.cached_tools import SERVERS
+from pegboard.upstream.catalog.offline_catalog import SERVERS
 from tests.upstream.board_servers import script
 
 

@@ -16,7 +16,7 @@ from pegboard.config import load_servers
 from pegboard.model import Tool
 from pegboard.model.principal import OPERATOR
 from pegboard.storage import open_store
-from pegboard.upstream.catalog.cached_tools import SERVERS, catalog_key
+from pegboard.upstream.catalog.offline_catalog import SERVERS, catalog_key
 from tests.config.own_folders import FakeKeyring, use_own_folders
 
 Captured = pytest.CaptureFixture[str]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import pegboard.clients.backups
 import pegboard.clients.connection
 from pegboard.clients import CLIENTS, OUR_NAME, Machine, connect, disconnect, has_other_entry
 from pegboard.clients.client_file import with_entries, without_entries
@@ -66,7 +65,7 @@ def test_wherever_connect_dies_the_file_comes_back(
     really = write_file
     with monkeypatch.context() as patch:
         patch.setattr(pegboard.clients.connection, "write_file", dying)
-        patch.setattr(pegboard.clients.backups, "write_file", dying)
+        patch.setattr(pegboard.clients.connection, "write_file", dying)
         with suppress(Killed):
             connect(CURSOR, here, CURSOR.address_entry("http://127.0.0.1:1/mcp"), take_out=["docs"])
     connect(CURSOR, here, ENTRY, take_out=["docs"])
@@ -109,7 +108,7 @@ def die_at(at: int, here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patch:
         patch.setattr(pegboard.clients.connection, "write_file", dying)
-        patch.setattr(pegboard.clients.backups, "write_file", dying)
+        patch.setattr(pegboard.clients.connection, "write_file", dying)
         with suppress(Killed):
             connect(CURSOR, here, ENTRY, take_out=["docs"])
 

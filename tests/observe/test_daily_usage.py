@@ -12,7 +12,7 @@ from pegboard import Registry, StorageError
 from pegboard.errors import Outcome
 from pegboard.model import CallRecord
 from pegboard.observe import DailyUsage, History
-from pegboard.observe.usage import DAILY_USAGE, KEPT_DAYS, DailyTotals
+from pegboard.observe.usage_totals import DAILY_USAGE, KEPT_DAYS, DailyTotals
 from pegboard.storage import Store
 from pegboard.testing import Memory
 from tests.observe.steps import Killed, step_by_step

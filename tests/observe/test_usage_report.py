@@ -6,7 +6,7 @@ import pytest
 
 from pegboard.model import CallRecord
 from pegboard.observe import AuditRecord, History
-from pegboard.observe.usage import usage_report
+from pegboard.observe.usage_totals import usage_report
 from pegboard.storage import Use
 from pegboard.testing import Memory
 

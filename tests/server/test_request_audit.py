@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.model.principal import LOCAL, Principal, Scope
 from pegboard.observe import Audit
-from pegboard.observe.usage import usage_report
+from pegboard.observe.usage_totals import usage_report
 from pegboard.server import App, HttpAuthenticator, RequestPipeline
 from pegboard.testing import Memory
 from pegboard.upstream import Era

@@ -13,7 +13,7 @@ import pytest
 
 from pegboard.model import CallRecord
 from pegboard.observe import History
-from pegboard.observe.usage import DAILY_USAGE, DailyTotals
+from pegboard.observe.usage_totals import DAILY_USAGE, DailyTotals
 from pegboard.storage import Store, open_store
 from tests.observe.steps import Killed, step_by_step
 from tests.storage.conftest import KINDS

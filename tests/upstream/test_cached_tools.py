@@ -12,7 +12,7 @@ import pytest
 from pegboard import Hub, Registry, ServerConfig, Tool, open_store
 from pegboard.model.tool import definition_of
 from pegboard.upstream.catalog.cache import CachedCatalog, StoreCatalogCache
-from pegboard.upstream.catalog.cached_tools import (
+from pegboard.upstream.catalog.offline_catalog import (
     SERVERS,
     CachedTools,
     catalog_key,

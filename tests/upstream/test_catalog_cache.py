@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pegboard import InvalidArgumentsError, ServerConfig, ServerState, Tool
 from pegboard.upstream import CachedCatalog, FileCatalogCache, Negotiated, NoCatalogCache
-from pegboard.upstream.catalog.cached_tools import catalog_key
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 from tests.upstream.board_servers import Bench, hub_of, memory, until
 
 STORED_SCHEMA = Tool.__dict__["input_schema"].__get__

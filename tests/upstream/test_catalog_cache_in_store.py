@@ -7,7 +7,7 @@ import pytest
 from pegboard.storage import open_store
 from pegboard.testing import Memory
 from pegboard.upstream.catalog.cache import USES, CachedCatalog, StoreCatalogCache
-from pegboard.upstream.catalog.cached_tools import DAY, SERVERS
+from pegboard.upstream.catalog.offline_catalog import DAY, SERVERS
 from pegboard.upstream.connection import Negotiated
 
 

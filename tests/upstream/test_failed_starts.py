@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.storage import Store, open_store
-from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 
 CONFIG = ServerConfig(
     name="it", transport="stdio", command="it", env={"MY_TOKEN": "canary-0123456789abcdef"}

@@ -20,8 +20,8 @@ from pegboard.doctor import ProbeLimits, Report, diagnose
 from pegboard.errors import PegboardError
 from pegboard.storage import default_url, open_store
 from pegboard.upstream import StoreCatalogCache
-from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.failed_starts import FailedStarts
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 from pegboard.upstream.oauth.provider import open_in_browser
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.upstream.catalog.cache import CachedCatalog
-from pegboard.upstream.catalog.cached_tools import catalog_key
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 
 __all__ = ["OnCheckup", "diagnose"]
 

@@ -10,8 +10,8 @@ from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.model.tool import definition_of
 from pegboard.search.budget import tokens_of
 from pegboard.storage import Store
-from pegboard.upstream.catalog.cached_tools import SERVERS, catalog_key, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
+from pegboard.upstream.catalog.offline_catalog import SERVERS, catalog_key, read_cached_tools
 
 __all__ = ["KnownStatus", "cached_status", "unusable_entries", "unusable_status"]
 

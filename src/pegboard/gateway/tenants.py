@@ -14,7 +14,7 @@ from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
-from pegboard.gateway.catalog.groups import Groups
+from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.catalog.tool_list import ToolList, raw_definition

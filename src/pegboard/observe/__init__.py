@@ -5,7 +5,7 @@ from pegboard.observe.history import History
 from pegboard.observe.json_lines import JsonLines, read_records
 from pegboard.observe.log import CallLog
 from pegboard.observe.otel import CallSpans
-from pegboard.observe.usage import DailyUsage
+from pegboard.observe.usage_totals import DailyUsage
 
 __all__ = [
     "Audit",

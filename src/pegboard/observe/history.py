@@ -11,7 +11,7 @@ import msgspec
 from pegboard.model import CallRecord
 from pegboard.model.call import NO_META
 from pegboard.model.fork_guard import GuardedLock
-from pegboard.observe.usage import CALLS, DailyTotals, DailyUsage
+from pegboard.observe.usage_totals import CALLS, DailyTotals, DailyUsage
 from pegboard.storage import Store
 from pegboard.storage.write_behind import WriteBehind
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol, Self, final
 
 import msgspec
 
+from pegboard.errors import RevisionConflictError
 from pegboard.model import Tool, Usage
 from pegboard.model.json_values import FrozenDict
 
@@ -23,6 +24,7 @@ __all__ = [
     "StoredTool",
     "StoredValue",
     "Use",
+    "check_revision",
 ]
 
 
@@ -43,6 +45,16 @@ OnProgress = Callable[[int, int], object]
 """Called with the number of tools written so far, and the number of all tools to write."""
 
 _NO_EXTRAS: Mapping[str, Any] = FrozenDict()
+
+
+def check_revision(key: str, *, url: str, expected: Revision, found: int | None) -> None:
+    """Refuse a write when another program was faster: the stored revision is not the expected one.
+
+    Raises:
+        RevisionConflictError: when they differ, unless any revision is expected.
+    """
+    if expected is not ANY and expected != found:
+        raise RevisionConflictError(key, url=url, expected=expected, found=found)
 
 
 class StoredTool(msgspec.Struct, frozen=True, kw_only=True):

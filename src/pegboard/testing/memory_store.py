@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from pegboard.errors import RevisionConflictError, StorageError
+from pegboard.errors import StorageError
 from pegboard.model import Tool, Usage, freeze
 from pegboard.model.tool_names import check_name
 from pegboard.storage import (
@@ -28,6 +28,7 @@ from pegboard.storage.encoding import (
     row_of,
 )
 from pegboard.storage.leases import LEASES, lease
+from pegboard.storage.store import check_revision
 from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.watchers import Watchers
 
@@ -203,8 +204,7 @@ class MemoryStore:
 
     def compare(self, key: str, found: int | None, expected: Revision) -> None:
         """Compare the stored revision with the expected one."""
-        if expected is not ANY and expected != found:
-            raise RevisionConflictError(key, url=self.url, expected=expected, found=found)
+        check_revision(key, url=self.url, expected=expected, found=found)
 
     def _start_polling(self) -> None:
         self._seen = len(self._data.changes)

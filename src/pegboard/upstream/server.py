@@ -21,9 +21,9 @@ from pegboard.policies import PolicyOptions
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
 from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
-from pegboard.upstream.catalog.cached_tools import catalog_key
 from pegboard.upstream.catalog.feed import CatalogFeed
 from pegboard.upstream.catalog.listing import ToolListing
+from pegboard.upstream.catalog.offline_catalog import catalog_key
 from pegboard.upstream.connection import (
     Changed,
     Connection,

@@ -9,7 +9,7 @@ import msgspec
 from mcp.client.stdio import StdioServerParameters
 
 from pegboard.config import ServerConfig
-from pegboard.upstream.errors.log_redaction import hide_secrets_of
+from pegboard.upstream.errors.log_filter import hide_secrets_of
 from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
 from pegboard.upstream.http.fast_path import direct_to
 from pegboard.upstream.messages.jsonrpc import SingleExchanges

@@ -20,8 +20,8 @@ from pegboard.search.options import SearchOptions, query_of
 from pegboard.search.searcher import SearchResponse
 from pegboard.storage import Store, default_url, open_store
 from pegboard.storage.open_store import index_place
-from pegboard.upstream.catalog.cached_tools import CachedTool, CachedTools, read_cached_tools
 from pegboard.upstream.catalog.failed_starts import FailedStarts
+from pegboard.upstream.catalog.offline_catalog import CachedTool, CachedTools, read_cached_tools
 
 if TYPE_CHECKING:
     from pegboard.search.engine import SearchEngine

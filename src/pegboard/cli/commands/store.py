@@ -321,9 +321,9 @@ def _readers() -> Mapping[str, Callable[[str, Any], object]]:
     from pegboard.model import CallRecord  # noqa: PLC0415 - the same
     from pegboard.observe import AuditRecord  # noqa: PLC0415 - the same
     from pegboard.observe.audit import AUDIT  # noqa: PLC0415 - the same
-    from pegboard.observe.usage import CALLS, DAILY_USAGE, check_day  # noqa: PLC0415 - the same
+    from pegboard.observe.usage_totals import CALLS, DAILY_USAGE, check_day  # noqa: PLC0415 - the same
     from pegboard.upstream.catalog.cache import CachedCatalog  # noqa: PLC0415 - the same
-    from pegboard.upstream.catalog.cached_tools import SERVERS  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.offline_catalog import SERVERS  # noqa: PLC0415 - the same
 
     return {
         KEYS: stored_key,

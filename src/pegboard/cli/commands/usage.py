@@ -15,7 +15,7 @@ from pegboard.config import load_servers
 from pegboard.errors import ConfigError
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.observe import Audit, AuditRecord
-from pegboard.observe.usage import ToolUsage, usage_report
+from pegboard.observe.usage_totals import ToolUsage, usage_report
 from pegboard.storage import Store
 from pegboard.storage.maintenance import open_existing
 from pegboard.storage.open_store import without_password
@@ -101,7 +101,7 @@ def _audit(url: str) -> list[AuditRecord]:
 
 
 def _never_used(store: Store, config: str | None) -> list[str]:
-    from pegboard.upstream.catalog.cached_tools import read_cached_tools  # noqa: PLC0415 - only where there is a store
+    from pegboard.upstream.catalog.offline_catalog import read_cached_tools  # noqa: PLC0415 - only where there is a store
 
     known = {it.tool.name for it in store.load_all()}
     try:

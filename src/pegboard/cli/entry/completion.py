@@ -55,7 +55,7 @@ def _servers(context: Any) -> Iterable[str]:
 
 def _tools(context: Any) -> Iterable[str]:
     from pegboard.config import load_servers  # noqa: PLC0415 - only for tools
-    from pegboard.upstream.catalog.cached_tools import read_cached_tools  # noqa: PLC0415 - the same
+    from pegboard.upstream.catalog.offline_catalog import read_cached_tools  # noqa: PLC0415 - the same
 
     store = _store(context, DEFAULT_TENANT)
     if store is None:

@@ -15,8 +15,8 @@ from pegboard.model.schema.schema import ArgumentSchema, check_output_schema
 from pegboard.model.tool import definition_of
 from pegboard.model.tool_names import legal_name, mcp, name_matcher, nearest_names
 from pegboard.search import tokens_of
-from pegboard.upstream.catalog.cached_tools import permission_of
 from pegboard.upstream.catalog.feed import tool_of
+from pegboard.upstream.catalog.offline_catalog import permission_of
 
 __all__ = ["HEAVY", "KnownTool", "check_definitions", "wanted_name"]
 

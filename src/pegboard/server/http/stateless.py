@@ -18,7 +18,7 @@ from mcp.shared.inbound import (
 )
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
-from pegboard.gateway.catalog.groups import NoGroupError
+from pegboard.gateway.catalog.group_addresses import NoGroupError
 from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.gateway.scopes import MissingScopeError

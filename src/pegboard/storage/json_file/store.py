@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import msgspec
 
-from pegboard.errors import RevisionConflictError
 from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import check_key, encode_named_value, read_row, row_of
@@ -26,6 +25,7 @@ from pegboard.storage.store import (
     StoredTool,
     StoredValue,
     Use,
+    check_revision,
 )
 from pegboard.storage.usage_counts import checked_usage, checked_uses, sum_of_usage
 from pegboard.storage.watchers import Watchers
@@ -108,7 +108,7 @@ class JsonStore:
             for name, (definition, extras) in texts.items():
                 before = content.tools.get(name)
                 found = None if before is None else revision_of(before)
-                _compare(self.url, name, found, expected)
+                check_revision(name, url=self.url, expected=expected, found=found)
                 text = _joined(definition, before, extras)
                 revisions[name] = revision_of(text)
                 changes.append(Saved(name, found, msgspec.Raw(text)))
@@ -122,7 +122,7 @@ class JsonStore:
 
         def plan(content: JsonContent) -> tuple[list[Change], bool]:
             found, used = content.revision(name), content.uses.get(name)
-            _compare(self.url, name, found, expected)
+            check_revision(name, url=self.url, expected=expected, found=found)
             changes: list[Change] = [] if used is None else [Counted(name, used, None)]
             if found is not None:
                 changes.append(Removed(name, found))
@@ -242,7 +242,7 @@ class JsonValues:
             changes: list[Change] = []
             for key, text in texts.items():
                 found = content.value_revision(self._namespace, key)
-                _compare(self._url, key, found, expected)
+                check_revision(key, url=self._url, expected=expected, found=found)
                 changes.append(Put(self._namespace, key, found, msgspec.Raw(text)))
             return changes, [revision_of(text) for text in texts.values()]
 
@@ -258,11 +258,6 @@ def _stored(content: JsonContent, name: str) -> StoredTool:
     if tool is not None:
         return StoredTool(tool=tool, revision=revision_of(text))
     return read_row(text, revision_of(text), msgspec.json.encode(unknown_fields(text)))
-
-
-def _compare(url: str, key: str, found: int | None, expected: Revision) -> None:
-    if expected is not ANY and expected != found:
-        raise RevisionConflictError(key, url=url, expected=expected, found=found)
 
 
 def _joined(definition: bytes, before: bytes | None, extras: bytes | None) -> bytes:

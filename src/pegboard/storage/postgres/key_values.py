@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
-from pegboard.errors import RevisionConflictError
 from pegboard.storage.encoding import check_key, encode_named_value
 from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
 from pegboard.storage.postgres.transactions import Transactions, batches
-from pegboard.storage.store import ANY, Revision, StoredValue
+from pegboard.storage.store import ANY, Revision, StoredValue, check_revision
 
 __all__ = ["PostgresKeyValues"]
 
@@ -80,8 +79,7 @@ class PostgresKeyValues:
                 query = {**self._place, "id": self._id(key)}
                 row = connection.execute(_GET, query).fetchone()
                 found = None if row is None else row[1]
-                if found != expected:
-                    raise RevisionConflictError(key, url=self._url, expected=expected, found=found)
+                check_revision(key, url=self._url, expected=expected, found=found)
             self._put(connection, encoded, revision)
             return revision
 

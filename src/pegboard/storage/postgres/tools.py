@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any
 
-from pegboard.errors import RevisionConflictError, StoreDamagedError
+from pegboard.errors import StoreDamagedError
 from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
 from pegboard.storage.encoding import check_schemas, read_row, row_of
 from pegboard.storage.postgres.connection_pool import PostgresConnection
 from pegboard.storage.postgres.errors import damaged
 from pegboard.storage.postgres.transactions import Transactions, batches
-from pegboard.storage.store import ANY, OnProgress, Revision, StoredTool, Use
+from pegboard.storage.store import ANY, OnProgress, Revision, StoredTool, Use, check_revision
 from pegboard.storage.usage_counts import MAX_COUNT, checked_usage, checked_uses
 
 __all__ = ["PostgresTools", "PostgresUsage"]
@@ -164,10 +164,7 @@ class PostgresTools:
         query = {"tenant": self._transactions.tenant, "names": names}
         found: dict[str, int] = dict(connection.execute(_REVISIONS, query).fetchall())
         for name in names:
-            if found.get(name) != expected:
-                raise RevisionConflictError(
-                    name, url=self._url, expected=expected, found=found.get(name)
-                )
+            check_revision(name, url=self._url, expected=expected, found=found.get(name))
 
     def _stored(self, name: str, revision: int, body: bytes, extras: bytes | None) -> StoredTool:
         try:

@@ -4,10 +4,10 @@ import sqlite3
 import time
 from pathlib import Path
 
-from pegboard.errors import RevisionConflictError, StoreDamagedError
+from pegboard.errors import StoreDamagedError
 from pegboard.storage.sqlite.connections import ReadConnection, WriteTransaction
 from pegboard.storage.sqlite.file import SqliteFile
-from pegboard.storage.store import ANY, Revision, StoreChange
+from pegboard.storage.store import Revision, StoreChange, check_revision
 
 __all__ = ["SqliteDatabase"]
 
@@ -74,8 +74,7 @@ class SqliteDatabase:
         Raises:
             RevisionConflictError: when they differ.
         """
-        if expected is not ANY and expected != found:
-            raise RevisionConflictError(key, url=self.url, expected=expected, found=found)
+        check_revision(key, url=self.url, expected=expected, found=found)
 
     def damaged(self, problem: str) -> StoreDamagedError:
         """Return the error to raise when a row is damaged."""

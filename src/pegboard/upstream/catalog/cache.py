@@ -15,7 +15,7 @@ import platformdirs
 
 from pegboard.errors import StorageError
 from pegboard.storage import Store
-from pegboard.upstream.catalog.cached_tools import DAY, KEPT_FOR, SERVERS
+from pegboard.upstream.catalog.offline_catalog import DAY, KEPT_FOR, SERVERS
 from pegboard.upstream.connection import Negotiated
 
 __all__ = [

@@ -8,7 +8,7 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.storage.store import KeyValues, Store
-from pegboard.upstream.catalog.cached_tools import KEPT_FOR, catalog_key
+from pegboard.upstream.catalog.offline_catalog import KEPT_FOR, catalog_key
 
 __all__ = ["FailedStart", "FailedStarts"]
 

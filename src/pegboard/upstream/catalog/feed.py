@@ -12,7 +12,7 @@ from pegboard.model import Step, Tool
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher, nearest_names
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
-from pegboard.upstream.catalog.cached_tools import (
+from pegboard.upstream.catalog.offline_catalog import (
     annotations_of,
     is_usable,
     lazy_tool_of,
