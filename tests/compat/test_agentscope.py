@@ -569,11 +569,13 @@ async def test_a_server_that_cannot_be_started_is_an_error_and_can_be_tried_agai
     await client.close()
 
 
-@pytest.mark.covers("R-AS-1", "R-AS-26")
+@pytest.mark.covers("R-AS-1", "R-AS-24", "R-AS-26")
 async def test_registering_a_client_registers_its_tools() -> None:
     async with shop() as toolkit:
         assert names(toolkit) == ["price", "picture", "fail"]
-        price = toolkit.get_json_schemas()[0]["function"]
+        schema, *_ = toolkit.get_json_schemas()
+        assert (schema["type"], set(schema)) == ("function", {"type", "function"})
+        price = schema["function"]
         assert price["description"] == "Tell what an item costs."
         assert price["parameters"]["required"] == ["item"]
         assert await content(toolkit, "picture") == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
