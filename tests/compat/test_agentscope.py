@@ -138,10 +138,19 @@ class Session:
 
 @pytest.mark.covers("R-AS-6", "R-AS-14", "R-AS-21", "R-AS-31")
 def test_all_clients_are_there_and_derive_from_the_bases() -> None:
+    clients = {
+        "MCPClientBase",
+        "StatefulClientBase",
+        "HttpStatefulClient",
+        "HttpStatelessClient",
+        "StdioStatefulClient",
+    }
+    assert {*clients, "MCPToolFunction"} <= set(agentscope.__all__)
     for name in agentscope.__all__:
         assert getattr(agentscope, name) is not None
     assert inspect.isabstract(MCPClientBase)
     assert "get_callable_function" in MCPClientBase.__abstractmethods__
+    assert client_of(build_server(), "Shop").name == "Shop"
     assert StdIOStatefulClient is StdioStatefulClient
     for stateful in (HttpStatefulClient, StdioStatefulClient):
         assert issubclass(stateful, StatefulClientBase)
@@ -151,7 +160,18 @@ def test_all_clients_are_there_and_derive_from_the_bases() -> None:
         assert callable(getattr(StatefulClientBase, session))
 
 
-@pytest.mark.covers("R-AS-7", "R-AS-9")
+@pytest.mark.covers("R-AS-7")
+@pytest.mark.parametrize("client", [MCPClientBase, StatefulClientBase, HttpStatelessClient])
+def test_a_function_is_asked_for_as_in_the_document(client: type[MCPClientBase]) -> None:
+    assert inspect.iscoroutinefunction(client.get_callable_function)
+    _, *parameters = inspect.signature(client.get_callable_function).parameters.values()
+    assert [(it.name, it.default, it.kind) for it in parameters[:2]] == [
+        ("func_name", inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        ("wrap_tool_result", True, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+    ]
+
+
+@pytest.mark.covers("R-AS-9")
 def test_the_signatures_are_those_of_the_document() -> None:
     for client in (HttpStatelessClient, HttpStatefulClient):
         parameters = list(inspect.signature(client).parameters.values())
@@ -163,10 +183,8 @@ def test_the_signatures_are_those_of_the_document() -> None:
             ("timeout", 30),
             ("sse_read_timeout", 300),
         ]
+        assert {it.kind for it in parameters[:-1]} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
         assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
-        function = inspect.signature(client.get_callable_function)
-        assert list(function.parameters)[1:3] == ["func_name", "wrap_tool_result"]
-        assert function.parameters["wrap_tool_result"].default is True
 
 
 @pytest.mark.covers("R-AS-10")
@@ -177,7 +195,14 @@ def test_other_transports_are_rejected(kind: Any, transport: Any) -> None:
         kind("remote", transport, "http://127.0.0.1:1/mcp")
 
 
-@pytest.mark.covers("R-AS-30")
+@pytest.mark.covers("R-AS-10")
+@pytest.mark.parametrize("kind", [HttpStatelessClient, HttpStatefulClient])
+@pytest.mark.parametrize("transport", ["streamable_http", "sse"])
+def test_both_http_transports_are_accepted(kind: Any, transport: Any) -> None:
+    assert kind("remote", transport, "http://127.0.0.1:1/mcp").name == "remote"
+
+
+@pytest.mark.covers("R-AS-9", "R-AS-30")
 def test_headers_time_limits_and_credentials_are_set_per_client() -> None:
     client = HttpStatelessClient(
         "remote",
@@ -196,7 +221,7 @@ def test_headers_time_limits_and_credentials_are_set_per_client() -> None:
         HttpStatelessClient("a", "sse", "https://example.com", nonsense=1)  # pyright: ignore[reportCallIssue]
 
 
-@pytest.mark.covers("R-AS-3", "R-AS-22", "R-AS-32")
+@pytest.mark.covers("R-AS-3", "R-AS-6", "R-AS-22", "R-AS-32")
 def test_text_images_and_sounds_become_message_blocks() -> None:
     blocks = MCPClientBase._convert_mcp_content_to_as_blocks([TEXT, IMAGE, AUDIO])
     assert blocks == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
@@ -279,7 +304,7 @@ def test_the_whole_schema_of_a_tool_is_kept_whichever_sdk_it_comes_from() -> Non
 TOOL = types.Tool(name="echo", description="Echo.", input_schema={"type": "object"})
 
 
-@pytest.mark.covers("R-AS-17", "R-AS-18", "R-AS-32")
+@pytest.mark.covers("R-AS-17", "R-AS-18", "R-AS-31", "R-AS-32")
 async def test_a_function_uses_the_session_it_is_given() -> None:
     session = Session(types.CallToolResult(content=[TEXT]))
     function = MCPToolFunction("one", TOOL, session=session)
@@ -382,7 +407,7 @@ def test_a_function_needs_either_a_session_or_a_way_to_get_one() -> None:
         MCPToolFunction("one", TOOL, session=Session(None), nonsense=1)  # pyright: ignore[reportCallIssue]
 
 
-@pytest.mark.covers("R-AS-18", "R-AS-19")
+@pytest.mark.covers("R-AS-3", "R-AS-18", "R-AS-19")
 async def test_a_session_of_the_sdk_will_do() -> None:
     async with Client(build_server()) as session:
         _, picture, _ = (await session.list_tools()).tools
@@ -449,7 +474,22 @@ async def test_an_unknown_tool_is_a_value_error() -> None:
     await client.close()
 
 
-@pytest.mark.covers("R-AS-1", "R-AS-2", "R-AS-16", "R-AS-20", "R-AS-29")
+@pytest.mark.covers("R-AS-16")
+async def test_a_process_gets_its_environment_and_folder() -> None:
+    program = Path(LIGHT)
+    client = StdioStatefulClient(
+        "echo",
+        sys.executable,
+        ["-S", "-E", program.name],
+        env={"TEAM": "blue"},
+        cwd=str(program.parent),
+    )
+    env = await client.get_callable_function("env")
+    assert (await env(name="TEAM")).content == [text_block("blue")]
+    await client.close()
+
+
+@pytest.mark.covers("R-AS-1", "R-AS-2", "R-AS-14", "R-AS-16", "R-AS-20", "R-AS-29")
 async def test_a_process_keeps_its_state_between_calls_and_ends_with_the_session() -> None:
     steps: list[Any] = []
 
@@ -490,7 +530,8 @@ async def test_sessions_start_and_end_by_either_name_in_any_order() -> None:
         await price(item="pen")
     await client.start_session()
     assert (await price(item="pen")).content == [text_block("pen: 3 EUR")]
-    await client.close()
+    await client.close_session()
+    assert not client.is_connected
 
 
 @pytest.mark.covers("X-AS-11")
@@ -528,14 +569,17 @@ async def test_a_server_that_cannot_be_started_is_an_error_and_can_be_tried_agai
     await client.close()
 
 
-@pytest.mark.covers("R-AS-1", "R-AS-26")
+@pytest.mark.covers("R-AS-1", "R-AS-24", "R-AS-26")
 async def test_registering_a_client_registers_its_tools() -> None:
     async with shop() as toolkit:
         assert names(toolkit) == ["price", "picture", "fail"]
-        price = toolkit.get_json_schemas()[0]["function"]
+        schema, *_ = toolkit.get_json_schemas()
+        assert (schema["type"], set(schema)) == ("function", {"type", "function"})
+        price = schema["function"]
         assert price["description"] == "Tell what an item costs."
         assert price["parameters"]["required"] == ["item"]
         assert await content(toolkit, "picture") == [text_block("hello"), IMAGE_BLOCK, AUDIO_BLOCK]
+        assert await content(toolkit, "price", item="pen") == [text_block("pen: 3 EUR")]
 
 
 @pytest.mark.covers("R-AS-27", "R-AS-25")
@@ -770,6 +814,7 @@ async def test_a_stream_that_ends_in_time_is_whole() -> None:
     assert [chunk.content for chunk in chunks] == [[text_block(it)] for it in "012"]
 
 
+@pytest.mark.covers("R-AS-26")
 async def test_tools_of_a_group_are_there_while_it_is_active() -> None:
     toolkit = Toolkit()
     client = client_of(build_server())
@@ -820,6 +865,26 @@ async def test_nothing_is_checked_or_repeated_unless_asked_for() -> None:
 
 
 @pytest.mark.covers("R-AS-4")
+async def test_calls_run_at_once_unless_limited() -> None:
+    both = anyio.Event()
+    running: list[str] = []
+
+    async def meet() -> str:
+        running.append("meet")
+        if len(running) > 1:
+            both.set()
+        await both.wait()
+        return "met"
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(meet)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(content, toolkit, "meet")
+
+
+@pytest.mark.covers("R-AS-4")
 async def test_a_call_that_lost_its_server_is_not_repeated(tmp_path: Path) -> None:
     trace = tmp_path / "calls"
     client = StdioStatefulClient("raw", *answering(notes=trace))
@@ -851,6 +916,12 @@ async def test_one_tool_with_a_broken_schema_does_not_cost_the_others(
 def test_the_notes_describe_the_usual_flow_and_its_pitfalls() -> None:
     notes = Path(agentscope.__file__).parents[1] / "README.md"
     text = notes.read_text("utf-8")
-    for word in ("register_mcp_client", "list_tools", "pitfalls"):
-        assert word in text
+    sections = {it.partition("\n")[0]: it for it in text.split("\n## ")}
+    (flow,) = (it for heading, it in sections.items() if "flow" in heading)
+    steps = ["list_tools()", "Toolkit.register_mcp_client(", "Toolkit.call_tool_function("]
+    places = [flow.index(step) for step in [*steps, "close()"]]
+    assert places == sorted(places)
+    (pitfalls,) = (it for heading, it in sections.items() if "pitfalls" in heading)
+    for remedy in ("`close()`", "`reset_session()`", "`namesake_strategy`"):
+        assert remedy in pitfalls
     assert text.count("\n") <= 60

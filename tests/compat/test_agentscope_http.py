@@ -165,7 +165,7 @@ async def test_tasks_that_use_a_stateful_client_first_share_its_session(transpor
         await client.close()
 
 
-@pytest.mark.covers("R-AS-12")
+@pytest.mark.covers("R-AS-12", "R-AS-31")
 @BOTH
 async def test_a_stateless_client_gives_out_disposable_clients(transport: Any) -> None:
     async with server(transport) as (_, url):
