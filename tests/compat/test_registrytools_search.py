@@ -132,6 +132,16 @@ def test_the_example_of_the_document_works_by_default() -> None:
     assert names(registry_of().search("check aws billing cost"))[0] == "aws_cost_explorer"
 
 
+@pytest.mark.covers("R-REG-8", "R-REG-12")
+def test_each_method_finds_by_what_it_compares() -> None:
+    registry = registry_of()
+    by_name, by_meaning = "^aws_.*_explorer$", "forecast of rain"
+    assert names(registry.search(by_name, "regex")) == ["aws_cost_explorer"]
+    assert names(registry.search(by_meaning, "regex")) == []
+    assert names(registry.search(by_meaning, "bm25")) == []
+    assert names(registry.search(by_meaning, "embedding"))[0] == "weather"
+
+
 @pytest.mark.covers("R-REG-15", "R-REG-41")
 @pytest.mark.parametrize("method", ["bm25", "embedding", "hybrid", "regex"])
 def test_chinese_is_searched_as_english_is(method: str) -> None:
@@ -223,7 +233,7 @@ def test_our_algorithms_work_alone_and_follow_what_they_are_given(
     assert algorithm.search("send email", [], 3) == []
 
 
-@pytest.mark.covers("R-REG-31", "R-REG-32")
+@pytest.mark.covers("R-REG-11", "R-REG-31", "R-REG-32")
 def test_what_changes_is_found_at_once_and_the_rest_is_not_read_again() -> None:
     registry = registry_of()
     registry.search("weather")
@@ -251,11 +261,11 @@ def test_without_what_embedding_needs_everything_else_works(
     assert names(registry.search("weather", "bm25"))[0] == "weather"
 
 
-@pytest.mark.covers("R-REG-10", "X-REG-10")
+@pytest.mark.covers("R-REG-10", "R-REG-11", "X-REG-10")
 def test_use_is_counted_and_can_be_asked_for() -> None:
-    registry = registry_of()
     before = datetime.now(UTC)
-    assert registry.update_usage("weather")
+    used = TOOLS[3].model_copy(update={"use_frequency": 1, "last_used": before - timedelta(1)})
+    registry = registry_of(*TOOLS[:3], used)
     assert registry.update_usage("weather")
     assert not registry.update_usage("nobody")
     found = registry.get_tool("weather")
