@@ -23,12 +23,15 @@ from pegboard.compat.registrytools import (
     ToolRegistry,
     ToolSearchResult,
 )
+from pegboard.compat.registrytools.algorithms import results_of
 from pegboard.errors import (
     InvalidPatternError,
     InvalidQueryError,
     InvalidToolError,
     SearchDataError,
 )
+from pegboard.model import Tool
+from pegboard.search import Hit, SearchResponse
 
 METHODS = list(SearchMethod)
 TOOLS = [
@@ -159,6 +162,16 @@ def test_a_result_has_the_fields_of_the_document() -> None:
         ToolSearchResult(tool_name="a", description="", score=1.5, match_reason="")
 
 
+@pytest.mark.covers("R-REG-24")
+def test_scores_fall_even_where_confidence_does_not() -> None:
+    hits = tuple(
+        Hit(tool=Tool(name=name), score=1.0, confidence=confidence)
+        for name, confidence in (("a", 0.6), ("b", 0.9), ("c", 0.2))
+    )
+    results = results_of(SearchResponse(hits=hits))
+    assert [(it.tool_name, it.score) for it in results] == [("a", 0.6), ("b", 0.6), ("c", 0.2)]
+
+
 @pytest.mark.covers("R-REG-23")
 @pytest.mark.parametrize("method", ["regex", "bm25"])
 def test_the_reason_names_the_field_that_matched(method: str) -> None:
@@ -175,20 +188,21 @@ def test_the_reason_names_the_field_that_matched(method: str) -> None:
 @pytest.mark.covers("R-REG-13")
 def test_an_algorithm_is_abstract_and_has_the_two_methods_of_the_document() -> None:
     assert issubclass(SearchAlgorithm, ABC)
-    assert inspect.isabstract(SearchAlgorithm)
+    assert SearchAlgorithm.__abstractmethods__ == {"index", "search"}
     assert list(inspect.signature(SearchAlgorithm.index).parameters) == ["self", "tools"]
     parameters = list(inspect.signature(SearchAlgorithm.search).parameters)
     assert parameters == ["self", "query", "tools", "limit"]
 
 
-@pytest.mark.covers("R-REG-16", "R-REG-24", "X-REG-10")
+@pytest.mark.covers("R-REG-16", "R-REG-24", "R-REG-31", "X-REG-10")
 def test_an_algorithm_of_ones_own_is_used_ordered_and_cut() -> None:
     registry, mine = registry_of(), CustomSearchAlgorithm()
     registry.register_searcher("mine", mine)
     assert registry.get_searcher("mine") is mine
-    assert names(registry.search("anything", "mine", 2)) == [
+    assert names(registry.search("anything", "mine", 3)) == [
         "aws_cost_explorer",
         "github.create_pr",
+        "resize_image",
     ]
     registry.search("something", "mine")
     assert len(mine.indexed) == 1
