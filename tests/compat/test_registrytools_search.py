@@ -107,10 +107,15 @@ def test_a_registered_tool_can_be_had_and_replaced() -> None:
     assert registry.get_tools(["send_email", "nobody"]) == {"send_email": TOOLS[2]}
 
 
-@pytest.mark.covers("R-REG-7")
-def test_a_batch_with_what_cannot_be_a_tool_leaves_everything_as_it_was() -> None:
+@pytest.mark.covers("R-REG-7", "R-REG-33")
+@pytest.mark.parametrize(
+    "wrong", [{"name": "a\nb"}, {"input_schema": {"type": "no such type"}}], ids=ascii
+)
+def test_a_batch_with_what_cannot_be_a_tool_leaves_everything_as_it_was(
+    wrong: dict[str, Any],
+) -> None:
     registry = registry_of()
-    bad = ToolMetadata(name="a\nb", description="")
+    bad = ToolMetadata.model_validate({"name": "bad", "description": "", **wrong})
     with pytest.raises(InvalidToolError):
         registry.register_many([ToolMetadata(name="good", description=""), bad])
     assert registry.get_tool("good") is None
@@ -248,7 +253,7 @@ def test_our_algorithms_work_alone_and_follow_what_they_are_given(
 
 
 @pytest.mark.covers("R-REG-11", "R-REG-31", "R-REG-32")
-def test_what_changes_is_found_at_once_and_the_rest_is_not_read_again() -> None:
+def test_what_changes_is_found_at_once() -> None:
     registry = registry_of()
     registry.search("weather")
     new = ToolMetadata(name="book_flight", description="Book a flight.")
