@@ -23,12 +23,15 @@ from pegboard.compat.registrytools import (
     ToolRegistry,
     ToolSearchResult,
 )
+from pegboard.compat.registrytools.algorithms import results_of
 from pegboard.errors import (
     InvalidPatternError,
     InvalidQueryError,
     InvalidToolError,
     SearchDataError,
 )
+from pegboard.model import Tool
+from pegboard.search import Hit, SearchResponse
 
 METHODS = list(SearchMethod)
 TOOLS = [
@@ -104,10 +107,15 @@ def test_a_registered_tool_can_be_had_and_replaced() -> None:
     assert registry.get_tools(["send_email", "nobody"]) == {"send_email": TOOLS[2]}
 
 
-@pytest.mark.covers("R-REG-7")
-def test_a_batch_with_what_cannot_be_a_tool_leaves_everything_as_it_was() -> None:
+@pytest.mark.covers("R-REG-7", "R-REG-33")
+@pytest.mark.parametrize(
+    "wrong", [{"name": "a\nb"}, {"input_schema": {"type": "no such type"}}], ids=ascii
+)
+def test_a_batch_with_what_cannot_be_a_tool_leaves_everything_as_it_was(
+    wrong: dict[str, Any],
+) -> None:
     registry = registry_of()
-    bad = ToolMetadata(name="a\nb", description="")
+    bad = ToolMetadata.model_validate({"name": "bad", "description": "", **wrong})
     with pytest.raises(InvalidToolError):
         registry.register_many([ToolMetadata(name="good", description=""), bad])
     assert registry.get_tool("good") is None
@@ -132,6 +140,16 @@ def test_the_example_of_the_document_works_by_default() -> None:
     assert names(registry_of().search("check aws billing cost"))[0] == "aws_cost_explorer"
 
 
+@pytest.mark.covers("R-REG-8", "R-REG-12")
+def test_each_method_finds_by_what_it_compares() -> None:
+    registry = registry_of()
+    by_name, by_meaning = "^aws_.*_explorer$", "forecast of rain"
+    assert names(registry.search(by_name, "regex")) == ["aws_cost_explorer"]
+    assert names(registry.search(by_meaning, "regex")) == []
+    assert names(registry.search(by_meaning, "bm25")) == []
+    assert names(registry.search(by_meaning, "embedding"))[0] == "weather"
+
+
 @pytest.mark.covers("R-REG-15", "R-REG-41")
 @pytest.mark.parametrize("method", ["bm25", "embedding", "hybrid", "regex"])
 def test_chinese_is_searched_as_english_is(method: str) -> None:
@@ -147,6 +165,16 @@ def test_a_result_has_the_fields_of_the_document() -> None:
     ]
     with pytest.raises(ValidationError):
         ToolSearchResult(tool_name="a", description="", score=1.5, match_reason="")
+
+
+@pytest.mark.covers("R-REG-24")
+def test_scores_fall_even_where_confidence_does_not() -> None:
+    hits = tuple(
+        Hit(tool=Tool(name=name), score=1.0, confidence=confidence)
+        for name, confidence in (("a", 0.6), ("b", 0.9), ("c", 0.2))
+    )
+    results = results_of(SearchResponse(hits=hits))
+    assert [(it.tool_name, it.score) for it in results] == [("a", 0.6), ("b", 0.6), ("c", 0.2)]
 
 
 @pytest.mark.covers("R-REG-23")
@@ -165,20 +193,21 @@ def test_the_reason_names_the_field_that_matched(method: str) -> None:
 @pytest.mark.covers("R-REG-13")
 def test_an_algorithm_is_abstract_and_has_the_two_methods_of_the_document() -> None:
     assert issubclass(SearchAlgorithm, ABC)
-    assert inspect.isabstract(SearchAlgorithm)
+    assert SearchAlgorithm.__abstractmethods__ == {"index", "search"}
     assert list(inspect.signature(SearchAlgorithm.index).parameters) == ["self", "tools"]
     parameters = list(inspect.signature(SearchAlgorithm.search).parameters)
     assert parameters == ["self", "query", "tools", "limit"]
 
 
-@pytest.mark.covers("R-REG-16", "R-REG-24", "X-REG-10")
+@pytest.mark.covers("R-REG-16", "R-REG-24", "R-REG-31", "X-REG-10")
 def test_an_algorithm_of_ones_own_is_used_ordered_and_cut() -> None:
     registry, mine = registry_of(), CustomSearchAlgorithm()
     registry.register_searcher("mine", mine)
     assert registry.get_searcher("mine") is mine
-    assert names(registry.search("anything", "mine", 2)) == [
+    assert names(registry.search("anything", "mine", 3)) == [
         "aws_cost_explorer",
         "github.create_pr",
+        "resize_image",
     ]
     registry.search("something", "mine")
     assert len(mine.indexed) == 1
@@ -223,8 +252,8 @@ def test_our_algorithms_work_alone_and_follow_what_they_are_given(
     assert algorithm.search("send email", [], 3) == []
 
 
-@pytest.mark.covers("R-REG-31", "R-REG-32")
-def test_what_changes_is_found_at_once_and_the_rest_is_not_read_again() -> None:
+@pytest.mark.covers("R-REG-11", "R-REG-31", "R-REG-32")
+def test_what_changes_is_found_at_once() -> None:
     registry = registry_of()
     registry.search("weather")
     new = ToolMetadata(name="book_flight", description="Book a flight.")
@@ -251,11 +280,11 @@ def test_without_what_embedding_needs_everything_else_works(
     assert names(registry.search("weather", "bm25"))[0] == "weather"
 
 
-@pytest.mark.covers("R-REG-10", "X-REG-10")
+@pytest.mark.covers("R-REG-10", "R-REG-11", "X-REG-10")
 def test_use_is_counted_and_can_be_asked_for() -> None:
-    registry = registry_of()
     before = datetime.now(UTC)
-    assert registry.update_usage("weather")
+    used = TOOLS[3].model_copy(update={"use_frequency": 1, "last_used": before - timedelta(1)})
+    registry = registry_of(*TOOLS[:3], used)
     assert registry.update_usage("weather")
     assert not registry.update_usage("nobody")
     found = registry.get_tool("weather")

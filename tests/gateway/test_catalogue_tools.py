@@ -73,8 +73,9 @@ async def test_tools_are_listed_by_category_and_all_lists_the_categories() -> No
 
 
 @pytest.mark.covers("R-REG-28", "R-REG-29", "R-REG-6", "X-REG-6")
-async def test_what_is_registered_is_found_and_kept(tmp_path: Path) -> None:
-    place = tmp_path / "tools.json"
+@pytest.mark.parametrize("file", ["tools.json", "tools.db"])
+async def test_what_is_registered_is_found_and_kept(file: str, tmp_path: Path) -> None:
+    place = tmp_path / file
     async with hub(storage=place) as it, Gateway(it) as gateway:
         caller = Caller(gateway)
         done = await caller.call(
@@ -101,6 +102,14 @@ async def test_what_is_registered_is_found_and_kept(tmp_path: Path) -> None:
         caller = Caller(gateway)
         listed = await caller.call("list_tools_by_category", category="all")
         assert listed["structuredContent"]["categories"] == {"aws": 1, "billing": 1}
+        kept = json.loads(text_of(await caller.call("get_tool_definition", tool_name="cost")))
+        assert kept == {
+            "name": "cost",
+            "description": "Shows the cost.",
+            "inputSchema": {"type": "object"},
+            "category": "billing",
+            "tags": ["aws"],
+        }
         assert "isError" not in await caller.call("unregister_tool", tool_name="cost")
         assert (await caller.call("unregister_tool", tool_name="cost"))["isError"]
         assert "cost" not in it.registry

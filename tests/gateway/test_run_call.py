@@ -32,7 +32,7 @@ def strict_bench() -> Bench:
 
 
 @ERAS
-@pytest.mark.covers("R-REG-5")
+@pytest.mark.covers("R-REG-5", "R-REG-6")
 async def test_an_agent_searches_looks_and_calls(era: Era) -> None:
     made = Bench(aws_cost_explorer=lambda _: "42 USD")
     async with hub(memory("aws", made, prefix="")) as it, Gateway(it) as gateway:

@@ -84,8 +84,9 @@ async def test_the_parameters_are_those_of_the_document_and_hybrid_is_the_defaul
         found = await caller.call("search_tools", query="read file")
         assert found["structuredContent"]["method"] == "hybrid"
         assert len(text_of(found).splitlines()) == 5
-        two = await caller.call("search_tools", query="read file", method="hybrid", limit=2)
+        two = await caller.call("search_tools", query="read file", method="regex", limit=2)
         assert len(two["structuredContent"]["tools"]) == 2
+        assert two["structuredContent"]["method"] == "regex"
         for method in ("regex", "bm25", "embedding", "hybrid"):
             one = await caller.call(
                 "search_tools", query="read_file_3", search_method=method, limit=1

@@ -23,7 +23,7 @@ def echo(arguments: dict[str, object]) -> str:
     return str(arguments)
 
 
-@pytest.mark.covers("R-REG-1")
+@pytest.mark.covers("R-REG-1", "R-REG-3")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_the_search_surface_is_the_same_whatever_the_catalogue(era: Era) -> None:
     lists: list[bytes] = []

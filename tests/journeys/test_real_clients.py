@@ -97,12 +97,14 @@ def test_the_inspector_lists_and_calls(origin: str, era: str) -> None:
     assert "PEG" in json.dumps(run(*command, *quietly, "tools/call", *arguments))
 
 
+@pytest.mark.covers("R-REG-1", "R-REG-2")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_sdk_of_today_finds_and_calls_over_http(origin: str, era: str) -> None:
     async with Client(f"{origin}/mcp", mode=ERAS[era]) as client:
         await find_and_call(client)
 
 
+@pytest.mark.covers("R-REG-2")
 async def test_the_sdk_of_today_finds_and_calls_over_sse(origin: str) -> None:
     async with Client(sse_client(f"{origin}/sse"), mode="legacy") as client:
         await find_and_call(client)

@@ -69,6 +69,7 @@ def test_an_engine_is_warm_from_a_search_to_the_next_change() -> None:
     assert not engine.is_warm("all")
 
 
+@pytest.mark.covers("R-REG-31", "R-REG-32")
 def test_changes_are_taken_in_together_by_the_next_search() -> None:
     board = Board(*TOOLS)
     engine, searcher = engine_of(board)
