@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,30 @@ async def test_a_server_is_reached_over_sse() -> None:
     ):
         assert "echo" in [it["name"] for it in await client.discover_tools()]
         assert await client.call_tool("echo", {"text": "far away"}) == "far away"
+
+
+def sockets() -> int:
+    """How many sockets this process has, those of a server in it included."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            count += str(descriptor.readlink()).startswith("socket:")
+    return count
+
+
+@linux_only
+@pytest.mark.covers("R-EXCEL-24")
+async def test_closing_frees_every_socket() -> None:
+    # The background loop has sockets of its own, so it has to be there before they are counted.
+    async with connected(in_memory("m")):
+        pass
+    # The server must not close what the client forgot.
+    async with serving(build_server().sse_app(), keep_alive=60) as origin:
+        before = sockets()
+        async with connected(MCPServerConfig("far", "sse", url=f"{origin}/sse")) as client:
+            assert await client.call_tool("echo", {"text": "hi"}) == "hi"
+            assert sockets() > before
+        await until(lambda: sockets() <= before)
 
 
 @pytest.mark.covers("R-EXCEL-22")
