@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from pegboard import ToolNotFoundError
 from pegboard.compat.excelmanus import (
     MCPClientWrapper,
     MCPConfigLoader,
@@ -87,9 +89,26 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.covers("R-EXCEL-32", "R-EXCEL-33", "R-EXCEL-2", "R-EXCEL-5")
 async def test_the_engine_of_the_document(workspace: str) -> None:
     engine = AgentEngine(Config(workspace), ToolRegistry())
+    with pytest.raises(ToolNotFoundError):
+        await engine.chat("mcp_web_search_echo", text="hello")
     await engine.initialize_mcp()
     assert await engine.chat("mcp_web_search_echo", text="hello") == "hello"
     await engine.shutdown_mcp()
+
+
+@pytest.mark.covers("R-EXCEL-32")
+def test_making_a_manager_needs_no_event_loop_and_connects_nothing(workspace: str) -> None:
+    manager = MCPManager(workspace)
+    assert (manager.connected_servers, manager.get_server_info()) == ([], [])
+    anyio.run(manager.initialize, ToolRegistry())
+    assert manager.connected_servers == ["web-search"]
+    anyio.run(manager.shutdown)
+    assert manager.connected_servers == []
+
+
+@pytest.mark.covers("R-EXCEL-9")
+def test_the_loader_is_used_without_an_instance() -> None:
+    assert isinstance(inspect.getattr_static(MCPConfigLoader, "load"), staticmethod)
 
 
 @pytest.mark.covers("R-EXCEL-16", "R-EXCEL-19")

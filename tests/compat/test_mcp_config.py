@@ -2,7 +2,7 @@ import json
 import logging
 from pathlib import Path
 from pprint import pformat
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
 import jsonschema
 import pytest
@@ -64,6 +64,15 @@ def test_a_server_has_the_fields_and_defaults_of_the_document() -> None:
     assert server == MCPServerConfig(
         name="a", transport="stdio", command=None, args=None, env=None, url=None, timeout=30
     )
+    assert get_type_hints(MCPServerConfig) == {
+        "name": str,
+        "transport": Literal["stdio", "sse"],
+        "command": str | None,
+        "args": list[str] | None,
+        "env": dict[str, str] | None,
+        "url": str | None,
+        "timeout": int,
+    }
     for config in (
         MCPServerConfig("a", "stdio", "run", env={"TOKEN": "hunter22"}),
         MCPServerConfig("a", "stdio", "run", ["--api-key", "hunter22"]),
@@ -86,7 +95,7 @@ def test_the_first_file_that_exists_wins(nowhere: Path, monkeypatch: pytest.Monk
     def load() -> list[str]:
         return names(MCPConfigLoader.load(explicit, str(root)))
 
-    assert load() == []
+    assert MCPConfigLoader.load(explicit, str(root)) == []
     file_of(nowhere / "home/.excelmanus/mcp.json", "home")
     assert load() == ["home"]
     file_of(root / "mcp.json", "workspace")
@@ -237,7 +246,7 @@ def test_a_byte_order_mark_does_no_harm(nowhere: Path) -> None:
     assert names(MCPConfigLoader.load()) == ["filesystem", "web-search"]
 
 
-@pytest.mark.covers("R-EXCEL-18", "R-EXCEL-15", "R-EXCEL-16", "R-EXCEL-8")
+@pytest.mark.covers("R-EXCEL-18", "R-EXCEL-15", "R-EXCEL-16", "R-EXCEL-8", "R-EXCEL-7")
 def test_the_sample_of_the_document(nowhere: Path) -> None:
     (nowhere / "mcp.json").write_text(SAMPLE, "utf-8")
     assert MCPConfigLoader.load() == [
@@ -284,7 +293,7 @@ INVALID: dict[str, Any] = {
 
 
 @pytest.mark.covers("R-EXCEL-13", "R-EXCEL-14", "R-EXCEL-16", "R-EXCEL-17")
-@pytest.mark.covers("R-EXCEL-7", "R-EXCEL-48")
+@pytest.mark.covers("R-EXCEL-7", "R-EXCEL-15", "R-EXCEL-48")
 @pytest.mark.parametrize("entry", INVALID.values(), ids=list(INVALID))
 def test_an_invalid_entry_costs_a_warning_and_only_itself(
     entry: Any, caplog: pytest.LogCaptureFixture

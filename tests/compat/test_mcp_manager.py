@@ -1,10 +1,11 @@
+import inspect
 import logging
 import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,30 @@ async def test_a_server_is_reached_over_sse() -> None:
         assert await client.call_tool("echo", {"text": "far away"}) == "far away"
 
 
+def sockets() -> int:
+    """How many sockets this process has, those of a server in it included."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            count += str(descriptor.readlink()).startswith("socket:")
+    return count
+
+
+@linux_only
+@pytest.mark.covers("R-EXCEL-24")
+async def test_closing_frees_every_socket() -> None:
+    # The background loop has sockets of its own, so it has to be there before they are counted.
+    async with connected(in_memory("m")):
+        pass
+    # The server must not close what the client forgot.
+    async with serving(build_server().sse_app(), keep_alive=60) as origin:
+        before = sockets()
+        async with connected(MCPServerConfig("far", "sse", url=f"{origin}/sse")) as client:
+            assert await client.call_tool("echo", {"text": "hi"}) == "hi"
+            assert sockets() > before
+        await until(lambda: sockets() <= before)
+
+
 @pytest.mark.covers("R-EXCEL-22")
 async def test_all_pages_are_listed_and_kept() -> None:
     pages = [[tool("a", {**OBJECT, "title": "A"})], [tool("b")], [tool("c")]]
@@ -166,6 +191,7 @@ async def test_the_official_sdk_speaks_the_protocol(monkeypatch: pytest.MonkeyPa
             opened.append(self)
             return await super().__aenter__()
 
+    assert session.Client is mcp.Client  # pyright: ignore[reportPrivateImportUsage]
     monkeypatch.setattr(session, "Client", Noted)
     async with connected(in_memory("m", [tool("a")])) as client:
         (official,) = opened
@@ -214,8 +240,9 @@ async def test_it_works_in_many_threads_at_once() -> None:
     assert answers == [f"{name} {{'self': {name!r}}}" for name in names]
 
 
-@pytest.mark.covers("R-EXCEL-37", "R-EXCEL-53", "R-EXCEL-7", "R-EXCEL-58")
+@pytest.mark.covers("R-EXCEL-37", "R-EXCEL-53", "R-EXCEL-7", "R-EXCEL-23", "R-EXCEL-58")
 async def test_a_call_that_takes_too_long_gives_a_text(caplog: pytest.LogCaptureFixture) -> None:
+    assert MCPClientWrapper(light(timeout=5)).config.timeouts.call == 5
     config = MCPClientWrapper(light(timeout=60)).config
     assert config.timeouts.call == 60
     # Each limit by itself: that of the function, that of the client, and the one for the other.
@@ -242,7 +269,8 @@ async def test_an_answer_that_is_an_error_is_raised(caplog: pytest.LogCaptureFix
             make_tool_func(client, "fail", 5)(message="too hot")
         with pytest.raises(ToolExecutionError, match="no tea"):
             make_tool_func(other, "tea", 5)()
-    assert "too hot" in messages(caplog, "ERROR")[0]
+    error = messages(caplog, "ERROR")[0]
+    assert ["'light'" in error, "'fail'" in error, "too hot" in error] == [True] * 3
 
 
 @pytest.mark.covers("R-EXCEL-55", "R-EXCEL-65")
@@ -282,7 +310,8 @@ async def test_a_remote_tool_is_a_tool_of_the_host() -> None:
     async with managing(files, in_memory("web-search", [tool("search")])) as (_, registry):
         assert registry.get_tool_names() == ["mcp_filesystem_read_file", "mcp_web_search_search"]
         found = registry.get_tool("mcp_filesystem_read_file")
-        assert isinstance(found, ToolDef)
+        assert type(found) is ToolDef
+        assert inspect.isfunction(found.func)
         assert found.description == "[MCP:filesystem] Read a file."
         assert found.input_schema == schema
         assert found.max_result_chars == 5000
@@ -312,15 +341,16 @@ async def test_servers_that_fail_cost_nobody_anything(caplog: pytest.LogCaptureF
         MCPServerConfig("nowhere", "sse", url="http://127.0.0.1:9/sse"),
         MCPServerConfig("nonsense", "sse", url="this is no address"),
         in_memory("listless", [tool("a")], before_listing=refuse),
+        in_memory("broken", [tool("a", {**OBJECT, "properties": []})]),
         in_memory("good", [tool("a")]),
     ]
     async with managing(*servers, builtins=[builtin()]) as (manager, registry):
-        assert manager.connected_servers == ["good"]
+        assert manager.connected_servers == ["broken", "good"]
         assert registry.get_tool_names() == ["sum", "mcp_good_a"]
         assert registry.call_tool("sum", {"a": 2, "b": 3}) == 5
         status = {it["name"]: it["status"] for it in manager.get_server_info()}
     failed = dict.fromkeys(["missing", "mute", "nowhere", "nonsense"], "connect_failed")
-    assert status == {**failed, "listless": "discover_failed", "good": "ready"}
+    assert status == {**failed, "listless": "discover_failed", "broken": "ready", "good": "ready"}
     errors = [it for it in caplog.records if it.levelno >= logging.ERROR]
     told = {name: [it.name for it in errors if repr(name) in it.getMessage()] for name in status}
     # Who connects tells it first, except where there was nothing to connect to.
@@ -328,9 +358,11 @@ async def test_servers_that_fail_cost_nobody_anything(caplog: pytest.LogCaptureF
     assert told == {
         **dict.fromkeys(["missing", "mute", "nowhere"], both),
         **dict.fromkeys(["nonsense", "listless"], ours),
+        "broken": [],
         "good": [],
     }
     assert len(errors) == 8
+    assert any("no list today" in it for it in messages(caplog, "ERROR"))
 
 
 @pytest.mark.covers("R-EXCEL-50")
@@ -417,7 +449,7 @@ async def test_one_failing_close_does_not_stop_the_others(
     assert "'b'" in messages(caplog, "ERROR")[0]
 
 
-@pytest.mark.covers("X-EXCEL-14")
+@pytest.mark.covers("R-EXCEL-26", "X-EXCEL-14")
 async def test_initialising_twice_at_once_is_initialising_once() -> None:
     listed: list[int] = []
 

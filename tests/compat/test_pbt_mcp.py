@@ -23,6 +23,7 @@ from pegboard.compat.excelmanus import (
 from pegboard.config import ServerConfig
 from pegboard.registry.background_loop import run_in_background
 from tests.compat.excelmanus_servers import in_memory, tool
+from tests.requirements.ties import tied_tests
 
 parse: Any = MCPConfigLoader._parse_config  # pyright: ignore[reportPrivateUsage]
 thorough = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -207,11 +208,20 @@ def test_property_6_as_many_servers_are_connected_as_work(fates: list[str]) -> N
 
 @pytest.mark.covers("R-EXCEL-56", "R-EXCEL-57", "R-EXCEL-59")
 def test_the_tests_are_where_and_what_the_document_says() -> None:
-    folder = Path(__file__).parent
-    for name in ("test_mcp_config.py", "test_mcp_manager.py", "test_pbt_mcp.py"):
-        assert (folder / name).is_file()
+    ties = tied_tests()
+    for name, numbers in {
+        "test_mcp_config.py": range(9, 20),
+        "test_mcp_manager.py": range(26, 32),
+        "test_pbt_mcp.py": range(42, 48),
+    }.items():
+        for number in numbers:
+            files = {Path(test.partition("::")[0]).name for test in ties[f"R-EXCEL-{number}"]}
+            assert name in files, f"R-EXCEL-{number} has no test in {name}"
     source = inspect.getsource(sys.modules[__name__])
     for number in range(1, 7):
-        assert source.count(f"\n# Feature: mcp-client-integration, Property {number}: ") == 1
-        assert "\n@given" in source.partition(f"Property {number}: ")[2]
+        comment = f"\n# Feature: mcp-client-integration, Property {number}: "
+        assert source.count(comment) == 1
+        decorators, _, rest = source.partition(comment)[2].partition("\ndef ")
+        assert "\n@thorough\n@given(" in decorators
+        assert rest.startswith(f"test_property_{number}_")
     assert thorough.max_examples >= 100

@@ -99,12 +99,18 @@ def origin_of(listener: socket.socket) -> str:
 
 @asynccontextmanager
 async def serving(
-    app: Any, *, port: int = 0, listener: socket.socket | None = None
+    app: Any, *, port: int = 0, listener: socket.socket | None = None, keep_alive: int = 5
 ) -> AsyncGenerator[str]:
-    """Run an ASGI app; gives its origin."""
+    """Run an ASGI app that closes idle connections after some seconds; gives its origin."""
     listener = bound(port) if listener is None else listener
     server = _Uvicorn(
-        uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=0)
+        uvicorn.Config(
+            app,
+            log_level="critical",
+            lifespan="on",
+            timeout_graceful_shutdown=0,
+            timeout_keep_alive=keep_alive,
+        )
     )
     with listener:
         async with anyio.create_task_group() as group:
