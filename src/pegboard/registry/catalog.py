@@ -184,12 +184,12 @@ class Catalog:
 
     def visible(self) -> list[Tool]:
         """Return the visible tools, in the order of registration."""
-        off = self.groups.off
+        groups = self.groups
         # A list first: the table may change while it is being looked through.
         entries = list(self.entries.values())
-        return [
-            it.tool for it in entries if it.permitted and (not off or off.isdisjoint(it.groups))
-        ]
+        if not groups.off:
+            return [it.tool for it in entries if it.permitted]
+        return [it.tool for it in entries if it.permitted and not groups.hides(it.groups)]
 
     def awaited(self, name: str) -> Entry | None:
         """Return the entry of a name; wait for it if another thread is just storing one."""

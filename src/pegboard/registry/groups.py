@@ -14,6 +14,10 @@ class ToolGroups:
     def __init__(self) -> None:
         self.off: frozenset[str] = frozenset()
 
+    def hides(self, groups: Iterable[str]) -> bool:
+        """Tell whether one of the groups of a tool is switched off."""
+        return not self.off.isdisjoint(groups)
+
     def switch(self, group: str, *, on: bool) -> frozenset[str]:
         """Switch a group on or off, and return which groups were off before."""
         before = self.off
