@@ -90,7 +90,7 @@ def test_a_pipe_in_the_place_of_the_store_is_an_error(
     monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
     os.mkfifo(tmp_path / "pipe.db")
     assert main(["serve", "--port", "0", "--store", str(tmp_path / "pipe.db")]) == 1
-    assert "name a file" in capsys.readouterr().err
+    assert "Name a file" in capsys.readouterr().err
 
 
 def test_on_windows_it_says_where_it_runs(

@@ -135,9 +135,10 @@ def test_dying_in_the_middle_is_undone_by_disconnect_alone(
     path = put_in_place("cursor", here)
     really = write_file
 
-    def dying(*arguments: Any, **named: Any) -> None:
-        really(*arguments, **named)
-        raise Killed
+    def dying(written: Path, *arguments: Any, **named: Any) -> None:
+        really(written, *arguments, **named)
+        if written == path:
+            raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(pegboard.clients.connection, "write_file", dying)
