@@ -15,9 +15,10 @@ class Clock:
 @given(st.integers(1, 5000))
 def test_pauses_grow_but_never_beyond_the_limit(failures: int) -> None:
     backoff = Backoff(clock=Clock())
-    for _ in range(failures):
+    for before in range(failures):
         backoff.failed()
-        assert 0 < backoff.pause <= LONGEST_PAUSE
+        ceiling = min(FIRST_PAUSE * 2 ** min(before, 99), LONGEST_PAUSE)
+        assert ceiling / 2 <= backoff.pause <= ceiling
 
 
 def test_what_lasted_is_tried_again_soon_and_what_did_not_ever_more_rarely() -> None:

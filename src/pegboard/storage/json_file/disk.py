@@ -49,7 +49,7 @@ class JsonDisk:
         self.content: JsonContent | None = None
         """``None`` before it is read."""
         self.feed: ChangeFeed = ChangeFeed()
-        self.is_continued = True
+        self.is_continued: bool = True
         """Whether the journal continues the files as they are, so that it can be written to."""
         self._mark = b""
         self._offset = 0
