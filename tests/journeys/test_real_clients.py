@@ -27,7 +27,7 @@ ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 
 def first_or_full(
     first: str, other: str, *, environments: tuple[str, ...]
-) -> list[pytest.ParameterSet]:
+) -> "list[pytest.ParameterSet]":  # a name that older releases of pytest do not have
     """Return two parameters: `make interop` tries the first, `make interop-full` both."""
     return [
         pytest.param(first, marks=pytest.mark.interop(*environments)),
