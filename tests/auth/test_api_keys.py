@@ -282,6 +282,21 @@ async def test_a_damaged_key_opens_nothing_and_harms_no_other(
     assert bad.key.id in caplog.text
 
 
+@pytest.mark.parametrize("field", ["revoked", "expires", "tools", "servers", "secrets"])
+async def test_a_field_whose_name_is_damaged_lifts_no_limit(memory: Memory, field: str) -> None:
+    with memory.open(OPERATOR) as store, ApiKeys(store) as keys:
+        made = keys.create(TEAM)
+        keys.revoke(made.key.id)
+        values = store.namespace(api_keys.KEYS)
+        kept = values.get(made.key.id)
+        assert kept is not None
+        value = {f"{name[:-1]}_" if name == field else name: it for name, it in kept.value.items()}
+        assert value != kept.value
+        values.put(made.key.id, value)
+        with ApiKeys(store) as others:
+            assert await reason_of(others, made.secret) == "unknown"
+
+
 def test_when_two_change_a_key_at_once_both_changes_count(memory: Memory) -> None:
     with memory.open(OPERATOR) as store, ApiKeys(store) as keys:
         made = keys.create(TEAM)

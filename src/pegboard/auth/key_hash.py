@@ -18,7 +18,7 @@ _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _SALT_BYTES = 16
 
 
-class SecretHash(msgspec.Struct, frozen=True, kw_only=True):
+class SecretHash(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The salted hash of a secret, from which the secret cannot be recovered.
 
     One round of HMAC-SHA-256 is enough: the secret is 256 random bits, which no attacker can guess

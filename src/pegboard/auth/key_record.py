@@ -88,8 +88,11 @@ class IssuedKey(msgspec.Struct, frozen=True):
         return [("id", self.key.id)]
 
 
-class StoredKey(ApiKey, frozen=True, kw_only=True):
-    """A key as it is stored."""
+class StoredKey(ApiKey, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key as it is stored.
+
+    A field with a damaged name is refused: its default would lift the limit that it set.
+    """
 
     secrets: tuple[SecretHash, ...] = ()
 
