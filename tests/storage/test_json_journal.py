@@ -1,5 +1,6 @@
-"""What a dead writer left behind the last line of a journal is never read as a line."""
+"""The room behind the last line of a journal, and what a dead writer left there."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from pegboard.model import Tool
 from pegboard.storage import open_store
+from pegboard.storage.json_file.disk import ROOM
 from pegboard.storage.json_file.journal import encode_frame
 from tests.storage.test_json_file import files, names
 
@@ -27,9 +29,47 @@ def left_behind(path: Path, journal: Path, *tools: str) -> bytes:
     with open_store(path) as store:
         for name in tools:
             store.save(Tool(name=name))
-        content = journal.read_bytes()
+        content = journal.read_bytes().rstrip(b"\0")
     path.unlink()
     return content
+
+
+def test_lines_fill_the_room_and_the_file_does_not_grow(path: Path, journal: Path) -> None:
+    with open_store(path) as store, open_store(path) as other:
+        store.save(Tool(name="a"))
+        assert journal.read_bytes().endswith(b"}\n")
+        store.save(Tool(name="b"))
+        size = journal.stat().st_size
+        assert journal.read_bytes().endswith(b"}\n" + b"\0" * ROOM)
+        for name in "cdef":
+            (store if name in "ce" else other).save(Tool(name=name))
+        assert journal.stat().st_size == size
+        assert names(store) == names(other) == list("abcdef")
+    assert files(path) == ["tools.json"]
+
+
+def test_a_line_longer_than_the_room_makes_more_of_it(path: Path, journal: Path) -> None:
+    with open_store(path) as store, open_store(path) as other:
+        for number in range(4):
+            store.save(Tool(name=f"{number}", description="x" * ROOM))
+            other.save(Tool(name=f"other {number}"))
+        assert len(names(store)) == len(names(other)) == 8
+        assert b"\0" not in journal.read_bytes().rstrip(b"\0")
+
+
+def test_a_line_is_noticed_though_size_and_time_of_the_file_are_the_same(
+    path: Path, journal: Path
+) -> None:
+    with open_store(path) as store, open_store(path) as other:
+        store.save(Tool(name="a"))
+        store.save(Tool(name="b"))
+        assert names(other) == ["a", "b"]
+        found = journal.stat()
+        store.save(Tool(name="c"))
+        # As on a file system whose clock ticks slowly.
+        os.utime(journal, ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert journal.stat().st_size == found.st_size
+        assert names(other) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +94,7 @@ def test_what_a_dead_writer_left_is_not_read_and_taken_away(
         for name in "cde":
             store.save(Tool(name=name))
             assert names(other) == names(store)
-        written = journal.read_bytes()
+        written = journal.read_bytes().rstrip(b"\0")
         assert written.startswith(content)
         assert b"\0" not in written
         assert written.count(b"\n") == content.count(b"\n") + 3

@@ -30,6 +30,8 @@ logger: logging.Logger = logging.getLogger("pegboard.storage")
 
 SMALL = 1_000_000
 """Bytes that a journal may always have."""
+ROOM = 1 << 16
+"""Zeros behind the last line: to fill blocks is less work for a disk than to let a file grow."""
 # The start of a header, its generation included: enough to know one journal from another.
 _MARK = 57
 # What was written, and the size of the file if that is new; not every system has it.
@@ -55,6 +57,8 @@ class JsonDisk:
         self._offset = 0
         self._records = 0
         """Where the header ends."""
+        self._room = 0
+        """How far there is room for lines, as far as is known."""
         self._files: Signatures = (None, None)
         self._journal: Signature = None
         """Of the journal when it was last read or written."""
@@ -71,13 +75,14 @@ class JsonDisk:
         tools = self._files[0]
         return self.journal_size > max(SMALL, 0 if tools is None else tools[2] // 2)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether there is nothing new on the disk, which is seen without a lock."""
+    def is_current(self, handle: int | None) -> bool:
+        """Tell, without a lock, whether there is nothing new on the disk."""
         return (
             self.content is not None
             and self._paths.signatures() == self._files
             and signature_of(self._paths.journal) == self._journal
+            # Lines fill the room without another size, and perhaps in the same tick of the clock.
+            and not self._has_more(handle)
         )
 
     def catch_up(self, handle: int | None, *, writing: bool) -> JsonContent:
@@ -119,14 +124,23 @@ class JsonDisk:
         start = self._offset
         header = b"" if start else lines.encode_header(self._files, self._tenant)
         data = header + lines.encode_frame(changes)
-        self._cut_off(handle)
+        end = start + len(data)
+        if end > self._room:
+            self._cut_off(handle)
         try:
             os.lseek(handle, start, os.SEEK_SET)
             write_all(handle, data)
+            # Not for the first line: it may well be the only one.
+            if end > self._room and self.journal_size:
+                self._room = end + ROOM
+                # A full disk may still have a place for the line.
+                with suppress(OSError):
+                    write_all(handle, bytes(ROOM))
             _sync(handle)
             if header:
                 sync_folder(self._paths.folder)
         except BaseException:
+            self._room = 0
             with suppress(OSError):
                 os.ftruncate(handle, start)
             raise
@@ -134,7 +148,7 @@ class JsonDisk:
             self._begin(header, len(header), self._files)
         self._take(content, changes)
         # At last: a thread that is interrupted before this reads its own line again.
-        self._offset = start + len(data)
+        self._offset = end
         self._journal = signature_of(self._paths.journal)
 
     def compact(self, handle: int) -> None:
@@ -193,12 +207,13 @@ class JsonDisk:
 
     def _begin(self, data: bytes, start: int, files: Signatures) -> None:
         self._mark = data[:_MARK]
-        self._records = self._offset = start
+        self._records = self._offset = self._room = start
         self._files = files
         self.is_continued = True
 
     def _follow(self, content: JsonContent, handle: int | None) -> None:
-        if added := self._read(handle, self._offset):
+        if self._has_more(handle):
+            added = self._read(handle, self._offset)
             changes, end = lines.read_journal(added, 0, self._paths.journal)
             self._take(content, changes)
             self._offset += end
@@ -211,12 +226,16 @@ class JsonDisk:
     def _cut_off(self, handle: int) -> None:
         """Remove what a dead writer left behind the last line, perhaps after some zeros."""
         torn = self._read(handle, self._offset)
-        if torn.rstrip(b"\0").endswith(b"\n"):
+        if torn.endswith(b"\n"):
             # A writer that dies leaves no end: this was whole once, and perhaps acknowledged.
             kept = set_aside(self._paths.journal, torn)
             logger.error("store_journal_damaged", extra={"path": str(kept)})
         if torn:
             os.ftruncate(handle, self._offset)
+        self._room = os.fstat(handle).st_size
+
+    def _has_more(self, handle: int | None) -> bool:
+        return handle is None or bool(self._read(handle, self._offset, 1))
 
     def _header(self, data: bytes) -> tuple[Header | None, int]:
         path = self._paths.journal
@@ -236,8 +255,8 @@ class JsonDisk:
         if handle is not None:
             rest = os.fstat(handle).st_size - start if size is None else size
             os.lseek(handle, start, os.SEEK_SET)
-            return os.read(handle, max(rest, 0))
+            return os.read(handle, max(rest, 0)).rstrip(b"\0")
         try:
-            return self._paths.journal.read_bytes()[start:][:size]
+            return self._paths.journal.read_bytes()[start:][:size].rstrip(b"\0")
         except FileNotFoundError:
             return b""

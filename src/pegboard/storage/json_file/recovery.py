@@ -233,7 +233,7 @@ class _Recovery:
 
     def changes(self) -> Iterator[journal.Change]:
         path, tools = self.paths.journal, self.paths.tools
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = path.read_bytes().rstrip(b"\0").splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             header = changes = None
             try:

@@ -156,7 +156,7 @@ class JsonTransactions:
     def _current(self) -> JsonContent:
         content = self._disk.content
         # A reader of what has not changed needs no lock, so it is in no writer's way.
-        if content is None or not self._disk.is_current:
+        if content is None or not self._disk.is_current(self._journal.handle):
             with self._reading() as handle:
                 content = self._catch_up(handle, writing=False)
         return content
