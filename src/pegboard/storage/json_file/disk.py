@@ -93,7 +93,8 @@ class JsonDisk:
         """
         files = self._paths.signatures()
         content = self.content
-        seen = signature_of(self._paths.journal)
+        # A writer learns it when it has written.
+        seen = None if writing else signature_of(self._paths.journal)
         if content is not None:
             if files == self._refused and not writing:
                 return content
@@ -149,7 +150,7 @@ class JsonDisk:
         self._take(content, changes)
         # At last: a thread that is interrupted before this reads its own line again.
         self._offset = end
-        self._journal = signature_of(self._paths.journal)
+        self._journal = signature_of(handle)
 
     def compact(self, handle: int) -> None:
         """Replace the files by what is in memory, and empty the journal; not during an edit.

@@ -87,10 +87,10 @@ def paths_of(path: Path, tenant: str | None = None) -> JsonPaths:
     )
 
 
-def signature_of(path: Path) -> Signature:
-    """Return what changes whenever a file does."""
+def signature_of(file: Path | int) -> Signature:
+    """Return what changes whenever a file, or an open one, does."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - faster
+        found = os.stat(file)  # noqa: PTH116 - faster
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
