@@ -73,7 +73,8 @@ async def test_basic_use() -> None:
     assert llm.seen[0] == {
         "type": "function",
         "function": {
-            "name": "echo",
+            # As the package does, and unlike the document: the name of the toolset comes first.
+            "name": "my-mcp-server__echo",
             "description": "Give back the text.",
             "parameters": {
                 "type": "object",
