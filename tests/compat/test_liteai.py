@@ -448,7 +448,7 @@ async def test_tools_of_all_kinds_are_prepared_together() -> None:
     stated = ToolDef("stated", "D.", add, SCHEMA)
     unstated = ToolDef("unstated", "D.", add)
     async with FakeToolset() as toolset:
-        prepared = prepare_tools([*toolset.get_tools(namespaced_tool_name=False), wrapper, add])
+        prepared = prepare_tools([*toolset.get_tools(), wrapper, add])
     first = generate_tool_definition_from_mcp_tool(definition("first", "The first."))
     assert prepared[0] == first
     assert prepared[2] == {**first, "function": {**first["function"], "name": "wrapper"}}
@@ -482,11 +482,13 @@ async def test_a_prefix_is_for_the_model_and_never_reaches_the_server() -> None:
     async with FakeToolset(tool_prefix="my_") as toolset:
         assert list(by_name(toolset)) == ["my_first", "my_second"]
         await by_name(toolset)["my_first"]()
-        prepared = prepare_tools(toolset.get_tools(namespaced_tool_name=False))
+        prepared = prepare_tools(toolset.get_tools())
         assert prepared[0]["function"]["name"] == "my_first"
+        assert find_tool_by_name(toolset.get_tools(), "my_first") is not None
         toolset._name = "files"
         namespaced = toolset.get_tools(namespaced_tool_name=True)
         assert namespaced[0].name == "files__my_first"
+        assert prepare_tools(namespaced)[0]["function"]["name"] == "files__my_first"
         assert find_tool_by_name(namespaced, "files__my_first") is namespaced[0]
     assert toolset.fake.calls == [("first", {})]
 

@@ -73,8 +73,7 @@ async def test_basic_use() -> None:
     assert llm.seen[0] == {
         "type": "function",
         "function": {
-            # As the package does, and unlike the document: the name of the toolset comes first.
-            "name": "my-mcp-server__echo",
+            "name": "echo",
             "description": "Give back the text.",
             "parameters": {
                 "type": "object",

@@ -35,6 +35,9 @@ from tests.oracles.table import Table
 TABLE = Table()
 # First cell of a row of the guide → scenarios, or places of the surface (dotted).
 DIFFERENCES: dict[str, list[str]] = {
+    "The name that `prepare_tools(toolset.get_tools())` gives a model": [
+        "the_tools_of_a_server_are_prepared"
+    ],
     "Printing `LocalServerParams` or `RemoteServerParams`": ["parameters_are_shown"],
     "The message of a `ValidationError` about them": ["parameters_are_refused_aloud"],
     "Tools and content blocks are `Tool` and `ContentBlock`": [
@@ -1326,6 +1329,16 @@ async def the_tools_of_a_server(its: Any) -> Any:
     tools, plain = toolset.get_tools(), toolset.get_tools(namespaced_tool_name=False)
     await toolset.disconnect()
     return tools, [it.name for it in plain], caught(toolset.get_tools)
+
+
+@TABLE.scenario
+async def tools_for_a_model_under_the_name_of_their_toolset(its: Any) -> Any:
+    toolset = its.LocalMcpToolset("one", local(its))
+    await toolset.connect()
+    tools = toolset.get_tools(namespaced_tool_name=True)
+    await toolset.disconnect()
+    names = [it["function"]["name"] for it in its.prepare_tools(tools)]
+    return names, [its.find_tool_by_name(tools, it).name for it in names]
 
 
 @TABLE.scenario

@@ -86,7 +86,7 @@ def prepare_tools(tools: Sequence[ToolLike]) -> list[dict[str, Any]]:
 
 def find_tool_by_name(tools: Sequence[ToolLike], name: str) -> ToolLike | None:
     """Return the first tool that a model calls by this name."""
-    return next((tool for tool in tools if _name_of(tool) == name), None)
+    return next((tool for tool in tools if name in _names_of(tool)), None)
 
 
 def generate_tool_definition_from_mcp_tool(mcp_tool: Any) -> dict[str, Any]:
@@ -132,23 +132,25 @@ def enable_logging(level: int = logging.INFO) -> None:
 
 def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, ToolDef):
-        return generate_tool_definition_from_tool_def(tool)
-    if callable(tool) and hasattr(tool, "_mcp_tool"):
-        definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)  # pyright: ignore[reportFunctionMemberAccess]
-        # A model calls the tool by the name of the function, with its prefix.
-        definition["function"]["name"] = tool.__name__
-        return definition
-    if callable(tool):
+        definition = generate_tool_definition_from_tool_def(tool)
+    elif hasattr(tool, "_mcp_tool"):
+        definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)
+    elif callable(tool):
         return generate_tool_definition_from_callable(tool)
-    return generate_tool_definition_from_raw_tool_def(tool)
+    else:
+        return generate_tool_definition_from_raw_tool_def(tool)
+    if hasattr(tool, "_mcp_tool") and not getattr(tool, "is_namespaced", False):
+        # A model calls the tool by the name of the function, with its prefix.
+        definition["function"]["name"] = cast("Any", tool).__name__
+    return definition
 
 
-def _name_of(tool: Any) -> object:
-    if isinstance(tool, ToolDef):
-        return tool.name
-    if callable(tool):
-        return tool.__name__
-    return cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+def _names_of(tool: Any) -> list[object]:
+    if isinstance(tool, dict):
+        return [cast("dict[str, Any]", tool).get("name")]
+    # A tool of a server has both, and a model may have been given either.
+    names: list[object] = [tool.name] if isinstance(tool, ToolDef) else []
+    return [*names, cast("Any", tool).__name__] if callable(tool) else names
 
 
 def _schema_of(mcp_tool: Any) -> dict[str, Any]:

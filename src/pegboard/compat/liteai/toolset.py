@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 import anyio
 from pydantic import AnyUrl, ValidationError
@@ -99,8 +99,11 @@ class PythonToolset(Toolset):
 class McpToolDef(ToolDef):
     """A `ToolDef`, as LiteAI has it, and the coroutine function that its document describes.
 
-    A model calls it by its ``name``; its ``__name__`` is the server's own, after the prefix.
+    Its ``name`` is LiteAI's, its ``__name__`` the document's: the server's own, after the prefix.
     """
+
+    is_namespaced: ClassVar[bool] = False
+    """Whether a model is told the ``name``; otherwise the ``__name__``."""
 
     def __post_init__(self) -> None:
         self.__signature__ = inspect.signature(self.execute)
@@ -220,11 +223,13 @@ class McpToolset(_Namespace):
         if self._client is client:
             self._tools_cache = [self._create_tool_wrapper(tool) for tool in tools]
 
-    def get_tools(self, namespaced_tool_name: bool = True) -> list[McpToolDef]:  # noqa: FBT001, FBT002 - as LiteAI has it
+    def get_tools(self, namespaced_tool_name: bool | None = None) -> list[McpToolDef]:  # noqa: FBT001 - as LiteAI has it
         """Return the tools. Each is a `ToolDef`, and also a coroutine function.
 
         Args:
-            namespaced_tool_name: let a model call them ``{toolset}__{tool}``.
+            namespaced_tool_name: ``True`` lets a model call them ``{toolset}__{tool}``. By default
+                this is only the ``name``, and the document's `prepare_tools` gives a model the
+                server's own name.
 
         Raises:
             RuntimeError: before `connect`.
@@ -232,12 +237,15 @@ class McpToolset(_Namespace):
         if self._tools_cache is None:
             words = f"Call await {type(self).__name__}(...).connect() first."
             raise self._not_connected(f"Not connected to MCP server. {words}")
-        if not namespaced_tool_name:
+        if namespaced_tool_name is False:
             return list(self._tools_cache)
-        return [
+        tools = [
             dataclasses.replace(tool, name=self.format_tool_name(tool.name))
             for tool in self._tools_cache
         ]
+        for tool in tools:
+            vars(tool)["is_namespaced"] = bool(namespaced_tool_name)
+        return tools
 
     async def __aenter__(self) -> Self:
         await self.connect()
