@@ -12,6 +12,7 @@ NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
 CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
 LLM_SDKS := .tools/llm-sdks/.installed
+ORACLES := .tools/oracles/registrytools/.installed .tools/oracles/agentscope/.installed .tools/oracles/liteai/.installed
 STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(LLM_SDKS)
 TEACHERS := .tools/training/.installed
 
@@ -78,6 +79,16 @@ $(CLIENTS): $(UV)
 	@$(UV) pip install --quiet --python $(@D)/bin/python '$(PACKAGES)'
 	@touch $@
 
+# The systems whose names `pegboard.compat` has, as their users have them; both sides run the same scenarios.
+.tools/oracles/registrytools/.installed: PACKAGES := registry-tools==0.2.1
+.tools/oracles/agentscope/.installed: PACKAGES := agentscope==1.0.21 mcp<2 greenlet tqdm
+.tools/oracles/liteai/.installed: PACKAGES := liteai-sdk==0.5.16
+$(ORACLES): $(UV)
+	@echo "Installing $(PACKAGES) into $(@D)/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python $(foreach it,$(PACKAGES),'$(it)')
+	@touch $@
+
 # The page about them is run with the SDKs themselves, and Pegboard beside them.
 $(LLM_SDKS): $(UV)
 	@echo "Installing the SDKs of OpenAI, Anthropic, Google, LangChain and pydantic-ai into $(@D)/" >&2
@@ -100,8 +111,8 @@ test: $(READY) ## Run the tests that need only Python, three at once; AT_ONCE=1 
 interop: $(READY) $(STRANGERS) ## The official conformance suite, and one real server and client of each kind
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m interop
 
-interop-full: $(READY) $(STRANGERS) ## Every test with a real server or client of another project
-	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m "interop or interop_full"
+interop-full: $(READY) $(STRANGERS) $(ORACLES) ## Every test with a real program of another project, and every comparison
+	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m "interop or interop_full or oracle"
 
 alone: $(READY) ## Run each file of `make test` by itself in random order; ARGS="--seed 1 tests/cli" chooses
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m scripts.alone $(ARGS)

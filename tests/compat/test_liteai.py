@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 import threading
+from abc import ABCMeta
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,19 +35,21 @@ from pegboard.compat.liteai import (
     McpClient,
     McpConnectionError,
     McpToolset,
+    OAuthParams,
     RemoteMcpClient,
     RemoteMcpToolset,
     RemoteServerParams,
     Tool,
     ToolDef,
     ToolResult,
+    Toolset,
     call_tool_fn_sync,
+    find_tool_by_name,
     generate_tool_definition_from_mcp_tool,
     prepare_tools,
 )
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ProtocolError, ServerAuthenticationError
-from pegboard.toolsets import Toolset
 from tests.compat.raw_servers import ECHO as RAW_ECHO
 from tests.compat.raw_servers import answering
 from tests.upstream.http_servers import serving
@@ -102,13 +105,20 @@ class FakeToolset(McpToolset):
 
 
 def by_name(toolset: McpToolset) -> dict[str, Callable[..., Any]]:
-    return {function.__name__: function for function in toolset.get_tools()}
+    tools: list[Any] = list(toolset.get_tools())
+    return {function.__name__: function for function in tools}
 
 
 @pytest.mark.covers("R-LITE-1", "R-LITE-6", "R-LITE-7")
 def test_toolsets_and_clients_are_abstract_and_each_toolset_makes_its_own_client() -> None:
-    for abstract in (McpToolset, McpClient):
-        assert inspect.isabstract(abstract)
+    class Unfinished(McpToolset):
+        """Neither has a client nor creates one."""
+
+    assert inspect.isabstract(McpClient)
+    for abstract in (McpToolset, Unfinished):
+        assert isinstance(abstract, ABCMeta)
+        with pytest.raises(TypeError, match="_create_client"):
+            abstract()
     local = LocalMcpToolset("one", ECHO)
     remote = RemoteMcpToolset("two", RemoteServerParams(url="http://127.0.0.1:1/mcp"))
     assert isinstance(local, McpToolset)
@@ -127,10 +137,10 @@ async def test_a_client_lists_tools_and_answers_calls_with_content_blocks() -> N
         tools = await client.list_tools()
         assert all(type(it) is Tool for it in tools)
         assert {"echo", "pid"} <= {it.name for it in tools}
-        (block,) = echoed = await client.call_tool("echo", {"text": "hi"})
-        assert (type(echoed), echoed.is_error) == (ToolResult, False)
-        assert block == ContentBlock({"type": "text", "text": "hi"})
-        (number,) = await client.call_tool("pid")
+        echoed = await client.call_tool("echo", {"text": "hi"})
+        assert type(echoed) is ToolResult
+        assert echoed == (False, [ContentBlock({"type": "text", "text": "hi"})])
+        (number,) = (await client.call_tool("pid")).content
         assert number.text.isdigit()
     finally:
         await client.disconnect()
@@ -138,9 +148,11 @@ async def test_a_client_lists_tools_and_answers_calls_with_content_blocks() -> N
 
 
 @pytest.mark.covers("R-LITE-2")
-def test_an_mcp_toolset_is_no_toolset() -> None:
-    assert not issubclass(McpToolset, Toolset)
+def test_an_mcp_toolset_counts_as_a_toolset_and_inherits_nothing_from_it() -> None:
+    assert Toolset not in McpToolset.__mro__
     assert not hasattr(McpToolset, "get_tool_methods")
+    # As in the package, where a list of toolsets takes both kinds.
+    assert isinstance(FakeToolset(), Toolset)
 
 
 @pytest.mark.covers("R-LITE-5", "R-LITE-16")
@@ -158,7 +170,7 @@ async def test_connecting_fetches_the_tools_once() -> None:
     assert toolset.is_connected
     await toolset.connect()
     assert toolset.fake.events == ["connect", "list"]
-    assert toolset._tools_cache == toolset.fake.tools
+    assert [it.name for it in toolset._tools_cache or ()] == ["first", "second"]
 
 
 async def test_tasks_that_connect_at_once_share_one_connection() -> None:
@@ -332,7 +344,7 @@ async def test_auto_reconnect_does_not_bring_back_what_was_closed_on_purpose() -
 def test_texts_are_joined_and_data_is_json_in_the_order_they_came() -> None:
     image = {"type": "image", "data": "QUJD", "mimeType": "image/png", "note": "grün"}
     blocks = [{"type": "text", "text": "eins"}, image, {"type": "text", "text": "zwei"}]
-    text = FakeToolset()._format_tool_result(ToolResult(map(ContentBlock, blocks)))
+    text = FakeToolset()._format_tool_result([ContentBlock(it) for it in blocks])
     first, middle, last = text.split("\n")
     assert (first, last) == ("eins", "zwei")
     assert json.loads(middle) == image
@@ -348,7 +360,7 @@ def test_blocks_of_the_sdk_and_of_kinds_nobody_knows_are_not_lost() -> None:
         ContentBlock({"type": "text", "text": None}),
         SimpleNamespace(type="strange"),
     ]
-    one, sound, link, broken, strange = FakeToolset()._format_tool_result(blocks).split("\n")  # pyright: ignore[reportArgumentType]
+    one, sound, link, broken, strange = FakeToolset()._format_tool_result(blocks).split("\n")
     assert one == "one"
     assert json.loads(sound)["data"] == "QUJD"
     assert json.loads(link)["uri"] == "file:///var/log"
@@ -359,16 +371,41 @@ def test_blocks_of_the_sdk_and_of_kinds_nobody_knows_are_not_lost() -> None:
 @pytest.mark.covers("R-LITE-24")
 @given(st.lists(st.text()))
 def test_no_text_is_lost(texts: list[str]) -> None:
-    blocks = ToolResult(ContentBlock({"type": "text", "text": text}) for text in texts)
+    blocks = [ContentBlock({"type": "text", "text": text}) for text in texts]
     assert FakeToolset()._format_tool_result(blocks) == "\n".join(texts)
+    assert FakeToolset()._format_tool_result(ToolResult(False, blocks)) == "\n\n".join(texts)
 
 
 @pytest.mark.covers("X-LITE-3")
 async def test_a_failure_that_the_tool_reports_is_text_that_says_so() -> None:
     async with FakeToolset() as toolset:
         block = ContentBlock({"type": "text", "text": "no such file"})
-        toolset.fake.result = ToolResult([block], is_error=True)
-        assert await by_name(toolset)["first"]() == "Error executing tool: no such file"
+        toolset.fake.result = ToolResult(True, [block])
+        assert await by_name(toolset)["first"]() == "Error executing tool:\n\nno such file"
+
+
+@pytest.mark.covers("X-LITE-4")
+def test_a_model_reads_of_each_kind_of_block_what_it_can_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    link = {"type": "resource_link", "uri": "https://example.com", "name": "home", "size": 3}
+    embedded = {"uri": "file:///a.txt", "text": "grün"}
+    blocks: list[Any] = [
+        types.ImageContent(data="QUJD", mime_type="image/png"),
+        ContentBlock({"type": "audio", "data": "QUJD", "mimeType": "audio/wav"}),
+        ContentBlock(link),
+        ContentBlock({"type": "resource", "resource": embedded}),
+        ContentBlock({"type": "resource", "resource": {"uri": "no uri", "blob": "QUJD"}}),
+        SimpleNamespace(type="strange"),
+    ]
+    assert FakeToolset()._format_tool_result(ToolResult(False, blocks)).split("\n\n") == [
+        "[Generated Image: image/png]",
+        "[Generated Audio: audio/wav]",
+        "Resource Reference: https://example.com/\nSize: 3 bytes",
+        "Resource (file:///a.txt):\ngrün",
+        "Resource (no uri):\n[Binary data: None]",
+    ]
+    assert "'strange'" in caplog.text
 
 
 def test_objects_from_the_wire_have_both_spellings_and_only_what_was_sent() -> None:
@@ -403,19 +440,32 @@ async def test_tools_of_all_kinds_are_prepared_together() -> None:
         """Add numbers."""
         return a + b
 
-    raw = {"type": "function", "function": {"name": "raw"}}
-    described = ToolDef(name="defined", description="D.", parameters=SCHEMA, execute=add)
+    async def wrapper(**kwargs: Any) -> str:
+        return str(kwargs)
+
+    wrapper._mcp_tool = definition("first", "The first.")  # pyright: ignore[reportFunctionMemberAccess]
+    raw = {"name": "raw"}
+    stated = ToolDef("stated", "D.", add, SCHEMA)
+    unstated = ToolDef("unstated", "D.", add)
     async with FakeToolset() as toolset:
-        prepared = prepare_tools([*toolset.get_tools(), add, pegboard_tool(add), described, raw])
-    names = [each["function"]["name"] for each in prepared]
-    assert names == ["first", "second", "add", "add", "defined", "raw"]
-    assert prepared[2] == prepared[3]
-    assert prepared[2]["function"]["description"] == "Add numbers."
-    assert prepared[2]["function"]["parameters"]["required"] == ["a"]
-    assert prepared[4]["function"] == {"name": "defined", "description": "D.", "parameters": SCHEMA}
-    assert prepared[5] == raw
-    with pytest.raises(TypeError, match="'int'"):
-        prepare_tools([3])  # pyright: ignore[reportArgumentType]
+        prepared = prepare_tools([*toolset.get_tools(), wrapper, add])
+    first = generate_tool_definition_from_mcp_tool(definition("first", "The first."))
+    assert prepared[0] == first
+    assert prepared[2] == {**first, "function": {**first["function"], "name": "wrapper"}}
+    assert prepared[3]["function"]["description"] == "Add numbers."
+    assert prepared[3]["function"]["parameters"]["required"] == ["a"]
+    prepared = [it["function"] for it in prepare_tools([stated, unstated, raw, pegboard_tool(add)])]
+    assert prepared[0] == {"name": "stated", "description": "D.", "parameters": SCHEMA}
+    assert prepared[1]["parameters"] == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "description": "Parameter a of type int"},
+            "b": {"type": "integer", "description": "Parameter b of type int"},
+        },
+        "required": ["a"],
+    }
+    assert prepared[2] is raw
+    assert (prepared[3]["name"], prepared[3]["description"]) == ("add", "Add numbers.")
 
 
 @pytest.mark.covers("R-LITE-31")
@@ -434,9 +484,12 @@ async def test_a_prefix_is_for_the_model_and_never_reaches_the_server() -> None:
         await by_name(toolset)["my_first"]()
         prepared = prepare_tools(toolset.get_tools())
         assert prepared[0]["function"]["name"] == "my_first"
+        assert find_tool_by_name(toolset.get_tools(), "my_first") is not None
         toolset._name = "files"
         namespaced = toolset.get_tools(namespaced_tool_name=True)
-        assert namespaced[0].__name__ == "files__my_first"
+        assert namespaced[0].name == "files__my_first"
+        assert prepare_tools(namespaced)[0]["function"]["name"] == "files__my_first"
+        assert find_tool_by_name(namespaced, "files__my_first") is namespaced[0]
     assert toolset.fake.calls == [("first", {})]
 
 
@@ -444,7 +497,7 @@ def test_what_is_secret_is_not_shown() -> None:
     remote = RemoteServerParams(
         url="https://example.com/mcp?api_key=verysecret",
         bearer_token="topsecret",
-        headers={"x-key": "moresecret"},
+        http_headers={"x-key": "moresecret"},
     )
     local = LocalServerParams(
         command="run", args=["--api-key", "topsecret"], env={"KEY": "topsecret"}
@@ -484,10 +537,17 @@ def test_everything_that_is_said_of_a_remote_server_reaches_the_connection() -> 
 
 @pytest.mark.covers("X-LITE-5")
 def test_headers_and_oauth_reach_the_connection() -> None:
-    oauth = OAuthConfig(scopes=("read",))
-    params = RemoteServerParams(url="https://example.com", headers={"a": "b"}, oauth=oauth)
+    params = RemoteServerParams(
+        url="https://example.com",
+        http_headers={"a": "b"},
+        oauth_params=OAuthParams(oauth_scopes=["read"], oauth_timeout=5),
+    )
     config = params.config("remote")
-    assert (config.headers, config.oauth) == ({"a": "b"}, oauth)
+    assert config.headers == {"a": "b"}
+    assert config.oauth == OAuthConfig(scopes=("read",), login_timeout=5)
+    ours = OAuthConfig(flow="client_credentials", client_id="me")
+    params = RemoteServerParams(url="https://example.com", oauth_params=ours)
+    assert params.config("remote").oauth is ours
 
 
 @pytest.mark.covers("R-LITE-23")
@@ -605,7 +665,7 @@ async def test_a_real_server_reports_failures_and_takes_its_environment() -> Non
     async with LocalMcpToolset("echo", params) as toolset:
         tools = by_name(toolset)
         assert await tools["env"](name="COLOUR") == "grün"
-        assert await tools["fail"](message="broken") == "Error executing tool: broken"
+        assert await tools["fail"](message="broken") == "Error executing tool:\n\nbroken"
         assert len(await tools["big"](n=100_000)) == 100_000
 
 
@@ -643,12 +703,14 @@ async def test_an_answer_that_cannot_be_read_is_an_error_of_the_server(content: 
         assert toolset.is_connected
 
 
-@pytest.mark.covers("R-LITE-24")
-async def test_an_answer_without_blocks_is_its_structured_content() -> None:
-    for result, text in (({}, ""), ({"structuredContent": {"ä": 1}}, '{"ä": 1}')):
-        command, args = answering(result)
-        async with LocalMcpToolset("raw", LocalServerParams(command=command, args=args)) as toolset:
-            assert await by_name(toolset)["echo"]() == text
+@pytest.mark.covers("R-LITE-22")
+@pytest.mark.parametrize("structured", [None, {"text": 5}], ids=repr)
+async def test_an_answer_that_breaks_its_schema_is_an_error(structured: object) -> None:
+    tool = {**RAW_ECHO, "outputSchema": {**SCHEMA, "required": ["text"]}}
+    command, args = answering({"structuredContent": structured}, tools=[tool])
+    async with LocalMcpToolset("raw", LocalServerParams(command=command, args=args)) as toolset:
+        with pytest.raises(ProtocolError, match="'raw'"):
+            await by_name(toolset)["echo"]()
 
 
 @pytest.mark.covers("R-LITE-29", "X-LITE-7")

@@ -23,14 +23,22 @@ class StandaloneClient:
     """A client for one server. Its methods may be used from any task and any event loop.
 
     The constructor opens nothing; `connect` and `close` may be called in any order, any number
-    of times.
+    of times. ``token_storage`` is where the tokens of an OAuth login are, instead of where the
+    configuration says.
     """
 
-    def __init__(self, config: ServerConfig, *, questions: Questions | None = None) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        questions: Questions | None = None,
+        token_storage: Any = None,
+    ) -> None:
         # It connects only when `connect` is called.
         self.config: ServerConfig = msgspec.structs.replace(config, lazy=True)
         self._owner_loop = OwnerLoop(config.name)
         self._guests = (questions or Questions()).answered_on(self._owner_loop)
+        self._token_storage = token_storage
         self._connection: Connection | None = None
         self._pool: Any = None
 
@@ -164,5 +172,6 @@ class StandaloneClient:
 
     def _http_pool(self) -> Any:
         if self._pool is None:
-            self._pool = import_module("pegboard.upstream.http.client").HttpPool()
+            kind = import_module("pegboard.upstream.http.client").HttpPool
+            self._pool = kind(token_storage=self._token_storage)
         return self._pool

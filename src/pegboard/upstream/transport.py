@@ -82,7 +82,11 @@ def _login(config: ServerConfig, pool: HttpPool) -> Any:
         start = pool.start_soon
         background_login = None if start is None else BackgroundLogin(start, pool.send)
         login = oauth_provider(
-            config, on_login=show, tenant=pool.tenant, background_login=background_login
+            config,
+            storage=pool.token_storage,
+            on_login=show,
+            tenant=pool.tenant,
+            background_login=background_login,
         )
         pool.logins[key] = login
     return pool.logins[key]

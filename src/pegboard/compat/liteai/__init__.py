@@ -1,39 +1,61 @@
-"""LiteAI's API: the tools of one MCP server as functions for a model."""
+"""LiteAI's API: the tools of MCP servers and of Python classes, prepared and run for a model."""
 
 from pegboard.compat.liteai.client import (
     ContentBlock,
+    InMemoryTokenStorage,
     LocalMcpClient,
     LocalServerParams,
     McpClient,
     McpConnectionError,
+    McpSessionNotEstablishedError,
+    McpTool,
+    McpToolResult,
+    OAuthParams,
     RemoteMcpClient,
     RemoteServerParams,
     Tool,
     ToolResult,
 )
+from pegboard.compat.liteai.execute import call_tool_fn_sync, execute_tool, execute_tool_sync
 from pegboard.compat.liteai.prepare import (
     TOOL_FLAG,
+    RawToolDef,
     ToolDef,
     ToolFn,
     ToolLike,
-    call_tool_fn_sync,
+    enable_logging,
+    find_tool_by_name,
     generate_tool_definition_from_callable,
     generate_tool_definition_from_mcp_tool,
     generate_tool_definition_from_raw_tool_def,
     generate_tool_definition_from_tool_def,
     prepare_tools,
 )
-from pegboard.compat.liteai.toolset import LocalMcpToolset, McpToolset, RemoteMcpToolset
+from pegboard.compat.liteai.toolset import (
+    LocalMcpToolset,
+    McpToolset,
+    PythonToolset,
+    RemoteMcpToolset,
+    Toolset,
+    python_tool,
+)
 
 __all__ = [
     "TOOL_FLAG",
     "ContentBlock",
+    "InMemoryTokenStorage",
     "LocalMcpClient",
     "LocalMcpToolset",
     "LocalServerParams",
     "McpClient",
     "McpConnectionError",
+    "McpSessionNotEstablishedError",
+    "McpTool",
+    "McpToolResult",
     "McpToolset",
+    "OAuthParams",
+    "PythonToolset",
+    "RawToolDef",
     "RemoteMcpClient",
     "RemoteMcpToolset",
     "RemoteServerParams",
@@ -42,10 +64,16 @@ __all__ = [
     "ToolFn",
     "ToolLike",
     "ToolResult",
+    "Toolset",
     "call_tool_fn_sync",
+    "enable_logging",
+    "execute_tool",
+    "execute_tool_sync",
+    "find_tool_by_name",
     "generate_tool_definition_from_callable",
     "generate_tool_definition_from_mcp_tool",
     "generate_tool_definition_from_raw_tool_def",
     "generate_tool_definition_from_tool_def",
     "prepare_tools",
+    "python_tool",
 ]

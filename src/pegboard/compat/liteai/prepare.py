@@ -1,23 +1,38 @@
-"""LiteAI's `prepare_tools`: definitions for a model from functions, dicts and MCP tools."""
+"""LiteAI's `ToolDef` and `prepare_tools`: definitions for a model from functions and tools."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+import dataclasses
+import enum
+import inspect
+import logging
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import date, datetime, time
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-import msgspec
+from pydantic import BaseModel
 
-from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
-from pegboard.registry import FunctionTool
-from pegboard.registry.background_loop import run_in_background
-from pegboard.registry.implementation import is_async
 
 __all__ = [
     "TOOL_FLAG",
+    "RawToolDef",
     "ToolDef",
     "ToolFn",
     "ToolLike",
-    "call_tool_fn_sync",
+    "enable_logging",
+    "find_tool_by_name",
     "generate_tool_definition_from_callable",
     "generate_tool_definition_from_mcp_tool",
     "generate_tool_definition_from_raw_tool_def",
@@ -25,24 +40,38 @@ __all__ = [
     "prepare_tools",
 ]
 
+logger: logging.Logger = logging.getLogger("pegboard.compat")
+
 TOOL_FLAG = "__is_tool__"
 """The attribute that marks a function as a tool."""
 
 ToolFn: TypeAlias = Callable[..., Any]
 """A tool as a function, synchronous or not."""
 
+RawToolDef: TypeAlias = dict[str, Any]
+"""A tool as a dict with ``name``, ``description`` and ``parameters``."""
 
-class ToolDef(msgspec.Struct, frozen=True, kw_only=True):
-    """The definition of a tool: its name, its parameters, and the function that runs it."""
+
+@dataclasses.dataclass
+class ToolDef:
+    """The definition of a tool, and the function that runs it."""
 
     name: str
-    description: str = ""
-    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    """The JSON Schema of the arguments."""
-    execute: ToolFn | None = None
+    description: str
+    execute: ToolFn
+    parameters: dict[str, Any] | None = None
+    """The JSON Schema of the arguments; ``None`` takes it from the signature of ``execute``."""
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+
+    @staticmethod
+    def from_tool_fn(tool_fn: ToolFn) -> "ToolDef":
+        """Return a definition with the name and the docstring of a function."""
+        if tool_fn.__doc__ is None:
+            logger.warning("no_docstring: a model is not told what %r does", tool_fn.__name__)
+        return ToolDef(tool_fn.__name__, tool_fn.__doc__ or "", tool_fn)
 
 
-ToolLike: TypeAlias = ToolFn | ToolDef | Mapping[str, Any]
+ToolLike: TypeAlias = ToolDef | RawToolDef | ToolFn
 """Any item of a list of tools."""
 
 
@@ -50,9 +79,14 @@ def prepare_tools(tools: Sequence[ToolLike]) -> list[dict[str, Any]]:
     """Return the definitions of tools of any kind, in the form for a model.
 
     Raises:
-        InvalidToolError: when one of them is not a tool, or its signature cannot be read.
+        ValueError: when a function has no docstring.
     """
     return [_definition(tool) for tool in tools]
+
+
+def find_tool_by_name(tools: Sequence[ToolLike], name: str) -> ToolLike | None:
+    """Return the first tool that a model calls by this name."""
+    return next((tool for tool in tools if name in _names_of(tool)), None)
 
 
 def generate_tool_definition_from_mcp_tool(mcp_tool: Any) -> dict[str, Any]:
@@ -61,69 +95,192 @@ def generate_tool_definition_from_mcp_tool(mcp_tool: Any) -> dict[str, Any]:
     return _function(mcp_tool.name, words, _schema_of(mcp_tool))
 
 
-def generate_tool_definition_from_callable(tool: ToolFn) -> dict[str, Any]:
+def generate_tool_definition_from_callable(func: ToolFn) -> dict[str, Any]:
     """Return a definition made from the signature and docstring of a function.
 
     Raises:
-        InvalidToolError: when the signature cannot be read.
+        ValueError: when it has no docstring.
     """
-    definition: object = getattr(tool, "definition", None)
-    if not isinstance(definition, Tool):
-        definition = FunctionTool[..., Any].of(tool).definition
-    return _function(definition.name, definition.description, definition.input_schema)
+    own: object = getattr(func, "definition", None)
+    if isinstance(own, Tool):
+        return _function(own.name, own.description, dict(own.input_schema))
+    if not func.__doc__:
+        raise ValueError(f"Function {func.__name__!r} must have a docstring.")
+    parameters = _parameters_of(func)
+    return _function(func.__name__, inspect.cleandoc(func.__doc__), parameters)
 
 
-def generate_tool_definition_from_tool_def(tool: ToolDef) -> dict[str, Any]:
-    """Return the definition of a `ToolDef`."""
-    return _function(tool.name, tool.description, tool.parameters)
+def generate_tool_definition_from_tool_def(tool_def: ToolDef) -> dict[str, Any]:
+    """Return the definition of a `ToolDef`, its parameters from ``execute`` if it states none."""
+    from_signature = _parameters_of(tool_def.execute)
+    return _function(tool_def.name, tool_def.description, tool_def.parameters or from_signature)
 
 
-def generate_tool_definition_from_raw_tool_def(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a finished definition."""
-    return dict(tool)
+def generate_tool_definition_from_raw_tool_def(raw_tool_def: RawToolDef) -> dict[str, Any]:
+    """Return the definition of a tool that is a dict already."""
+    return {"type": "function", "function": raw_tool_def}
 
 
-def call_tool_fn_sync(tool: ToolFn, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Call a tool, asynchronous or not, and wait for it in this thread.
-
-    Raises:
-        WouldDeadlockError: when this thread runs the event loop that has to do the work.
-    """
-    given = dict(arguments or {})
-    function = cast("ToolFn", getattr(tool, "function", tool))
-    if not is_async(function):
-        return tool(**given)
-    return run_in_background(lambda: function(**given), tool=getattr(tool, "__name__", "tool"))
+def enable_logging(level: int = logging.INFO) -> None:
+    """Write what this package logs, from this level on, to stderr."""
+    logger.setLevel(level)
+    if not any(isinstance(it, logging.StreamHandler) for it in logger.handlers):
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(message)s"))
+        logger.addHandler(handler)
 
 
-def _definition(tool: ToolLike) -> dict[str, Any]:
-    if callable(tool) and hasattr(tool, "_mcp_tool"):
-        definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)  # pyright: ignore[reportFunctionMemberAccess]
-        # A model calls the tool by the name of the function, with its prefix.
-        definition["function"]["name"] = tool.__name__
-        return definition
-    if callable(tool):
-        return generate_tool_definition_from_callable(tool)
+def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, ToolDef):
-        return generate_tool_definition_from_tool_def(tool)
-    if isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        definition = generate_tool_definition_from_tool_def(tool)
+    elif hasattr(tool, "_mcp_tool"):
+        definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)
+    elif callable(tool):
+        return generate_tool_definition_from_callable(tool)
+    else:
         return generate_tool_definition_from_raw_tool_def(tool)
-    raise InvalidToolError(
-        f"A tool must be a function, a `ToolDef` or a dict, not {type(tool).__name__!r}."
-    )
+    if hasattr(tool, "_mcp_tool") and not getattr(tool, "is_namespaced", False):
+        # A model calls the tool by the name of the function, with its prefix.
+        definition["function"]["name"] = cast("Any", tool).__name__
+    return definition
 
 
-def _schema_of(mcp_tool: Any) -> Mapping[str, Any]:
+def _names_of(tool: Any) -> list[object]:
+    if isinstance(tool, dict):
+        return [cast("dict[str, Any]", tool).get("name")]
+    # A tool of a server has both, and a model may have been given either.
+    names: list[object] = [tool.name] if isinstance(tool, ToolDef) else []
+    return [*names, cast("Any", tool).__name__] if callable(tool) else names
+
+
+def _schema_of(mcp_tool: Any) -> dict[str, Any]:
     # SDK 1.x has the one, SDK 2.x the other.
     return mcp_tool.inputSchema if hasattr(mcp_tool, "inputSchema") else mcp_tool.input_schema
 
 
-def _function(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "function",
-        "function": {
-            "name": name,
-            "description": description,
-            "parameters": copy.deepcopy(parameters),
-        },
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _parameters_of(function: ToolFn) -> dict[str, Any]:
+    signature, hints = inspect.signature(function), get_type_hints(function)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        kind = hints.get(name, str)
+        words = f"Parameter {name} of type {getattr(kind, '__name__', str(kind))}"
+        properties[name] = {**_python_type_to_json_schema(kind), "description": words}
+        if parameter.default is parameter.empty:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_PLAIN: dict[Any, dict[str, Any]] = {
+    Any: {"type": "string"},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    bytes: {"type": "string", "contentEncoding": "base64"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    time: {"type": "string", "format": "time"},
+    list: {"type": "array", "items": {"type": "string"}},
+    dict: {"type": "object", "additionalProperties": {"type": "string"}},
+}
+
+
+def _python_type_to_json_schema(kind: Any) -> dict[str, Any]:
+    """Return the schema of a type; a type that says nothing to a model is a string."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if kind in _PLAIN:
+        return copy.deepcopy(_PLAIN[kind])
+    if (origin := get_origin(kind)) is not None:
+        return _generic_schema(origin, get_args(kind))
+    return _class_schema(kind) if isinstance(kind, type) else {"type": "string"}
+
+
+def _generic_schema(origin: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    if origin is Literal:
+        return _literal_schema(args)
+    if origin in (list, Sequence, set, frozenset):
+        items = _python_type_to_json_schema(args[0] if args else Any)
+        unique = {"uniqueItems": True} if issubclass(origin, Set) else {}
+        return {"type": "array", "items": items, **unique}
+    if origin is tuple:
+        return _tuple_schema(args)
+    if origin in (dict, Mapping):
+        values = _python_type_to_json_schema(args[1] if len(args) > 1 else Any)
+        return {"type": "object", "additionalProperties": values}
+    if origin in (Union, types.UnionType):
+        schemas = [_python_type_to_json_schema(it) for it in args if it is not types.NoneType]
+        return schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
+    return {"type": "string"}
+
+
+def _tuple_schema(args: tuple[Any, ...]) -> dict[str, Any]:
+    if not args or args[1:] == (...,):
+        items = _python_type_to_json_schema(args[0] if args else Any)
+        return {"type": "array", "items": items}
+    items = [_python_type_to_json_schema(it) for it in args]
+    return {"type": "array", "prefixItems": items, "minItems": len(args), "maxItems": len(args)}
+
+
+def _literal_schema(values: tuple[Any, ...]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"enum": list(values)}
+    if all(isinstance(it, bool) for it in values):
+        schema["type"] = "boolean"
+    elif not any(isinstance(it, bool) for it in values):
+        kinds = ((str, "string"), (int, "integer"), (int | float, "number"))
+        names = [name for kind, name in kinds if all(isinstance(it, kind) for it in values)]
+        schema |= {"type": names[0]} if names else {}
+    return schema
+
+
+def _class_schema(kind: Any) -> dict[str, Any]:
+    if issubclass(kind, enum.Enum):
+        return _enum_schema([it.value for it in kind])
+    if is_typeddict(kind):
+        needed: frozenset[str] = kind.__required_keys__
+        return _object_schema(
+            (name, it, name in needed) for name, it in kind.__annotations__.items()
+        )
+    if dataclasses.is_dataclass(kind):
+        hints, missing = get_type_hints(kind), dataclasses.MISSING
+        return _object_schema(
+            (it.name, hints.get(it.name, Any), it.default is it.default_factory is missing)
+            for it in dataclasses.fields(kind)
+        )
+    if issubclass(kind, BaseModel):
+        hints = get_type_hints(kind)
+        return _object_schema(
+            (name, hints.get(name, Any), it.is_required()) for name, it in kind.model_fields.items()
+        )
+    return {"type": "string"}
+
+
+def _enum_schema(values: list[Any]) -> dict[str, Any]:
+    kinds: set[Any] = {type(it) for it in values}
+    schema: dict[str, Any] = {"enum": values}
+    if kinds <= {int, float}:
+        schema["type"] = "integer" if kinds == {int} else "number"
+    elif kinds in ({str}, {bool}):
+        schema["type"] = "string" if kinds == {str} else "boolean"
+    return schema
+
+
+def _object_schema(fields: Iterable[tuple[str, Any, bool]]) -> dict[str, Any]:
+    """Return the schema of an object from the name and type of each field, and if it is needed."""
+    known = list(fields)
+    required = [name for name, _, needed in known if needed]
+    return {
+        "type": "object",
+        "properties": {name: _python_type_to_json_schema(kind) for name, kind, _ in known},
+        **({"required": required} if required else {}),
     }

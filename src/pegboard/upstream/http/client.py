@@ -73,6 +73,7 @@ class HttpPool(AsyncContextManagerMixin):
         on_login: OnLogin | None = None,
         tenant: str = "",
         start_soon: StartSoon | None = None,
+        token_storage: Any = None,
     ) -> None:
         self.on_login: OnLogin | None = on_login
         """Shows the login page to a person, instead of opening a browser."""
@@ -80,6 +81,8 @@ class HttpPool(AsyncContextManagerMixin):
         """The tenant of the logins."""
         self.start_soon: StartSoon | None = start_soon
         """Starts a login that outlives its call; ``None`` if logins end with their call."""
+        self.token_storage: Any = token_storage
+        """Where tokens are, instead of where the configuration of a server says."""
         self.logins: dict[object, httpx2.Auth] = {}
         """By server and login: connections to one server share its tokens."""
         self.wires: WirePool = WirePool()
