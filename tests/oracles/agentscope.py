@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import dataclasses
 import datetime
 import functools
@@ -16,7 +17,7 @@ import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
-from typing import Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 from pydantic import BaseModel, Field
 
@@ -303,6 +304,15 @@ def blocks_are_dicts(its: Any) -> Any:
     ]
 
 
+@TABLE.scenario
+def a_class_of_responses_with_a_field_more(its: Any) -> Any:
+    @dataclasses.dataclass
+    class Priced(its.ToolResponse):
+        price: int = 0
+
+    return [seen(Priced([], price=3)), Priced([], id="1") == Priced([], id="1")]
+
+
 # schemas of local functions
 
 
@@ -436,6 +446,61 @@ def the_schemas_with_star_arguments(its: Any) -> Any:
         for positional in (True, False)
         for keyword in (True, False)
     ]
+
+
+LATER: dict[str, Any] = {}
+exec(
+    "from __future__ import annotations\n"
+    "def later(a: int, b: list[str], c: dict[str, float] = {}) -> None:\n"
+    "    'Take types that are texts.'\n",
+    LATER,
+)
+
+
+@TABLE.scenario
+def the_schema_of_annotations_that_are_evaluated_later(its: Any) -> Any:
+    return schema_of(its, LATER["later"])
+
+
+@TABLE.scenario
+def the_schema_of_annotated_parameters(its: Any) -> Any:
+    def order(
+        item: Annotated[str, Field(description="What to buy", max_length=5)],
+        number: Annotated[int, "how many"] = Field(3, ge=1),
+        *,
+        size: float = Field(description="In inches"),
+    ) -> None:
+        """Order it.
+
+        Args:
+            item: The item.
+            number: The number.
+        """
+
+    return schema_of(its, order)
+
+
+@TABLE.scenario
+def the_schema_of_a_decorated_function(its: Any) -> Any:
+    def doubled(function: Any) -> Any:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return run
+
+    return schema_of(its, doubled(typed))
+
+
+@TABLE.scenario
+def parameters_with_odd_names(its: Any) -> Any:
+    def odd(json: str, schema: int, model_name: str, copy: bool) -> None:
+        """Take odd names."""
+
+    def hidden(_private: int) -> None:
+        """Take a private one."""
+
+    return [schema_of(its, odd), schema_of(its, hidden)]
 
 
 @TABLE.scenario
@@ -737,6 +802,42 @@ def a_toolkit_is_cleared(its: Any) -> Any:
     toolkit.create_tool_group("g", "d")
     toolkit.clear()
     return [toolkit.tools, toolkit.groups]
+
+
+@TABLE.scenario
+async def a_toolkit_is_copied(its: Any) -> Any:
+    def say() -> Any:
+        return text(its, "a")
+
+    toolkit = toolkit_with(its, say)
+    toolkit.create_tool_group("g", "d")
+    await called(toolkit, "say")
+    deep, flat = copy.deepcopy(toolkit), copy.copy(toolkit)
+    toolkit.remove_tool_function("say")
+    return [
+        [list(deep.tools), list(flat.tools), deep.groups],
+        await called(deep, "say"),
+        await called(flat, "say"),
+    ]
+
+
+@TABLE.scenario
+def a_toolkit_is_derived_from(its: Any) -> Any:
+    class Own(its.Toolkit):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls: list[str] = []
+
+        async def call_tool_function(self, tool_call: Any) -> Any:
+            self.calls.append(tool_call["name"])
+            return await super().call_tool_function(tool_call)
+
+    toolkit = Own()
+
+    async def go() -> Any:
+        return await called(toolkit, "nothing"), toolkit.calls
+
+    return go()
 
 
 @TABLE.scenario
@@ -1289,6 +1390,12 @@ PAGES = {
     "folded": "---\nname: three\ndescription: >-\n  Over\n  two lines.\n---\nText\n",
     "literal": "---\nname: four # a remark\ndescription: |-\n  First\n  second\n---\n",
     "wrapped": "---\nname: five\ndescription: It goes\n  on here.\nmetadata:\n  name: inner\n---\n",
+    "paragraphs": "---\nname: eight\ndescription: >\n  One\n  line.\n\n  Another.\n---\n",
+    "clipped": "---\nname: nine\ndescription: |\n  First\n    deeper\n---\n",
+    "escaped": '---\nname: ten\ndescription: "a \\"b\\"\\n  c: d # e"\n---\n',
+    "windows": "---\r\nname: eleven\r\ndescription: It works.\r\n---\r\n",
+    "long quote": '---\nname: twelve\ndescription: "It goes\n  on: here."\ntools: [a]\n---\n',
+    "comment": "---\n# a remark\nname: thirteen\n\ndescription: a#b\n---\n",
     "chinese": "---\nname: 六\ndescription: 技能\n---\n",
     "number": "---\nname: 7\ndescription: 7\n---\n",
     "no head": "# A page\nname: a\n",

@@ -14,7 +14,7 @@ import anyio
 
 from pegboard.compat.agentscope.blocks import Block, TextBlock, ToolResponse, response_of, saying
 from pegboard.compat.agentscope.registered import RegisteredToolFunction
-from pegboard.errors import PegboardError, ToolTimeoutError
+from pegboard.errors import PegboardError, ToolTimeoutError, UpstreamError
 from pegboard.model import Tool, ToolCall, ToolResult
 from pegboard.registry import BoundTool
 from pegboard.registry.threads import run_in_thread
@@ -23,6 +23,7 @@ __all__ = [
     "Finish",
     "bind",
     "chunks_of",
+    "failed",
     "failure",
     "gathered",
     "in_time",
@@ -108,12 +109,19 @@ async def only(response: ToolResponse) -> AsyncGenerator[ToolResponse]:
     yield response
 
 
-def failure(error: Exception) -> ToolResponse:
+def failed(text: str) -> ToolResponse:
     """Tell an agent what went wrong, so that it can try something else."""
+    response = saying(text)
+    response.is_error = True
+    return response
+
+
+def failure(error: Exception, *, remote: bool) -> ToolResponse:
+    """Tell an agent of an error of a tool."""
     # The SDK names its errors so, in one spelling or the other.
-    remote = isinstance(error, PegboardError) or type(error).__name__.lower() == "mcperror"
-    prefix = "Error occurred when calling MCP tool" if remote else "Error"
-    return saying(f"{prefix}: {error}", is_error=True)
+    mcp = isinstance(error, UpstreamError) or type(error).__name__.lower() == "mcperror"
+    mcp = mcp or (remote and isinstance(error, PegboardError))
+    return failed(f"{'Error occurred when calling MCP tool' if mcp else 'Error'}: {error}")
 
 
 def interrupted(last: ToolResponse | None = None, *, stream: bool = False) -> ToolResponse:

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
@@ -131,41 +131,22 @@ def _response_id() -> str:
     return f"{now[:-3]}_{os.urandom(3).hex()}"
 
 
-@dataclass(init=False)
+@dataclass
 class ToolResponse:
-    """The response of a tool, local or remote; in a stream, one chunk of it.
-
-    AgentScope's fields make two responses equal. The other attributes come besides: `is_error` is
-    true when the tool failed, and `structured_content` is its structured output, if there is any.
-    """
+    """The response of a tool, local or remote; in a stream, one chunk of it."""
 
     content: list[Block]
-    metadata: dict[str, Any] | None
-    stream: bool
-    is_last: bool
-    is_interrupted: bool
-    id: str
+    metadata: dict[str, Any] | None = None
+    stream: bool = False
+    is_last: bool = True
+    is_interrupted: bool = False
+    id: str = field(default_factory=_response_id)
 
-    def __init__(  # noqa: PLR0913 - AgentScope's signature
-        self,
-        content: list[Block],
-        metadata: dict[str, Any] | None = None,
-        stream: bool = False,  # noqa: FBT001, FBT002
-        is_last: bool = True,  # noqa: FBT001, FBT002
-        is_interrupted: bool = False,  # noqa: FBT001, FBT002
-        id: str | None = None,  # noqa: A002
-        *,
-        is_error: bool = False,
-        structured_content: Any = None,
-    ) -> None:
-        self.content = content
-        self.metadata = metadata
-        self.stream = stream
-        self.is_last = is_last
-        self.is_interrupted = is_interrupted
-        self.id = _response_id() if id is None else id
-        self.is_error: bool = is_error
-        self.structured_content: Any = structured_content
+    # Attributes, not fields: two responses are equal whatever is known besides.
+    is_error = False
+    """True when the tool failed, by its own report or by an error."""
+    structured_content = cast("Any", None)
+    """The tool's structured output, if there is any."""
 
 
 def blocks_of(content: Iterable[object]) -> list[Block]:
@@ -200,12 +181,10 @@ def response_of(answer: ToolResult | Mapping[str, Any]) -> ToolResponse:
     if result.structured_content is not None and all(block["type"] != "text" for block in blocks):
         words = msgspec.json.encode(result.structured_content).decode("utf-8")
         blocks.append(TextBlock(type="text", text=words))
-    return ToolResponse(
-        content=blocks,
-        metadata=_metadata(result.wire or {}),
-        is_error=result.is_error,
-        structured_content=result.structured_content,
-    )
+    response = ToolResponse(blocks, metadata=_metadata(result.wire or {}))
+    response.is_error = result.is_error
+    response.structured_content = result.structured_content
+    return response
 
 
 def saying(text: str, **fields: Any) -> ToolResponse:

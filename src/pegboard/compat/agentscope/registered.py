@@ -363,15 +363,18 @@ def _front_matter(text: str) -> dict[str, str]:
 
 def _scalar(value: str) -> str:
     first, *rest = value.rstrip().split("\n")
-    lines = [it.strip() for it in rest]
     first = first.strip()
-    if first[:1] == "|":
-        return inspect.cleandoc("\n" + "\n".join(rest)) + "\n" * ("-" not in first)
-    if first[:1] == ">":
-        return " ".join(lines) + "\n" * ("-" not in first)
-    joined = " ".join([first, *lines]).strip()
-    if joined[:1] == '"' and (quoted := re.match(r'"((?:[^"\\]|\\.)*)"', joined)):
+    if first[:1] in ("|", ">"):
+        text = inspect.cleandoc("\n".join(["", *rest]))
+        return (text if first[0] == "|" else _folded(text)) + "\n" * ("-" not in first)
+    joined = _folded("\n".join(it.strip() for it in (first, *rest)))
+    if quoted := re.match(r'"((?:[^"\\]|\\.)*)"', joined, re.DOTALL):
         return re.sub(r"\\(.)", lambda it: {"n": "\n", "t": "\t"}.get(it[1], it[1]), quoted[1])
-    if joined[:1] == "'" and (quoted := re.match(r"'((?:[^']|'')*)'", joined)):
+    if quoted := re.match(r"'((?:[^']|'')*)'", joined):
         return quoted[1].replace("''", "'")
     return re.split(r"(?:^|\s)#", joined)[0].strip()
+
+
+def _folded(text: str) -> str:
+    """Join lines; a blank line is the end of a paragraph."""
+    return "\n".join(part.replace("\n", " ") for part in re.split(r"\n\n", text))

@@ -22,6 +22,7 @@ from pegboard.compat.agentscope.binding import (
     Finish,
     bind,
     chunks_of,
+    failed,
     failure,
     gathered,
     in_time,
@@ -90,10 +91,19 @@ class Toolkit(ToolkitState):
         self._middlewares: list[Middleware] = []
         self._time_limits: dict[str, float | None] = {}
         self._has_deadline = policies.get("deadline") is not None
-        self._registry = Registry(**cast("PolicyOptions", {"validation": None, **policies}))
+        self._policies: PolicyOptions = {"validation": None, **policies}
+        self._registry = Registry(**self._policies)
         self._bound: dict[str, tuple[object, ...]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._results: dict[str, ToolResponse] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has a registry of its own, and the tools that were started stay here.
+        return {**self.__dict__, "_registry": None, "_bound": {}, "_running": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._registry = Registry(**self._policies)
 
     @property
     def registry(self) -> Registry:
@@ -339,7 +349,8 @@ class Toolkit(ToolkitState):
         except Exception as error:
             if self._raise_errors:
                 raise
-            return failure(error)
+            tool = self.tools.get(asked["name"])
+            return failure(error, remote=tool is not None and tool.mcp_name is not None)
 
     async def _call(self, asked: ToolUseBlock) -> object:
         name = asked["name"]
@@ -368,8 +379,7 @@ class Toolkit(ToolkitState):
                 said = "<system-info>The tool call has been cancelled by the user.</system-info>"
                 self._results[task_id] = saying(said, is_interrupted=True)
             except Exception as error:  # noqa: BLE001 - the agent learns of it when it asks
-                said = f"Error during async execution: {error}"
-                self._results[task_id] = saying(said, is_error=True)
+                self._results[task_id] = failed(f"Error during async execution: {error}")
             finally:
                 self._running.pop(task_id, None)
 
@@ -456,7 +466,7 @@ def _finishing(tool: RegisteredToolFunction | None, asked: ToolUseBlock) -> Fini
 
 
 def _refused(kind: str, text: str) -> ToolResponse:
-    return saying(f"Function{kind}Error: {text}", is_error=True)
+    return failed(f"Function{kind}Error: {text}")
 
 
 def _inactive(tool: RegisteredToolFunction) -> ToolResponse:
