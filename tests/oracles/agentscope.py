@@ -1738,7 +1738,9 @@ async def a_stateful_client_on_http(its: Any) -> Any:
 
 @TABLE.scenario
 async def a_server_that_is_not_there(its: Any) -> Any:
-    client = its.HttpStatelessClient("none", "streamable_http", "http://127.0.0.1:9/mcp", None, 2)
+    with on_http() as url:
+        pass  # it is closed by now
+    client = its.HttpStatelessClient("none", "streamable_http", url, None, 2)
     try:
         return await client.list_tools()
     except Exception:

@@ -142,11 +142,12 @@ class ToolResponse:
     is_interrupted: bool = False
     id: str = field(default_factory=_response_id)
 
-    # Attributes, not fields: two responses are equal whatever is known besides.
-    is_error = False
-    """True when the tool failed, by its own report or by an error."""
-    structured_content = cast("Any", None)
-    """The tool's structured output, if there is any."""
+    def __post_init__(self) -> None:
+        # Not fields: two responses are equal whatever is known besides.
+        self.is_error: bool = False
+        """True when the tool failed, by its own report or by an error."""
+        self.structured_content: Any = None
+        """The tool's structured output, if there is any."""
 
 
 def blocks_of(content: Iterable[object]) -> list[Block]:
