@@ -184,11 +184,12 @@ async def test_a_stateless_client_asks_for_the_list_once() -> None:
         client = HttpStatelessClient("remote", "streamable_http", url)
         assert client._tools is None  # pyright: ignore[reportPrivateUsage]
         await client.get_callable_function("echo")
-        tools = await client.list_tools()
         await client.get_callable_function("large")
         assert visitors.methods.count("tools/list") == 1
+        tools = await client.list_tools()
         assert client._tools == tools  # pyright: ignore[reportPrivateUsage]
-        await client.list_tools(refresh=True)
+        assert visitors.methods.count("tools/list") == 2
+        await client.get_callable_function("large")
         assert visitors.methods.count("tools/list") == 2
 
 

@@ -5,7 +5,7 @@ REQUIRED = {
     "R-AS-2": "SSE, streamable HTTP, stdio and lasting sessions",
     "R-AS-3": "content becomes message blocks",
     "R-AS-4": "no retries, limits or permissions unless asked for",
-    "R-AS-5": "network errors reach the caller",
+    "R-AS-5": "network errors are raised by functions and clients; a toolkit tells its agent",
     "R-AS-6": "the abstract client and its conversion of content",
     "R-AS-7": "the signature of get_callable_function",
     "R-AS-8": "an unknown tool is a ValueError",
@@ -40,6 +40,8 @@ REQUIRED = {
     "X-AS-8": "reported failures are marked; links, resources and structured content converted",
     "X-AS-9": "headers are swapped without reconnecting; reserved ones refused",
     "X-AS-11": "closed in any order by any task, connected again",
+    "X-AS-13": "an agent chooses its groups; an inactive tool says how to activate it",
+    "X-AS-17": "middlewares around each call",
 }
 
 LEFT_OUT = {
@@ -49,10 +51,8 @@ LEFT_OUT = {
     "X-AS-7": "progress goes to a callback (`on_progress`); a stream of it is the gateway's matter",
     "X-AS-10": "the transport is named, as in the document; `mcp.json` guesses it from the address",
     "X-AS-12": "the toolkit lists at registration, which raises; the hub isolates failing servers",
-    "X-AS-13": "groups exist and are switched by the program; finding tools in mid-talk is search",
     "X-AS-14": "belongs to the gateway",
     "X-AS-15": "belongs to the catalogue of servers",
     "X-AS-16": "malformed arguments are refused with reasons a model can act on, not guessed at",
-    "X-AS-17": "`Toolkit` takes policies",
 }
 """Parity items that are elsewhere, or nowhere on purpose, and why."""

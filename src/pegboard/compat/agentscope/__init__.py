@@ -3,10 +3,15 @@
 from pegboard.compat.agentscope.blocks import (
     AudioBlock,
     Base64Source,
+    ContentBlock,
     ImageBlock,
     TextBlock,
+    ThinkingBlock,
     ToolResponse,
+    ToolResultBlock,
     ToolUseBlock,
+    URLSource,
+    VideoBlock,
 )
 from pegboard.compat.agentscope.client import MCPClientBase
 from pegboard.compat.agentscope.function import MCPToolFunction, extract_json_schema
@@ -21,6 +26,7 @@ from pegboard.compat.agentscope.toolkit import Toolkit
 __all__ = [
     "AudioBlock",
     "Base64Source",
+    "ContentBlock",
     "HttpStatefulClient",
     "HttpStatelessClient",
     "ImageBlock",
@@ -30,9 +36,13 @@ __all__ = [
     "StdIOStatefulClient",
     "StdioStatefulClient",
     "TextBlock",
+    "ThinkingBlock",
     "ToolResponse",
+    "ToolResultBlock",
     "ToolUseBlock",
     "Toolkit",
+    "URLSource",
+    "VideoBlock",
     "_extract_json_schema_from_mcp_tool",
 ]
 

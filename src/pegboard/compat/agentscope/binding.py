@@ -1,196 +1,185 @@
-"""Bind local and remote functions as registry tools that return AgentScope's ToolResponse."""
+"""Run AgentScope's registered tools: a call in the core registry, then a stream of ToolResponse."""
 
-import copy
-import functools
-import inspect
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
-    Iterable,
     Iterator,
-    Mapping,
 )
 from contextlib import aclosing
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import TypeAlias, cast
 
 import anyio
 
-from pegboard.compat.agentscope.blocks import ToolResponse, ToolUseBlock, response_of
-from pegboard.compat.agentscope.function import extract_json_schema
-from pegboard.errors import ToolTimeoutError
-from pegboard.model import ArgumentSchema, Step, Tool, ToolCall, ToolResult
-from pegboard.registry import BoundTool, FunctionTool
+from pegboard.compat.agentscope.blocks import Block, TextBlock, ToolResponse, response_of, saying
+from pegboard.compat.agentscope.registered import RegisteredToolFunction
+from pegboard.errors import PegboardError, ToolTimeoutError, UpstreamError
+from pegboard.model import Tool, ToolCall, ToolResult
+from pegboard.registry import BoundTool
 from pegboard.registry.threads import run_in_thread
 
-__all__ = ["Binding", "Postprocess", "bind_local", "bind_remote"]
-
-Postprocess: TypeAlias = Callable[
-    [ToolUseBlock, ToolResponse], ToolResponse | Awaitable[ToolResponse | None] | None
+__all__ = [
+    "Finish",
+    "bind",
+    "chunks_of",
+    "failed",
+    "failure",
+    "gathered",
+    "in_time",
+    "interrupted",
+    "only",
+    "responses",
 ]
-"""Sees each response before the agent; what it returns, unless ``None``, replaces the response."""
 
+Finish: TypeAlias = Callable[[ToolResponse], Awaitable[ToolResponse]]
+"""Makes the response that the agent sees."""
 
 _Stream: TypeAlias = AsyncIterator[object] | Iterator[object]
 
 
-class Binding(TypedDict, total=False):
-    """Options of one tool, local or remote."""
+def bind(name: str, tool: RegisteredToolFunction, *, in_thread: bool) -> BoundTool:
+    """Return a tool for the core registry, where it has that name.
 
-    func_name: str | None
-    func_description: str | None
-    json_schema: Mapping[str, Any] | None
-    """The whole definition, in the form of `Toolkit.get_json_schemas`."""
-    preset_kwargs: Mapping[str, Any] | None
-    """Arguments that the model can neither see nor change."""
-    postprocess_func: Postprocess | None
-    execution_timeout: float | None
-    """After this many seconds, a call ends with `ToolTimeoutError`."""
+    Its result is what the function returns.
 
-
-def bind_local(function: Callable[..., Any], options: Binding) -> BoundTool:
-    """Return a function of this process as a tool.
+    A function that is not asynchronous runs in the event loop, as the agent's own code does, or
+    else in a thread, where a time limit can end the wait for it.
 
     Raises:
-        InvalidToolError: when it cannot be described.
+        InvalidToolError: when its name or its definition is none.
     """
-    preset = options.get("preset_kwargs") or {}
-    made = FunctionTool[..., Any].of(_with_preset(function, preset))
-    schema = extract_json_schema(made.definition)
-    return _bound(made.implementation().step, schema, options)
-
-
-def bind_remote(
-    function: Callable[..., Awaitable[Any]], schema: Mapping[str, Any], options: Binding
-) -> BoundTool:
-    """Return a function of a client as a tool.
-
-    Raises:
-        InvalidToolError: when its definition is broken.
-    """
-    preset = options.get("preset_kwargs") or {}
+    words = tool.extended_json_schema["function"]
+    definition = Tool(
+        name=name,
+        description=words.get("description") or "",
+        input_schema=words["parameters"],
+        server=tool.mcp_name,
+    )
 
     async def step(call: ToolCall) -> object:
         call.started()
-        return await function(**{**call.arguments, **preset})
+        arguments = {**call.arguments, **tool.preset_kwargs}
 
-    return _bound(step, schema, options)
+        def run(function: Callable[..., object]) -> object:
+            return function(**arguments)
 
+        function = tool.original_func
+        value = await run_in_thread(run, function) if in_thread else run(function)
+        return await cast("Awaitable[object]", value) if isinstance(value, Awaitable) else value
 
-def _bound(run: Step, schema: Mapping[str, Any], options: Binding) -> BoundTool:
-    words: Mapping[str, Any] = (options.get("json_schema") or schema)["function"]
-    parameters: Mapping[str, Any] = words.get("parameters") or {}
-    tool = Tool(
-        name=options.get("func_name") or words["name"],
-        description=options.get("func_description") or words.get("description") or "",
-        input_schema=_without(parameters, options.get("preset_kwargs") or {}),
-    )
-    ArgumentSchema(tool.input_schema, tool=tool.name)
-    return BoundTool(tool, _answering(run, options), checked=True)
+    return BoundTool(definition, step, checked=True)
 
 
-def _with_preset(function: Callable[..., Any], preset: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function with these arguments set and removed from its signature."""
-    if not preset:
-        return function
-    signature = inspect.signature(function, eval_str=True)
-    signature.bind_partial(**preset)
-    # By name, because a preset parameter may come before one that is not set.
-    left = [
-        it.replace(kind=it.KEYWORD_ONLY) if it.kind is it.POSITIONAL_OR_KEYWORD else it
-        for it in signature.parameters.values()
-        if it.name not in preset
-    ]
-    bound: Any = functools.partial(function, **preset)
-    functools.update_wrapper(bound, function)
-    bound.__signature__ = signature.replace(parameters=left)
-    return bound
-
-
-def _without(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a copy of an object's schema without these properties."""
-    left: dict[str, Any] = copy.deepcopy(dict(schema))
-    gone = set(names)
-    for name in gone:
-        left.get("properties", {}).pop(name, None)
-    if "required" in left:
-        left["required"] = [name for name in left["required"] if name not in gone]
-    return left
-
-
-def _answering(run: Step, options: Binding) -> Step:
-    postprocess = options.get("postprocess_func")
-    limit = options.get("execution_timeout")
-
-    async def step(call: ToolCall) -> object:
-        asked = ToolUseBlock(
-            type="tool_use",
-            id=call.meta.get("tool_use_id", ""),
-            name=call.tool.name,
-            input=call.arguments,
-        )
-        answer = await run(call)
-        if not isinstance(answer, AsyncIterator | Iterator):
-            return await _response(answer, asked, postprocess)
-        stream = _stream(cast("_Stream", answer), asked, postprocess)
-        return stream if limit is None else _in_time(stream, call.tool.name, limit)
-
-    return step
-
-
-async def _response(
-    answer: object, asked: ToolUseBlock, postprocess: Postprocess | None
-) -> ToolResponse:
-    # Remote functions give a response, local ones whatever they like.
-    response = answer if isinstance(answer, ToolResponse) else response_of(ToolResult.of(answer))
-    if postprocess is None:
-        return response
-    seen = postprocess(asked, response)
-    if isinstance(seen, Awaitable):
-        seen = await seen
-    return response if seen is None else seen
-
-
-async def _stream(
-    answer: _Stream, asked: ToolUseBlock, postprocess: Postprocess | None
+async def responses(
+    answer: object, finish: Finish, *, raise_errors: bool
 ) -> AsyncGenerator[ToolResponse]:
-    # When the agent stops reading, the tool ends at once.
-    async with aclosing(_chunks(answer)) as chunks:
-        async for chunk in chunks:
-            yield await _response(chunk, asked, postprocess)
+    """Yield what a tool returned: one response, or as many as it yields.
+
+    When an asynchronous generator is cancelled, the last response says so, unless it is to raise.
+    """
+    last: ToolResponse | None = None
+    try:
+        # When the agent stops reading, the tool ends at once.
+        async with aclosing(chunks_of(answer)) as chunks:
+            async for chunk in chunks:
+                last = await finish(_response(chunk))
+                yield last
+    except anyio.get_cancelled_exc_class():
+        if raise_errors or not isinstance(answer, AsyncIterator):
+            raise
+        yield await finish(interrupted(last))
 
 
-async def _in_time(
-    stream: AsyncGenerator[ToolResponse], tool: str, limit: float
-) -> AsyncGenerator[ToolResponse]:
-    """Yield responses until the tool exceeds its time limit; the reader's time does not count."""
+async def gathered(answer: object) -> ToolResponse:
+    """Return what a tool returned as one response, with the content of all chunks."""
+    if not isinstance(answer, AsyncIterator | Iterator):
+        return _response(answer)
+    content: list[Block] = []
+    is_interrupted = False
+    async for chunk in chunks_of(cast("object", answer)):
+        response = _response(chunk)
+        content += response.content
+        is_interrupted = response.is_interrupted
+    return ToolResponse(content, is_interrupted=is_interrupted)
+
+
+async def only(response: ToolResponse) -> AsyncGenerator[ToolResponse]:
+    """Yield one response."""
+    yield response
+
+
+def failed(text: str) -> ToolResponse:
+    """Tell an agent what went wrong, so that it can try something else."""
+    response = saying(text)
+    response.is_error = True
+    return response
+
+
+def failure(error: Exception, *, remote: bool) -> ToolResponse:
+    """Tell an agent of an error of a tool."""
+    # The SDK names its errors so, in one spelling or the other.
+    mcp = isinstance(error, UpstreamError) or type(error).__name__.lower() == "mcperror"
+    mcp = mcp or (remote and isinstance(error, PegboardError))
+    return failed(f"{'Error occurred when calling MCP tool' if mcp else 'Error'}: {error}")
+
+
+def interrupted(last: ToolResponse | None = None, *, stream: bool = False) -> ToolResponse:
+    """Return the response of a tool that was cancelled, after what it said last."""
+    said = "<system-info>The tool call has been interrupted by the user.</system-info>"
+    if last is None:
+        return saying(said, stream=stream, is_interrupted=True)
+    last.content.append(TextBlock(type="text", text=said))
+    last.is_interrupted = last.is_last = True
+    return last
+
+
+async def in_time(stream: object, tool: str, limit: float) -> AsyncGenerator[object]:
+    """Yield chunks until the tool exceeds its time limit; the reader's time does not count."""
     left = limit
-    async with aclosing(stream):
+    end = object()
+    async with aclosing(chunks_of(stream, in_thread=True)) as chunks:
         while True:
             began = anyio.current_time()
-            response = None
+            chunk: object = end
             with anyio.move_on_after(left) as scope:
-                response = await anext(stream, None)
+                chunk = await anext(chunks, end)
             if scope.cancelled_caught:
                 remedy = "raise its `execution_timeout`"
                 raise ToolTimeoutError(tool, seconds=limit, remedy=remedy)
-            if response is None:
+            if chunk is end:
                 return
             left -= anyio.current_time() - began
-            yield response
+            yield chunk
 
 
-async def _chunks(answer: _Stream) -> AsyncGenerator[object]:
+async def chunks_of(answer: object, *, in_thread: bool = False) -> AsyncGenerator[object]:
+    """Yield what a generator of any kind yields, and close it; anything else is the only chunk."""
     if isinstance(answer, AsyncGenerator):
         async with aclosing(cast("AsyncGenerator[object]", answer)) as chunks:
             async for chunk in chunks:
                 yield chunk
     elif isinstance(answer, AsyncIterator):
-        async for chunk in answer:
+        async for chunk in cast("AsyncIterator[object]", answer):
+            yield chunk
+    elif isinstance(answer, Iterator):
+        generator = cast("Iterator[object]", answer)
+        end = object()
+
+        def proceed(it: Iterator[object]) -> object:
+            return next(it, end)
+
+        # It may block between two chunks.
+        while (
+            chunk := await run_in_thread(proceed, generator) if in_thread else proceed(generator)
+        ) is not end:
             yield chunk
     else:
-        end = object()
-        # A generator that is not asynchronous may block between two chunks.
-        while (chunk := await run_in_thread(lambda it: next(it, end), answer)) is not end:
-            yield chunk
+        yield answer
+
+
+def _response(answer: object) -> ToolResponse:
+    # AgentScope's own tool functions return its own class.
+    if isinstance(answer, ToolResponse) or hasattr(answer, "is_interrupted"):
+        return cast("ToolResponse", answer)
+    return response_of(ToolResult.of(answer))

@@ -1,12 +1,15 @@
 """AgentScope's message blocks, and conversion of MCP results to its ToolResponse."""
 
+import json
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypedDict, cast
-from uuid import uuid4
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 import msgspec
+from pydantic import AnyUrl, ValidationError
 
 from pegboard.model import (
     Audio,
@@ -14,6 +17,7 @@ from pegboard.model import (
     EmbeddedResource,
     Image,
     Other,
+    ResourceContents,
     ResourceLink,
     Text,
     ToolResult,
@@ -24,16 +28,24 @@ __all__ = [
     "AudioBlock",
     "Base64Source",
     "Block",
+    "ContentBlock",
     "ImageBlock",
     "TextBlock",
+    "ThinkingBlock",
     "ToolResponse",
+    "ToolResultBlock",
     "ToolUseBlock",
+    "URLSource",
+    "VideoBlock",
     "blocks_of",
     "response_of",
+    "saying",
     "wire_of",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
+
+_PROTOCOL = "io.modelcontextprotocol/"
 
 
 class TextBlock(TypedDict):
@@ -41,6 +53,13 @@ class TextBlock(TypedDict):
 
     type: Literal["text"]
     text: str
+
+
+class ThinkingBlock(TypedDict):
+    """What a model thought before it answered."""
+
+    type: Literal["thinking"]
+    thinking: str
 
 
 class Base64Source(TypedDict):
@@ -51,18 +70,32 @@ class Base64Source(TypedDict):
     data: str
 
 
+class URLSource(TypedDict):
+    """Binary data behind an address."""
+
+    type: Literal["url"]
+    url: str
+
+
 class ImageBlock(TypedDict):
     """An image for the model."""
 
     type: Literal["image"]
-    source: Base64Source
+    source: Base64Source | URLSource
 
 
 class AudioBlock(TypedDict):
     """Audio for the model."""
 
     type: Literal["audio"]
-    source: Base64Source
+    source: Base64Source | URLSource
+
+
+class VideoBlock(TypedDict):
+    """A video for the model."""
+
+    type: Literal["video"]
+    source: Base64Source | URLSource
 
 
 class ToolUseBlock(TypedDict):
@@ -72,10 +105,30 @@ class ToolUseBlock(TypedDict):
     id: str
     name: str
     input: dict[str, Any]
+    raw_input: NotRequired[str]
+    """The arguments as the model wrote them."""
 
 
-Block: TypeAlias = TextBlock | ImageBlock | AudioBlock
+Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
 """Any block of a tool's response."""
+
+
+class ToolResultBlock(TypedDict):
+    """The response of a tool, as a message carries it to the model."""
+
+    type: Literal["tool_result"]
+    id: str
+    output: str | list[Block]
+    name: str
+
+
+ContentBlock: TypeAlias = ToolUseBlock | ToolResultBlock | ThinkingBlock | Block
+"""Any block of a message."""
+
+
+def _response_id() -> str:
+    now = datetime.now().strftime("%Y-%m-%d %H:%M:%S.%f")  # noqa: DTZ005 - local time, as people read it
+    return f"{now[:-3]}_{os.urandom(3).hex()}"
 
 
 @dataclass
@@ -87,11 +140,14 @@ class ToolResponse:
     stream: bool = False
     is_last: bool = True
     is_interrupted: bool = False
-    id: str = field(default_factory=lambda: uuid4().hex)
-    is_error: bool = False
-    """True when the tool reported its own failure."""
-    structured_content: Any = None
-    """The tool's structured output, if there is any."""
+    id: str = field(default_factory=_response_id)
+
+    def __post_init__(self) -> None:
+        # Not fields: two responses are equal whatever is known besides.
+        self.is_error: bool = False
+        """True when the tool failed, by its own report or by an error."""
+        self.structured_content: Any = None
+        """The tool's structured output, if there is any."""
 
 
 def blocks_of(content: Iterable[object]) -> list[Block]:
@@ -126,12 +182,15 @@ def response_of(answer: ToolResult | Mapping[str, Any]) -> ToolResponse:
     if result.structured_content is not None and all(block["type"] != "text" for block in blocks):
         words = msgspec.json.encode(result.structured_content).decode("utf-8")
         blocks.append(TextBlock(type="text", text=words))
-    return ToolResponse(
-        content=blocks,
-        metadata=dict(result.meta) or None,
-        is_error=result.is_error,
-        structured_content=result.structured_content,
-    )
+    response = ToolResponse(blocks, metadata=_metadata(result.wire or {}))
+    response.is_error = result.is_error
+    response.structured_content = result.structured_content
+    return response
+
+
+def saying(text: str, **fields: Any) -> ToolResponse:
+    """Return a response that holds one text."""
+    return ToolResponse([TextBlock(type="text", text=text)], **fields)
 
 
 def wire_of(answer: object) -> dict[str, Any]:
@@ -143,6 +202,13 @@ def wire_of(answer: object) -> dict[str, Any]:
     if isinstance(answer, Mapping) or hasattr(answer, "model_dump"):
         return _wire(cast("object", answer))
     raise TypeError(f"A tool must return a `CallToolResult`, not {type(answer).__name__!r}.")
+
+
+def _metadata(wire: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the tool said besides, without what every server of today says of itself."""
+    given: Mapping[str, Any] | None = wire.get("_meta")
+    own = {key: it for key, it in (given or {}).items() if not key.startswith(_PROTOCOL)}
+    return own if own or given == {} else None
 
 
 def _message_block(block: Content) -> Block | None:
@@ -164,13 +230,23 @@ def _message_block(block: Content) -> Block | None:
 def _embedded(block: EmbeddedResource) -> Block | None:
     held = block.resource
     if held.text is not None:
-        return TextBlock(type="text", text=held.text)
+        return TextBlock(type="text", text=_resource_text(held))
     kind, data = held.mime_type or "", held.blob or ""
     if kind.startswith("image/"):
         return ImageBlock(type="image", source=_base64(kind, data))
     if kind.startswith("audio/"):
         return AudioBlock(type="audio", source=_base64(kind, data))
     return None
+
+
+def _resource_text(held: ResourceContents) -> str:
+    """Return a text resource as JSON, so that the model learns where it comes from."""
+    try:
+        uri = str(AnyUrl(held.uri))
+    except ValidationError:
+        uri = held.uri
+    fields = {"uri": uri, "mimeType": held.mime_type, "meta": held.meta or None, "text": held.text}
+    return json.dumps(fields, indent=2, ensure_ascii=False)
 
 
 def _base64(media_type: str, data: str) -> Base64Source:

@@ -1,12 +1,12 @@
 """AgentScope's `MCPClientBase`, and what its stateful and stateless clients share."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from pegboard.compat.agentscope.blocks import Block, ToolResponse, blocks_of
-from pegboard.compat.agentscope.function import FunctionOptions, check_options
+from pegboard.compat.agentscope.function import check_options
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.config.servers import Protocol
 from pegboard.errors import ConfigError, ToolNotFoundError
@@ -23,6 +23,11 @@ __all__ = [
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
+
+class _TransportError(ConfigError, AssertionError):
+    """AgentScope asserts what the transport is."""
+
+
 HttpTransport = Literal["streamable_http", "sse"]
 """The HTTP transport of a server."""
 
@@ -35,34 +40,35 @@ class ClientOptions(TypedDict, total=False):
     protocol: Protocol
 
 
-class MCPClientBase(ABC):
+class MCPClientBase:
     """A named client of one server."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
 
-    @abstractmethod
     async def list_tools(self) -> list[Any]:
         """Return the tools of the server as the SDK's ``Tool`` objects."""
+        raise NotImplementedError(f"{type(self).__name__} does not list its tools.")
 
     @abstractmethod
     async def get_callable_function(
         self,
         func_name: str,
         wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
-        **options: Unpack[FunctionOptions],
+        execution_timeout: float | None = None,
     ) -> Callable[..., Awaitable[ToolResponse | Any]]:
         """Return a tool of the server as a function.
 
         Args:
             func_name: the server's own name of the tool.
             wrap_tool_result: return a `ToolResponse` instead of the SDK's ``CallToolResult``.
-            options: see `FunctionOptions`.
+            execution_timeout: after this many seconds, a call ends with `ToolTimeoutError`.
 
         Raises:
             ValueError: when the server has no such tool.
             UpstreamError: when the server cannot list its tools.
         """
+        raise NotImplementedError(f"{type(self).__name__} does not make functions of its tools.")
 
     @staticmethod
     def _convert_mcp_content_to_as_blocks(mcp_content_blocks: Iterable[object]) -> list[Block]:
@@ -84,7 +90,7 @@ def http_config(
         ConfigError: when the transport is not an HTTP transport, or an option is unknown.
     """
     if transport not in get_args(HttpTransport):
-        raise ConfigError(
+        raise _TransportError(
             f"The transport of client {name!r} must be 'streamable_http' or 'sse', not "
             f"{transport!r}."
         )

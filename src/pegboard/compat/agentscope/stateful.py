@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from pegboard.compat.agentscope.client import (
     ClientOptions,
@@ -12,8 +12,9 @@ from pegboard.compat.agentscope.client import (
     sdk_tools,
     tool_named,
 )
-from pegboard.compat.agentscope.function import FunctionOptions, MCPToolFunction
+from pegboard.compat.agentscope.function import MCPToolFunction
 from pegboard.config import ServerConfig
+from pegboard.errors import ConfigError, NotConnectedError
 from pegboard.upstream import OnProgress
 from pegboard.upstream.standalone import StandaloneClient
 
@@ -30,16 +31,16 @@ class StatefulClientBase(MCPClientBase):
     gone.
     """
 
-    def __init__(self, name: str, config: ServerConfig) -> None:
+    def __init__(self, name: str, config: ServerConfig | None = None) -> None:
         super().__init__(name)
-        self._client = StandaloneClient(config)
+        self._client = None if config is None else StandaloneClient(config)
         self._used = False
         self._tools: list[Any] | None = None
 
     @property
     def is_connected(self) -> bool:
         """True while there is a session."""
-        return self._client.is_connected
+        return self._client is not None and self._client.is_connected
 
     async def connect(self, *, strict: bool = False) -> None:
         """Begin a session, unless there is one.
@@ -55,10 +56,10 @@ class StatefulClientBase(MCPClientBase):
             raise RuntimeError(
                 f"Client {self.name!r} is already connected. Call `close` or `reset_session` first."
             )
-        await self._client.connect()
+        await self._server().connect()
         self._used = True
 
-    async def close(self, *, ignore_errors: bool = True) -> None:
+    async def close(self, ignore_errors: bool = True) -> None:  # noqa: FBT001, FBT002
         """End the session, if there is one.
 
         Args:
@@ -67,7 +68,7 @@ class StatefulClientBase(MCPClientBase):
         self._used = True
         self._tools = None
         try:
-            await self._client.close()
+            await self._server().close()
         except Exception:
             if not ignore_errors:
                 raise
@@ -86,9 +87,9 @@ class StatefulClientBase(MCPClientBase):
         """Do what `connect` does."""
         await self.connect(strict=strict)
 
-    async def close_session(self, *, ignore_errors: bool = True) -> None:
+    async def close_session(self, ignore_errors: bool = True) -> None:  # noqa: FBT001, FBT002
         """Do what `close` does."""
-        await self.close(ignore_errors=ignore_errors)
+        await self.close(ignore_errors)
 
     async def list_tools(self) -> list[Any]:
         """Ask the server for its tools, as the SDK's ``Tool`` objects.
@@ -98,14 +99,16 @@ class StatefulClientBase(MCPClientBase):
             UpstreamError: when the server cannot list its tools.
         """
         await self._connect_once()
-        self._tools = sdk_tools(await self._client.list_tools())
+        self._tools = sdk_tools(await self._server().list_tools())
         return list(self._tools)
 
     async def get_callable_function(
         self,
         func_name: str,
         wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
-        **options: Unpack[FunctionOptions],
+        execution_timeout: float | None = None,
+        *,
+        on_progress: OnProgress | None = None,
     ) -> MCPToolFunction:
         """Return a tool as a function that uses this client's session.
 
@@ -119,7 +122,8 @@ class StatefulClientBase(MCPClientBase):
             tool_named(func_name, known),
             wrap_tool_result=wrap_tool_result,
             session=self,
-            **options,
+            timeout=execution_timeout,
+            on_progress=on_progress,
         )
 
     async def call_tool(
@@ -132,11 +136,19 @@ class StatefulClientBase(MCPClientBase):
             UpstreamError: when the call fails for another reason.
         """
         await self._connect_once()
-        return await self._client.call_tool(name, arguments, on_progress=on_progress)
+        return await self._server().call_tool(name, arguments, on_progress=on_progress)
 
     async def _connect_once(self) -> None:
         if not self._used:
             await self.connect()
+
+    def _server(self) -> StandaloneClient:
+        if self._client is None:
+            raise NotConnectedError(
+                f"Client {self.name!r} has no server: give `StatefulClientBase` a `config`.",
+                server=self.name,
+            )
+        return self._client
 
 
 class HttpStatefulClient(StatefulClientBase):
@@ -174,19 +186,28 @@ class HttpStatefulClient(StatefulClientBase):
             options=client_kwargs,
         )
         super().__init__(name, config)
+        self.transport: HttpTransport = transport
 
 
 class StdioStatefulClient(StatefulClientBase):
-    """A client that keeps one process and talks to it over its standard input and output."""
+    """A client that keeps one process and talks to it over its standard input and output.
 
-    def __init__(
+    Raises:
+        ValueError: when the encoding is not UTF-8, which the protocol requires.
+    """
+
+    def __init__(  # noqa: PLR0913 - AgentScope's signature
         self,
         name: str,
         command: str,
         args: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        encoding: str = "utf-8",
+        encoding_error_handler: Literal["strict", "ignore", "replace"] = "strict",
     ) -> None:
+        if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
+            raise ConfigError(f"Servers on stdio speak UTF-8, not {encoding!r}.")
         config = ServerConfig(
             name=name,
             transport="stdio",

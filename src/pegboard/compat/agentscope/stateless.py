@@ -15,9 +15,9 @@ from pegboard.compat.agentscope.client import (
     sdk_tools,
     tool_named,
 )
-from pegboard.compat.agentscope.function import FunctionOptions, MCPToolFunction
+from pegboard.compat.agentscope.function import MCPToolFunction
 from pegboard.config.servers import Protocol
-from pegboard.upstream import Negotiated
+from pegboard.upstream import Negotiated, OnProgress
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["HttpStatelessClient"]
@@ -39,6 +39,9 @@ class HttpStatelessClient(MCPClientBase):
         ValueError: when the transport or the address is invalid.
     """
 
+    stateful: bool = False
+    """False: each call has a session of its own."""
+
     def __init__(
         self,
         name: str,
@@ -50,6 +53,14 @@ class HttpStatelessClient(MCPClientBase):
         **client_kwargs: Unpack[ClientOptions],
     ) -> None:
         super().__init__(name)
+        self.transport: HttpTransport = transport
+        self.client_config: dict[str, Any] = {
+            "url": url,
+            "headers": headers or {},
+            "timeout": timeout,
+            "sse_read_timeout": sse_read_timeout,
+            **client_kwargs,
+        }
         self._config = http_config(
             name,
             transport,
@@ -84,36 +95,40 @@ class HttpStatelessClient(MCPClientBase):
             with anyio.CancelScope(shield=True):
                 await client.close()
 
-    async def list_tools(self, *, refresh: bool = False) -> list[Any]:
-        """Return the tools as the SDK's ``Tool`` objects; they are cached unless `refresh` is true.
+    async def list_tools(self) -> list[Any]:
+        """Ask the server for its tools, as the SDK's ``Tool`` objects.
 
         Raises:
             UpstreamError: when the server cannot be asked.
         """
-        if self._tools is None or refresh:
-            async with self.get_client() as client:
-                self._tools = sdk_tools(await client.list_tools())
+        async with self.get_client() as client:
+            self._tools = sdk_tools(await client.list_tools())
         return list(self._tools)
 
     async def get_callable_function(
         self,
         func_name: str,
         wrap_tool_result: bool = True,  # noqa: FBT001, FBT002 - the document's signature
-        **options: Unpack[FunctionOptions],
+        execution_timeout: float | None = None,
+        *,
+        on_progress: OnProgress | None = None,
     ) -> MCPToolFunction:
         """Return a tool as a function that opens a session of its own for each call.
+
+        The tools are those of the last list; the first time, the server is asked for it.
 
         Raises:
             ValueError: when the server has no such tool.
             UpstreamError: when the server cannot be asked.
         """
-        tool = tool_named(func_name, await self.list_tools())
+        known = self._tools if self._tools is not None else await self.list_tools()
         return MCPToolFunction(
             self.name,
-            tool,
+            tool_named(func_name, known),
             wrap_tool_result=wrap_tool_result,
             client_gen=self.get_client,
-            **options,
+            timeout=execution_timeout,
+            on_progress=on_progress,
         )
 
 
