@@ -1,21 +1,37 @@
-"""ExcelManus's client of one server, and the blocking functions that call its tools."""
+"""ExcelManus's client of one server, and the functions that call its tools."""
 
 import logging
 import reprlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, cast
 
 import anyio
 
 from pegboard.compat.excelmanus.config import MCPServerConfig
+from pegboard.compat.excelmanus.tool_conversion import (
+    add_tool_prefix,
+    error_text,
+    field_of,
+    format_tool_result,
+    infer_mcp_write_effect,
+)
+from pegboard.compat.excelmanus.tools import ToolDef
 from pegboard.compat.server_calls import in_background, reading_result
 from pegboard.config import ServerConfig
-from pegboard.errors import ProtocolError, ToolExecutionError, ToolTimeoutError, UpstreamError
+from pegboard.errors import (
+    NotConnectedError,
+    ProtocolError,
+    ToolExecutionError,
+    ToolTimeoutError,
+    UpstreamError,
+)
 from pegboard.registry.background_loop import run_in_background
+from pegboard.upstream.connection import ServerState
 from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
-__all__ = ["MCPClientWrapper", "client_of", "make_tool_func"]
+__all__ = ["MCPClientWrapper", "client_of", "make_tool_def", "make_tool_func"]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
@@ -35,6 +51,8 @@ class MCPClientWrapper:
         """The configuration in the form of the core."""
         self._client = StandaloneClient(self.config)
         self._tools: list[dict[str, Any]] = []
+        self._listed_at: float | None = None
+        self._managed_pids: set[int] = set()
         self._turn = anyio.Lock()
 
     @property
@@ -52,6 +70,15 @@ class MCPClientWrapper:
         """The result of the last `discover_tools`."""
         return self._tools
 
+    @property
+    def managed_pids(self) -> set[int]:
+        """The processes that a host bound to this client."""
+        return set(self._managed_pids)
+
+    def bind_managed_pids(self, pids: set[int]) -> None:
+        """Bind processes to this client, for `managed_pids`; `close` forgets them."""
+        self._managed_pids = {int(pid) for pid in pids if int(pid) > 0}
+
     async def connect(self) -> None:
         """Start the server or connect to its address, unless it is connected.
 
@@ -60,14 +87,25 @@ class MCPClientWrapper:
         """
         await in_background(self._connect)
 
-    async def discover_tools(self) -> list[dict[str, Any]]:
+    async def discover_tools(
+        self, *, cache_ttl_seconds: float = 30.0, force_refresh: bool = False
+    ) -> list[dict[str, Any]]:
         """Ask for the definitions of all tools, on all pages, in the form of the protocol.
+
+        Args:
+            cache_ttl_seconds: how old the last result may be to be returned again; 0 always asks.
+            force_refresh: ask in any case.
 
         Raises:
             UpstreamError: when the server is not connected, or cannot list its tools.
         """
-        self._tools = await self._client.list_tools()
-        return self._tools
+        self._check_connected()
+        now = monotonic()
+        is_fresh = self._listed_at is not None and now - self._listed_at <= cache_ttl_seconds
+        if force_refresh or cache_ttl_seconds <= 0 or not is_fresh or not self._tools:
+            self._tools = await self._client.list_tools()
+            self._listed_at = now
+        return list(self._tools)
 
     async def call_tool(self, tool_name: str, arguments: dict[str, Any]) -> str:
         """Call a tool by the server's own name, and return the whole result as text.
@@ -78,16 +116,22 @@ class MCPClientWrapper:
             UpstreamError: when the server is lost, or answers with a protocol error.
         """
         server = self.config.name
+        self._check_connected()
         if logger.isEnabledFor(logging.DEBUG):
             summary = reprlib.repr(arguments)
             logger.debug("mcp_call: server=%r tool=%r arguments=%s", server, tool_name, summary)
         raw = await self._client.call_tool(tool_name, arguments)
         with reading_result(server=server, tool=tool_name):
             result = result_of(raw)
-        return result.raise_for_error().text()
+        if result.is_error:
+            told = f"Tool {tool_name!r} of server {server!r} failed (执行失败): {error_text(raw)}"
+            raise ToolExecutionError(told, result=result)
+        return format_tool_result(raw)
 
     async def close(self) -> None:
         """Close the connection, and the process if there is one; it may be called repeatedly."""
+        self._listed_at = None
+        self._managed_pids.clear()
         await self._client.close()
 
     async def reconfigure(self, config: MCPServerConfig | ServerConfig) -> None:
@@ -105,9 +149,18 @@ class MCPClientWrapper:
         self.config = wanted
         self._client = StandaloneClient(wanted)
 
+    def _check_connected(self) -> None:
+        if self._client.state == ServerState.COLD:
+            raise NotConnectedError(
+                f"Server {self.config.name!r} is not connected (未连接). Call `connect()` first.",
+                server=self.config.name,
+            )
+
     async def _connect(self) -> None:
         async with self._turn:
             try:
+                if not self.is_connected:
+                    self._listed_at = None
                 # On the background loop, which no caller blocks: a host that blocks the loop from
                 # which it connected would otherwise wait for ever.
                 await self._client.connect()
@@ -133,7 +186,7 @@ def make_tool_func(
 
     async def call(arguments: dict[str, Any], limit: float) -> str:
         with anyio.fail_after(limit):
-            return await client.call_tool(original_name, arguments)
+            return format_tool_result(await client.call_tool(original_name, arguments))
 
     def tool_func(**kwargs: Any) -> str:
         limit = client.config.timeouts.call if timeout is None else timeout
@@ -159,9 +212,61 @@ def make_tool_func(
     return tool_func
 
 
+def make_tool_def(
+    server_name: str,
+    client: MCPClientWrapper,
+    mcp_tool: Any,
+    workspace_root: str = ".",
+    *,
+    auto_approved: bool = False,
+    scope: str = "",
+) -> ToolDef:
+    """Return a server's definition of a tool as one of the host.
+
+    Args:
+        server_name: the name of the server.
+        client: the client that calls the tool, or another object that can.
+        mcp_tool: the definition, in the form of the protocol or of an MCP SDK.
+        workspace_root: unused; ExcelManus has it.
+        auto_approved: whether the host lets it run without a question.
+        scope: the ``scope`` of the server.
+    """
+    original: str = field_of(mcp_tool, "name")
+    description: str = field_of(mcp_tool, "description") or ""
+    schema = field_of(mcp_tool, "inputSchema", "input_schema")
+    parameters = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    config = getattr(client, "config", None)
+    limit = None if config else getattr(getattr(client, "_config", None), "timeout", 30)
+    return ToolDef(
+        name=add_tool_prefix(server_name, original),
+        description=f"[MCP:{server_name}] {description}",
+        input_schema=parameters,
+        func=make_tool_func(client, original, limit),
+        async_func=_make_async_tool_func(client, original),
+        max_result_chars=getattr(config, "max_result_chars", 5000),
+        write_effect=infer_mcp_write_effect(
+            original_name=original,
+            description=description,
+            input_schema=parameters,
+            auto_approved=auto_approved,
+            scope=scope,
+        ),
+        consistency="external_unverified",
+    )
+
+
 def client_of(tool: object) -> MCPClientWrapper | None:
     """Return the client that a tool of a host calls; ``None`` if it is not a remote tool."""
     return getattr(getattr(tool, "func", None), _CLIENT, None)
+
+
+def _make_async_tool_func(
+    client: MCPClientWrapper, original_name: str
+) -> Callable[..., Coroutine[Any, Any, str]]:
+    async def async_tool_func(**kwargs: Any) -> str:
+        return format_tool_result(await client.call_tool(original_name, kwargs))
+
+    return async_tool_func
 
 
 def _server_config(config: MCPServerConfig | ServerConfig) -> ServerConfig:
