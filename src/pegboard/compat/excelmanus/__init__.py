@@ -1,15 +1,15 @@
 """ExcelManus's API: servers from its `mcp.json`, and their tools in the host's registry."""
 
-from pegboard.compat.excelmanus.client import MCPClientWrapper, make_tool_def
-from pegboard.compat.excelmanus.config import MCPConfigLoader, MCPServerConfig, mcp_config_schema
-from pegboard.compat.excelmanus.manager import MCPManager, ServerInfo, ServerStatus
-from pegboard.compat.excelmanus.tool_conversion import (
-    WriteEffect,
+from pegboard.compat.excelmanus.client import (
+    MCPClientWrapper,
     add_tool_prefix,
     format_tool_result,
     infer_mcp_write_effect,
+    make_tool_def,
     parse_tool_prefix,
 )
+from pegboard.compat.excelmanus.config import MCPConfigLoader, MCPServerConfig, mcp_config_schema
+from pegboard.compat.excelmanus.manager import MCPManager, ServerInfo, ServerStatus
 from pegboard.compat.excelmanus.tools import (
     HostRegistry,
     OpenAISchemaMode,
@@ -19,6 +19,7 @@ from pegboard.compat.excelmanus.tools import (
     ToolRegistry,
     ToolRegistryError,
     ToolVisibility,
+    WriteEffect,
 )
 from pegboard.errors import ToolExecutionError, ToolNotFoundError
 

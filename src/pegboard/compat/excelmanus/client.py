@@ -1,22 +1,17 @@
-"""ExcelManus's client of one server, and the functions that call its tools."""
+"""ExcelManus's client of one server, and its tools as the host has them: names, calls, texts."""
 
+import json
 import logging
+import re
 import reprlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from time import monotonic
 from typing import Any, cast
 
 import anyio
 
 from pegboard.compat.excelmanus.config import MCPServerConfig
-from pegboard.compat.excelmanus.tool_conversion import (
-    add_tool_prefix,
-    error_text,
-    field_of,
-    format_tool_result,
-    infer_mcp_write_effect,
-)
-from pegboard.compat.excelmanus.tools import ToolDef
+from pegboard.compat.excelmanus.tools import ToolDef, WriteEffect
 from pegboard.compat.server_calls import in_background, reading_result
 from pegboard.config import ServerConfig
 from pegboard.errors import (
@@ -26,17 +21,43 @@ from pegboard.errors import (
     ToolTimeoutError,
     UpstreamError,
 )
+from pegboard.model.tool_names import mcp
 from pegboard.registry.background_loop import run_in_background
 from pegboard.upstream.connection import ServerState
 from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
-__all__ = ["MCPClientWrapper", "client_of", "make_tool_def", "make_tool_func"]
+__all__ = [
+    "MCPClientWrapper",
+    "add_tool_prefix",
+    "client_of",
+    "format_tool_result",
+    "infer_mcp_write_effect",
+    "make_tool_def",
+    "make_tool_func",
+    "normalize_server_name",
+    "parse_tool_prefix",
+    "prefixed_names",
+]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 _CLIENT = "_mcp_client"
 """The attribute of a function that names its client."""
+prefixed_names: dict[str, tuple[str, str]] = {}
+"""Names that `add_tool_prefix` made: the server, with `_` for `-`, and the tool's own name."""
+
+_PREFIX = "mcp_"
+# fmt: off
+_WRITING = {
+    "append", "commit", "copy", "create", "delete", "destroy", "drop", "edit", "insert", "modify",
+    "move", "mutate", "patch", "post", "publish", "put", "remove", "rename", "replace", "save",
+    "send", "update", "upload", "write",
+}
+# fmt: on
+_WRITING_IN_CHINESE = ("写入", "删除", "更新", "创建", "保存", "修改", "重命名")
+_OUTSIDE = {"email", "http", "https", "slack", "smtp", "telegram", "tweet", "url", "webhook"}
+_READING_SCOPES = ("search", "readonly", "read-only", "read")
 
 
 class MCPClientWrapper:
@@ -124,8 +145,9 @@ class MCPClientWrapper:
         with reading_result(server=server, tool=tool_name):
             result = result_of(raw)
         if result.is_error:
-            told = f"Tool {tool_name!r} of server {server!r} failed (执行失败): {error_text(raw)}"
-            raise ToolExecutionError(told, result=result)
+            whose = f"Tool {tool_name!r} of server {server!r}"
+            reason = _extract_error_text(raw)
+            raise ToolExecutionError(f"{whose} failed (执行失败): {reason}", result=result)
         return format_tool_result(raw)
 
     async def close(self) -> None:
@@ -231,9 +253,9 @@ def make_tool_def(
         auto_approved: whether the host lets it run without a question.
         scope: the ``scope`` of the server.
     """
-    original: str = field_of(mcp_tool, "name")
-    description: str = field_of(mcp_tool, "description") or ""
-    schema = field_of(mcp_tool, "inputSchema", "input_schema")
+    original: str = _field(mcp_tool, "name")
+    description: str = _field(mcp_tool, "description") or ""
+    schema = _field(mcp_tool, "inputSchema", "input_schema")
     parameters = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     config = getattr(client, "config", None)
     limit = None if config else getattr(getattr(client, "_config", None), "timeout", 30)
@@ -260,6 +282,92 @@ def client_of(tool: object) -> MCPClientWrapper | None:
     return getattr(getattr(tool, "func", None), _CLIENT, None)
 
 
+def normalize_server_name(server_name: str) -> str:
+    """Return a server's name as it stands in the names of its tools."""
+    return server_name.replace("-", "_")
+
+
+def add_tool_prefix(server_name: str, tool_name: str) -> str:
+    """Return the name by which a tool is registered, and remember where it came from."""
+    prefixed = mcp(server_name, tool_name)
+    prefixed_names[prefixed] = (normalize_server_name(server_name), tool_name)
+    return prefixed
+
+
+def parse_tool_prefix(prefixed_name: str) -> tuple[str, str]:
+    """Return the server, with `_` for `-`, and the tool's own name.
+
+    A name that `add_tool_prefix` did not make is split at its second `_`. `MCPManager.origin`
+    tells the server's name as it is written.
+
+    Raises:
+        ValueError: when it is not the name of a remote tool.
+    """
+    if not prefixed_name.startswith(_PREFIX):
+        raise ValueError(f"Tool name {prefixed_name!r} has no prefix (不以 '{_PREFIX}' 开头).")
+    if prefixed_name in prefixed_names:
+        return prefixed_names[prefixed_name]
+    server, underscore, tool = prefixed_name.removeprefix(_PREFIX).partition("_")
+    if not server or not underscore:
+        raise ValueError(f"Tool name {prefixed_name!r} is not `mcp_SERVER_TOOL` (格式不合法).")
+    return server, tool
+
+
+def format_tool_result(mcp_result: Any) -> str:
+    """Return a result as text: its texts, else its structured content, else what blocks it has.
+
+    It takes a result of an MCP SDK, one in the form of the protocol, or a text, which it returns.
+    """
+    if isinstance(mcp_result, str):
+        return mcp_result
+    texts: list[str] = []
+    others: list[str] = []
+    for block in _field(mcp_result, "content") or ():
+        form = _field(block, "type")
+        if form == "text":
+            texts.append(_text_of(block))
+        elif form == "resource":
+            others.append(_shown_resource(_field(block, "resource")))
+        elif form:
+            others.append(f"[{form} content]")
+    if any(texts):
+        return "\n".join(filter(None, texts))
+    structured = _field(mcp_result, "structuredContent", "structured_content")
+    if structured in (None, ""):
+        return "\n".join(others)
+    try:
+        return json.dumps(structured, ensure_ascii=False, indent=2, sort_keys=True)
+    except TypeError:
+        return str(structured)
+
+
+def infer_mcp_write_effect(
+    *,
+    original_name: str,
+    description: str = "",
+    input_schema: dict[str, Any] | None = None,
+    auto_approved: bool = False,
+    scope: str = "",
+) -> WriteEffect:
+    """Guess from its words what a call of a tool changes; only a scope makes it read-only.
+
+    Args:
+        original_name: the server's own name of the tool.
+        description: the server's description.
+        input_schema: its properties count as words, too.
+        auto_approved: changes nothing; a tool may write without being asked about.
+        scope: the ``scope`` of the server.
+    """
+    properties = (input_schema or {}).get("properties")
+    named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    text = " ".join([original_name, description, *named])
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text).replace("_", " ").lower()
+    words = set(re.findall(r"\w+", spaced))
+    if words & _WRITING or any(it in description for it in _WRITING_IN_CHINESE):
+        return "external_write" if words & _OUTSIDE else "workspace_write"
+    return "none" if scope.strip().lower().replace("_", "-") in _READING_SCOPES else "unknown"
+
+
 def _make_async_tool_func(
     client: MCPClientWrapper, original_name: str
 ) -> Callable[..., Coroutine[Any, Any, str]]:
@@ -271,3 +379,32 @@ def _make_async_tool_func(
 
 def _server_config(config: MCPServerConfig | ServerConfig) -> ServerConfig:
     return config if isinstance(config, ServerConfig) else config.server_config()
+
+
+def _extract_error_text(mcp_result: Any) -> str:
+    blocks = _field(mcp_result, "content") or ()
+    texts = [_text_of(block) for block in blocks if _field(block, "type") == "text"]
+    return "\n".join(filter(None, texts)) or "未知错误"
+
+
+def _field(thing: Any, *names: str) -> Any:
+    # A value of the protocol, or an object of an MCP SDK.
+    if isinstance(thing, Mapping):
+        fields = cast("Mapping[str, Any]", thing)
+        found = (fields.get(name) for name in names)
+    else:
+        found = (getattr(thing, name, None) for name in names)
+    return next((it for it in found if it is not None), None)
+
+
+def _text_of(block: Any) -> str:
+    text = _field(block, "text")
+    return text if isinstance(text, str) else ""
+
+
+def _shown_resource(resource: Any) -> str:
+    if text := _text_of(resource).strip():
+        return text
+    uri, kind = _field(resource, "uri"), _field(resource, "mimeType", "mime_type")
+    words = ["resource", f"uri={uri}" if uri else "", f"mime={kind}" if kind else ""]
+    return f"[{' '.join(filter(None, words))}]"

@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast
 
+from pegboard.compat.excelmanus.variables import (
+    Undefined,
+    Written,
+    each_text,
+    expanded,
+    plain_secrets,
+    replaced,
+    secrets_of,
+)
 from pegboard.compat.server_calls import shown_target
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.config.files.jsonc import Document, read_jsonc
-from pegboard.config.secret_detection import is_secret_name
 from pegboard.errors import ConfigError
 
 __all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema", "read_servers"]
@@ -23,6 +31,7 @@ __all__ = ["MCPConfigLoader", "MCPServerConfig", "mcp_config_schema", "read_serv
 logger: logging.Logger = logging.getLogger("pegboard.compat")
 
 VARIABLE = "EXCELMANUS_MCP_CONFIG"
+_UNUSABLE = "mcp_config_unusable"
 _PATIENCE = 30.0
 """The shortest time limit to connect and to list; a longer `timeout` applies to them, too."""
 _STRING = {"type": "string"}
@@ -50,18 +59,11 @@ _USED = {
     "streamable_http": ("url", "headers"),
 }
 """The fields of each transport; the first one is needed."""
-_VARIABLE = re.compile(r"\$(?:\{([a-z_][a-z0-9_]*)\}|([a-z_][a-z0-9_]*))", re.ASCII | re.IGNORECASE)
-_SECRET_NAME = re.compile(r"token|secret|password|passwd|api[-_]?key|access[-_]key", re.IGNORECASE)
-_SHORTEST_SECRET = 6
-"""Characters; to redact a shorter text would make messages unreadable."""
 _TEXTS = ("command", "args", "env", "url", "headers")
 _SWITCH = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-
-_Undefined: TypeAlias = Literal["keep", "empty", "error"]
-"""What becomes of a variable that is not defined: it stays, it is left out, or the server is."""
 
 
 @dataclass(repr=False)
@@ -103,7 +105,7 @@ class MCPServerConfig:
         """
         patience = max(_PATIENCE, self.timeout)
         fields = [self.command, self.args, self.env, self.url, self.headers]
-        command, args, env, url, headers = _each_text(fields, _expanded)
+        command, args, env, url, headers = each_text(fields, expanded)
         return ServerConfig(
             name=self.name,
             transport=self.transport,
@@ -113,7 +115,7 @@ class MCPServerConfig:
             url=url,
             headers=headers,
             timeouts=Timeouts(connect=patience, list=patience, call=self.timeout),
-            secrets=frozenset(_secrets_of(fields)),
+            secrets=frozenset(secrets_of(fields)),
         )
 
 
@@ -168,7 +170,7 @@ class MCPConfigLoader:
         *,
         expand_env_refs: bool | None = None,
         strict_secret_check: bool = False,
-        undefined_env: _Undefined = "keep",
+        undefined_env: Undefined = "keep",
         streamable_http_enabled: bool = True,
     ) -> list[MCPServerConfig]:
         """Return the servers of a parsed file; each malformed entry is logged as a warning."""
@@ -199,7 +201,7 @@ def read_servers(
         path = _first_file(config_path, workspace_root)
         document = None if path is None else _document(path)
     except ConfigError as error:
-        report(logging.ERROR, error)
+        report(logging.ERROR, _UNUSABLE, error)
         return None
     if document is None:
         return []
@@ -212,7 +214,7 @@ class _Rules(NamedTuple):
     expands: bool | None = None
     """Whether variables are expanded at once, never, or (``None``) when a server is started."""
     refuses_secrets: bool = False
-    undefined: _Undefined = "keep"
+    undefined: Undefined = "keep"
     streamable_http: bool = True
 
 
@@ -220,14 +222,14 @@ def _rules(
     *,
     expands: bool | None = None,
     refuses_secrets: bool | None = None,
-    undefined: _Undefined | None = None,
+    undefined: Undefined | None = None,
 ) -> _Rules:
     if expands is None and _setting("EXPAND_ENV_REFS") is False:
         expands = False
     if refuses_secrets is None:
         refuses_secrets = _setting("STRICT_SECRETS")
     word = os.environ.get("EXCELMANUS_MCP_UNDEFINED_ENV", "").strip().lower()
-    known: dict[str, _Undefined] = {"empty": "empty", "error": "error"}
+    known: dict[str, Undefined] = {"empty": "empty", "error": "error"}
     return _Rules(
         expands=expands,
         refuses_secrets=bool(refuses_secrets),
@@ -244,15 +246,14 @@ def _setting(name: str) -> bool | None:
     return _SWITCH.get(word)
 
 
-_Report: TypeAlias = Callable[[int, ConfigError], None]
-_EVENTS = {logging.ERROR: "mcp_config_unusable", logging.WARNING: "mcp_server_skipped"}
+_Report: TypeAlias = Callable[[int, str, ConfigError], None]
 
 
-def _log(level: int, error: ConfigError) -> None:
-    logger.log(level, "%s: %s", _EVENTS[level], error)
+def _log(level: int, event: str, error: ConfigError) -> None:
+    logger.log(level, "%s: %s", event, error)
 
 
-def _raise(_: int, error: ConfigError) -> Never:
+def _raise(_: int, __: str, error: ConfigError) -> Never:
     raise error
 
 
@@ -339,26 +340,27 @@ def _servers(
     data: object, origin: _Origin, report: _Report, rules: _Rules
 ) -> list[MCPServerConfig] | None:
     if not isinstance(data, Mapping):
-        report(logging.ERROR, origin.error("The file must be an object (顶层必须为 JSON 对象)."))
+        problem = "The file must be an object (顶层必须为 JSON 对象)."
+        report(logging.ERROR, _UNUSABLE, origin.error(problem))
         return None
     entries: object = cast("Mapping[str, object]", data).get("mcpServers")
     if not isinstance(entries, Mapping):
         problem = "The file must have an object `mcpServers`."
-        report(logging.WARNING, origin.error(problem, "mcpServers"))
+        report(logging.WARNING, _UNUSABLE, origin.error(problem, "mcpServers"))
         return None
     servers: list[MCPServerConfig] = []
     for name, entry in cast("Mapping[str, object]", entries).items():
-        flaw = _flaw(name, entry, rules) or _secrecy_flaw(name, entry, rules)
+        nameless = None if name.strip() else _Flaw("A server has no name.")
+        flaw = nameless or _flaw(name, entry, rules) or _secrecy_flaw(name, entry, rules)
         if flaw is None:
             servers.append(_server(name, cast("dict[str, Any]", entry), rules))
         else:
-            report(flaw.level, origin.error(flaw.problem, "mcpServers", name, flaw.field))
+            error = origin.error(flaw.problem, "mcpServers", name, flaw.field)
+            report(flaw.level, "mcp_server_skipped", error)
     return servers
 
 
 def _flaw(name: str, entry: object, rules: _Rules) -> _Flaw | None:
-    if not name.strip():
-        return _Flaw("A server has no name.")
     if not isinstance(entry, dict):
         return _Flaw(f"Server {name!r} must be an object.")
     fields = cast("dict[str, Any]", entry)
@@ -417,7 +419,7 @@ def _state_dir(fields: dict[str, Any]) -> object:
 
 def _server(name: str, fields: dict[str, Any], rules: _Rules) -> MCPServerConfig:
     if rules.expands is None:
-        written = _each_text(fields, lambda text: _Written.of(text, rules.undefined))
+        written = each_text(fields, lambda text: Written.of(text, rules.undefined))
     else:
         written = _variables_replaced(fields, rules)
     known = {it: written[it] for it in _TEXTS if it in written and _fits(it, written[it])}
@@ -440,7 +442,7 @@ def _server(name: str, fields: dict[str, Any], rules: _Rules) -> MCPServerConfig
 
 
 def _secrecy_flaw(name: str, entry: object, rules: _Rules) -> _Flaw | None:
-    found = list(dict.fromkeys(_plain_secrets(entry)))
+    found = list(dict.fromkeys(plain_secrets(entry)))
     for place in found:
         words = "mcp_plain_secret: server=%r field=%s (疑似明文敏感配置). Use a variable instead."
         logger.warning(words, name, place)
@@ -450,94 +452,7 @@ def _secrecy_flaw(name: str, entry: object, rules: _Rules) -> _Flaw | None:
     return _Flaw(f"Server {name!r} has secrets in the file.", field, logging.ERROR)
 
 
-def _plain_secrets(value: object, place: str = "") -> Iterator[str]:
-    """Yield the places of texts that a name before them calls a secret."""
-    if isinstance(value, dict):
-        for key, it in cast("dict[str, object]", value).items():
-            inner = f"{place}.{key}" if place else key
-            if _is_plain_secret(key, it):
-                yield inner
-            yield from _plain_secrets(it, inner)
-    elif isinstance(value, list):
-        items = cast("list[object]", value)
-        if place.endswith("args"):
-            yield from (f"{place}[{index}]" for index in _secret_arguments(items))
-        for index, it in enumerate(items):
-            yield from _plain_secrets(it, f"{place}[{index}]")
-
-
-def _secret_arguments(arguments: list[object]) -> Iterator[int]:
-    for index, argument in enumerate(arguments):
-        name, is_joined, value = (argument if isinstance(argument, str) else "").partition("=")
-        place = index if is_joined else index + 1
-        following = value if is_joined else next(iter(arguments[place : place + 1]), "")
-        is_flag = not is_joined and str(following).strip().startswith("--")
-        if name.strip().startswith("--") and not is_flag and _is_plain_secret(name, following):
-            yield place
-
-
-def _is_plain_secret(name: str, value: object) -> bool:
-    if not isinstance(value, str) or not value.strip():
-        return False
-    return _SECRET_NAME.search(name) is not None and not _VARIABLE.fullmatch(value.strip())
-
-
-class _Written(str):
-    """A text of the file with variables in it, which are expanded when its server is started."""
-
-    undefined: _Undefined = "keep"
-
-    @classmethod
-    def of(cls, text: str, undefined: _Undefined) -> str:
-        """Return a text as it is, unless it has variables."""
-        if not _VARIABLE.search(text):
-            return text
-        made = cls(text)
-        made.undefined = undefined
-        return made
-
-
-def _expanded(text: str) -> str:
-    return _replaced(text, text.undefined) if isinstance(text, _Written) else text
-
-
-def _replaced(text: str, undefined: _Undefined) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if undefined == "error" and name not in os.environ:
-            raise ConfigError(f"The variable `{name}` is not defined.")
-        return os.environ.get(name, match[0] if undefined == "keep" else "")
-
-    return _VARIABLE.sub(value, text)
-
-
 def _variables_replaced(fields: dict[str, Any], rules: _Rules) -> dict[str, Any]:
     if rules.expands is False:
         return fields
-    return _each_text(fields, lambda text: _replaced(text, rules.undefined))
-
-
-def _secrets_of(texts: object) -> set[str]:
-    """Return the values of variables that have the name of a secret."""
-    found: set[str] = set()
-
-    def look(text: str) -> str:
-        names = _VARIABLE.findall(text) if isinstance(text, _Written) else ()
-        values = (os.environ.get(it) for pair in names for it in pair if is_secret_name(it))
-        found.update(it for it in values if it and len(it) >= _SHORTEST_SECRET)
-        return text
-
-    _each_text(texts, look)
-    return found
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a copy of JSON in which each text, but no key, was changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        return {key: _each_text(it, change) for key, it in fields.items()}
-    if isinstance(value, list):
-        return [_each_text(it, change) for it in cast("list[Any]", value)]
-    return value
+    return each_text(fields, lambda text: replaced(text, rules.undefined))

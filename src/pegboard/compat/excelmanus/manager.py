@@ -9,22 +9,21 @@ from typing import Any, Literal, TypedDict, cast
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from pegboard.compat.excelmanus.client import (
     MCPClientWrapper,
-    client_of,
-    make_tool_def,
-    make_tool_func,
-)
-from pegboard.compat.excelmanus.config import MCPServerConfig, read_servers
-from pegboard.compat.excelmanus.tool_conversion import (
     add_tool_prefix,
+    client_of,
     format_tool_result,
     infer_mcp_write_effect,
+    make_tool_def,
+    make_tool_func,
     normalize_server_name,
     parse_tool_prefix,
     prefixed_names,
 )
+from pegboard.compat.excelmanus.config import MCPServerConfig, read_servers
 from pegboard.compat.excelmanus.tools import HostRegistry, ToolDef, ToolRegistry, for_host
 from pegboard.compat.server_calls import in_background
 from pegboard.config import ServerConfig
@@ -111,7 +110,7 @@ class MCPManager:
 
     @property
     def is_initialized(self) -> bool:
-        """True from the end of `initialize` until `shutdown`."""
+        """True from the time that `initialize` has connected to its servers until `shutdown`."""
         return self._initialized
 
     @property
@@ -142,7 +141,6 @@ class MCPManager:
             for name, client in sorted(self._clients.items(), key=lambda it: it[0] in self._wanted):
                 if client.is_connected or name not in self._wanted:
                     self._register(registry, name, client)
-        self._initialized = True
         if self._wanted:
             ready, tools = len(self.connected_servers), len(self._origins)
             words = "mcp_initialized: %d of %d servers are ready, %d tools are registered"
@@ -151,8 +149,6 @@ class MCPManager:
     async def shutdown(self) -> None:
         """Close all connections, even if one of them fails; `initialize` may follow again."""
         await in_background(self._close_all)
-        self._attempts.clear()
-        self._initialized = False
 
     def get_server_info(self) -> list[ServerInfo]:
         """Return the state of each server by name, also of those that failed."""
@@ -170,14 +166,19 @@ class MCPManager:
         return found
 
     async def _connect_all(self) -> None:
-        async with self._turn, anyio.create_task_group() as group:
-            self._connecting = group.cancel_scope
-            found = await anyio.to_thread.run_sync(self._load)
-            # By name: of two connections for one name, one would never be closed.
-            self._wanted = {config.name: config for config in found}
-            await self._close_unwanted()
-            for config in self._wanted.values():
-                group.start_soon(self._connect_one, config)
+        async with self._turn:
+            async with anyio.create_task_group() as group:
+                await self._start_connecting(group)
+            self._initialized = not group.cancel_scope.cancel_called
+
+    async def _start_connecting(self, group: TaskGroup) -> None:
+        self._connecting = group.cancel_scope
+        found = await anyio.to_thread.run_sync(self._load)
+        # By name: of two connections for one name, one would never be closed.
+        self._wanted = {config.name: config for config in found}
+        await self._close_unwanted()
+        for config in self._wanted.values():
+            group.start_soon(self._connect_one, config)
 
     def _load(self) -> Iterable[MCPServerConfig | ServerConfig]:
         if self._servers is not None:
@@ -285,9 +286,12 @@ class MCPManager:
         # A server that is still connecting would otherwise be connected after this.
         if self._connecting is not None:
             self._connecting.cancel()
-        async with self._turn, anyio.create_task_group() as group:
-            for name, client in self._clients.items():
-                group.start_soon(self._close, name, client)
+        async with self._turn:
+            async with anyio.create_task_group() as group:
+                for name, client in self._clients.items():
+                    group.start_soon(self._close, name, client)
+            self._attempts.clear()
+            self._initialized = False
 
     async def _close(self, name: str, client: MCPClientWrapper) -> None:
         try:

@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol, TypeAlias, get_args, get_type_hints
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, get_type_hints
 
-from pegboard.compat.excelmanus.tool_conversion import WriteEffect, shorter_object
 from pegboard.errors import ToolConflictError, ToolNotFoundError
 from pegboard.model import ToolResult
 from pegboard.registry import Registry
@@ -31,12 +30,17 @@ __all__ = [
 
 OpenAISchemaMode: TypeAlias = Literal["responses", "chat_completions"]
 """Which of OpenAI's APIs the definitions are for."""
+WriteEffect: TypeAlias = Literal["none", "workspace_write", "external_write", "dynamic", "unknown"]
+"""What a call changes: nothing, the workspace, something elsewhere, it depends, or unknown."""
 ToolVisibility: TypeAlias = Literal["always", "hide_in_read"]
 """Whether a host that only reads shows a tool."""
 ToolConsistency: TypeAlias = Literal["local_commit", "external_unverified", "none"]
 """How a host can know that a call took effect."""
 
 _APIS: dict[OpenAISchemaMode, OpenAIApi] = {"responses": "responses", "chat_completions": "chat"}
+_LARGE_OBJECT, _LONG_TEXT = 200, 100
+"""Characters; a smaller part of a result is not shortened."""
+_Shorten: TypeAlias = Callable[[str, Any, int], dict[str, Any]]
 _REMOTE = ("name", "description", "input_schema", "func", "async_func", "max_result_chars")
 
 
@@ -85,7 +89,7 @@ class ToolDef:
         limit = self.max_result_chars
         if limit <= 0 or len(text) <= limit:
             return text
-        return shorter_object(text, limit) or self._cut(text, limit)
+        return _shorter_object(text, limit) or self._cut(text, limit)
 
     def to_openai_schema(self, mode: OpenAISchemaMode = "responses") -> dict[str, Any]:
         """Return the tool in the form for OpenAI.
@@ -340,3 +344,64 @@ def _as_object(tool: ToolDef) -> SimpleNamespace:
         input_schema=tool.input_schema,
         call=call,
     )
+
+
+def _shorter_object(text: str, limit: int) -> str | None:
+    """Return a JSON object with one part shortened, and a note; ``None`` if that is not enough.
+
+    That part is its longest list, else its largest object, else its longest text.
+    """
+    try:
+        parsed: object = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    data = cast("dict[str, Any]", parsed)
+    kinds: dict[str, type] = {key: type(it) for key, it in data.items()}
+    lists = {key: len(data[key]) for key, kind in kinds.items() if kind is list}
+    own = {key: kind for key, kind in kinds.items() if not key.startswith("_")}
+    sizes = {key: len(_dumped(data[key])) for key, kind in own.items() if kind is dict}
+    texts = {key: len(data[key]) for key, kind in own.items() if kind is str}
+    for parts, least, shorten in (
+        (lists, 0, _fewer_rows),
+        (sizes, _LARGE_OBJECT, _fewer_entries),
+        (texts, _LONG_TEXT, _shorter_text),
+    ):
+        key = max(parts, key=parts.__getitem__, default="")
+        if parts.get(key, 0) > least and (found := _most_of(data, key, shorten, limit)):
+            return found
+    return None
+
+
+def _most_of(data: dict[str, Any], key: str, shorten: _Shorten, limit: int) -> str | None:
+    whole, best = len(data[key]), None
+    low, high = 0, whole
+    while low <= high:
+        kept = (low + high) // 2
+        text = _dumped({**data, **(shorten(key, data[key], kept) if kept < whole else {})})
+        if len(text) <= limit:
+            best, low = text, kept + 1
+        else:
+            high = kept - 1
+    return best
+
+
+def _fewer_rows(key: str, rows: list[Any], kept: int) -> dict[str, Any]:
+    note = f"完整数据有 {len(rows)} 行\uff0c仅展示前 {kept} 行"
+    return {key: rows[:kept], f"_{key}_truncated": True, f"_{key}_note": note}
+
+
+def _fewer_entries(key: str, entries: dict[str, Any], kept: int) -> dict[str, Any]:
+    note = f"保留 {kept}/{len(entries)} 项"
+    return {key: {**dict(list(entries.items())[:kept]), "__truncated__": note}}
+
+
+def _shorter_text(key: str, text: str, kept: int) -> dict[str, Any]:
+    # The end of an output tells more than its beginning.
+    note = f"原始输出 {len(text)} 字符\uff0c保留后 {kept} 字符"
+    return {key: text[len(text) - kept :], f"_{key}_note": note}
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
