@@ -358,7 +358,7 @@ def infer_mcp_write_effect(
         auto_approved: changes nothing; a tool may write without being asked about.
         scope: the ``scope`` of the server.
     """
-    properties = (input_schema or {}).get("properties")
+    properties = input_schema.get("properties") if isinstance(input_schema, dict) else None
     named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     text = " ".join([original_name, description, *named])
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text).replace("_", " ").lower()

@@ -142,6 +142,7 @@ class ToolRegistry:
         """The core registry underneath."""
         self._view = _View(self.registry)
         self._tools: dict[str, ToolDef] = {}
+        self._is_legal: dict[str, bool] = {}
 
     def fork(self) -> "ToolRegistry":
         """Return another registry with the same tools."""
@@ -178,6 +179,7 @@ class ToolRegistry:
             raise _NameTakenError(error.name) from None
         for name in leaving:
             self._tools.pop(name, None)
+            self._is_legal.pop(name, None)
         self._tools.update({tool.name: tool for tool in given})
 
     def remove_tools(self, names: Sequence[str]) -> int:
@@ -223,7 +225,9 @@ class ToolRegistry:
         for definition in self._view.openai(api=_api(mode)):
             alias = definition.get("function", definition)["name"]
             tool = self._tools[self._view.name_in_registry(alias)]
-            legal = alias == tool.name and not _aliases(tool)
+            if tool.name not in self._is_legal:
+                self._is_legal[tool.name] = alias == tool.name and not _aliases(tool)
+            legal = self._is_legal[tool.name]
             shown[tool.name] = tool.to_openai_schema(mode) if legal else definition
         wanted = shown.keys() if tool_scope is None else shown.keys() & set(tool_scope)
         return [shown[name] for name in sorted(wanted)]
