@@ -175,11 +175,13 @@ async def test_a_result_is_text_then_structured_content_then_what_else_there_is(
     results = {
         "both": types.CallToolResult(content=[types.TextContent(text="one"), image]),
         "structured": types.CallToolResult(content=[], structured_content={"n": 1}),
+        "image": types.CallToolResult(content=[image]),
     }
     tools = [tool(name) for name in results]
     async with connected(in_memory("m", tools, answer=lambda name, _: results[name])) as client:
-        assert await client.call_tool("both", {}) == "one\n[image: image/png, 2 bytes]"
-        assert await client.call_tool("structured", {}) == '{"n":1}'
+        assert await client.call_tool("both", {}) == "one"
+        assert await client.call_tool("structured", {}) == '{\n  "n": 1\n}'
+        assert await client.call_tool("image", {}) == "[image content]"
 
 
 @pytest.mark.covers("R-EXCEL-62")
@@ -270,7 +272,8 @@ async def test_an_answer_that_is_an_error_is_raised(caplog: pytest.LogCaptureFix
         with pytest.raises(ToolExecutionError, match="no tea"):
             make_tool_func(other, "tea", 5)()
     error = messages(caplog, "ERROR")[0]
-    assert ["'light'" in error, "'fail'" in error, "too hot" in error] == [True] * 3
+    assert "server='light' tool='fail'" in error
+    assert "too hot" in error
 
 
 @pytest.mark.covers("R-EXCEL-55", "R-EXCEL-65")
@@ -323,11 +326,13 @@ async def test_a_remote_tool_is_a_tool_of_the_host() -> None:
 @pytest.mark.covers("R-EXCEL-41")
 async def test_a_long_result_is_cut_for_the_model_and_whole_for_the_program() -> None:
     async with managing(light()) as (_, registry):
-        shown = registry.call_tool("mcp_light_big", {"n": 6000})
-        assert shown == "x" * 5000 + "… [truncated: 5000 of 6000 characters shown]"
+        whole = registry.call_tool("mcp_light_big", {"n": 6000})
+        assert whole == LONG
         found = registry.get_tool("mcp_light_big")
         assert found is not None
         assert found.func(n=6000) == LONG
+        shown = found.truncate_result(whole)
+        assert shown == "x" * 5000 + "\n[结果已截断\uff0c原始长度: 6000 字符]"
 
 
 @pytest.mark.covers("R-EXCEL-2", "R-EXCEL-28", "R-EXCEL-49", "R-EXCEL-65")
@@ -446,7 +451,7 @@ async def test_one_failing_close_does_not_stop_the_others(
         assert manager.connected_servers == ["a", "b", "c"]
         await manager.shutdown()
         assert manager.connected_servers == []
-    assert "'b'" in messages(caplog, "ERROR")[0]
+    assert "'b'" in messages(caplog, "WARNING")[0]
 
 
 @pytest.mark.covers("R-EXCEL-26", "X-EXCEL-14")
@@ -501,7 +506,8 @@ async def test_shutting_down_ends_a_connecting_that_has_not_ended() -> None:
         await manager.shutdown()
         await all_ended(marker)
     assert manager.connected_servers == []
-    assert manager.get_server_info()[0]["status"] == "disconnected"
+    assert manager.get_server_info() == []
+    assert not manager.is_initialized
 
 
 async def test_servers_connect_at_the_same_time() -> None:
@@ -527,7 +533,7 @@ async def test_the_health_of_servers_can_be_seen_and_mended() -> None:
         (info,) = manager.get_server_info()
         assert (info["name"], info["transport"], info["tool_count"]) == ("light", "stdio", 9)
         assert (info["status"], info["last_error"]) == ("ready", None)
-        assert info["init_ms"] is not None
+        assert (type(info["init_ms"]), "echo" in info["tools"]) == (int, True)
         registry.call_tool("mcp_light_crash", {})
         await until(lambda: manager.connected_servers == [])
         (info,) = manager.get_server_info()
@@ -546,9 +552,10 @@ async def test_connecting_and_calling_are_logged(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.DEBUG, "pegboard.compat")
     async with managing(in_memory("m", [tool("a"), tool("b")])) as (_, registry):
         registry.call_tool("mcp_m_a", {"text": LONG})
-    (info,) = messages(caplog, "INFO")
+    info, summary = messages(caplog, "INFO")
     assert "'m'" in info
     assert "2" in info
+    assert "1 of 1 servers are ready, 2 tools" in summary
     (debug,) = messages(caplog, "DEBUG")
     assert "'a'" in debug
     assert "'text': 'xxx" in debug
@@ -660,9 +667,9 @@ async def test_remote_and_builtin_tools_look_the_same_to_a_model() -> None:
             assert set(chat) == {"type", "function"}
             assert set(chat["function"]) == {"name", "description", "parameters"}
         names = [it["name"] for it in registry.get_openai_schemas()]
-        assert names[:2] == ["sum", "mcp_m_a"]
-        assert len(names[2]) <= 64
-        assert registry.call_tool(names[2], {}) == f"{odd.name} {{}}"
+        assert (names[0], names[2]) == ("mcp_m_a", "sum")
+        assert len(names[1]) <= 64
+        assert registry.call_tool(names[1], {}) == f"{odd.name} {{}}"
         with pytest.raises(ValueError, match="mode"):
             registry.get_openai_schemas("pigeon")  # pyright: ignore[reportArgumentType]
 
@@ -677,7 +684,7 @@ def test_the_registry_refuses_a_taken_name_and_an_unknown_one() -> None:
     with pytest.raises(KeyError):
         registry.call_tool("other", {})
     registry.register_tool(ToolDef("say", "", {}, lambda: "hello", max_result_chars=2))
-    assert registry.call_tool("say", {}) == "he… [truncated: 2 of 5 characters shown]"
+    assert registry.call_tool("say", {}) == "hello"
     assert [it.name for it in registry.get_all_tools()] == ["sum", "say"]
 
 

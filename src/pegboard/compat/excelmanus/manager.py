@@ -2,45 +2,52 @@
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Literal, TypedDict, cast
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
-from pegboard.compat.excelmanus.client import MCPClientWrapper, client_of
-from pegboard.compat.excelmanus.client import make_tool_func as _make_tool_func
-from pegboard.compat.excelmanus.config import (
-    MCPConfigLoader,
-    MCPServerConfig,
-    mcp_config_schema,
-    read_servers,
+from pegboard.compat.excelmanus.client import (
+    MCPClientWrapper,
+    add_tool_prefix,
+    client_of,
+    format_tool_result,
+    infer_mcp_write_effect,
+    make_tool_def,
+    make_tool_func,
+    normalize_server_name,
+    parse_tool_prefix,
+    prefixed_names,
 )
-from pegboard.compat.excelmanus.tools import HostRegistry, OpenAISchemaMode, ToolDef, ToolRegistry
+from pegboard.compat.excelmanus.config import MCPServerConfig, read_servers
+from pegboard.compat.excelmanus.tools import HostRegistry, ToolDef, ToolRegistry, for_host
 from pegboard.compat.server_calls import in_background
 from pegboard.config import ServerConfig
-from pegboard.errors import InvalidToolError, ToolExecutionError, ToolNotFoundError
+from pegboard.errors import InvalidToolError, ToolNotFoundError
 from pegboard.model import ArgumentSchema, Tool
 from pegboard.model.tool_names import mcp, nearest_names
 
 __all__ = [
-    "HostRegistry",
-    "MCPClientWrapper",
-    "MCPConfigLoader",
     "MCPManager",
-    "MCPServerConfig",
-    "OpenAISchemaMode",
     "ServerInfo",
     "ServerStatus",
-    "ToolDef",
-    "ToolExecutionError",
-    "ToolRegistry",
-    "mcp_config_schema",
+    "add_tool_prefix",
+    "format_tool_result",
+    "infer_mcp_write_effect",
+    "make_tool_def",
+    "parse_tool_prefix",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.compat")
+
+# ExcelManus's own tests, and the document, know these by private names of this module.
+_make_tool_func = make_tool_func
+_normalize_server_name = normalize_server_name
+_prefix_registry = prefixed_names
 
 ServerStatus = Literal["ready", "connect_failed", "discover_failed", "disconnected"]
 """Connected, not reached, reached without a list of tools, or lost or closed."""
@@ -53,8 +60,10 @@ class ServerInfo(TypedDict):
     transport: str
     status: ServerStatus
     tool_count: int
+    tools: list[str]
+    """The server's own names of its tools that are registered."""
     last_error: str | None
-    init_ms: int | None
+    init_ms: int
 
 
 class _Attempt:
@@ -64,7 +73,7 @@ class _Attempt:
         self.transport = ""
         self.failure: ServerStatus | None = None
         self.error: str | None = None
-        self.init_ms: int | None = None
+        self.init_ms = 0
 
 
 class MCPManager:
@@ -72,6 +81,7 @@ class MCPManager:
 
     Args:
         workspace_root: the folder where `mcp.json` is searched for.
+        app_config: unused; ExcelManus adds servers of its own by it.
         servers: use these instead of a file.
     """
 
@@ -79,6 +89,7 @@ class MCPManager:
         self,
         workspace_root: str = ".",
         *,
+        app_config: object = None,
         servers: Iterable[MCPServerConfig | ServerConfig] | None = None,
     ) -> None:
         self._workspace_root = workspace_root
@@ -90,11 +101,30 @@ class MCPManager:
         self._turn = anyio.Lock()
         self._connecting: anyio.CancelScope | None = None
         self._registering = threading.Lock()
+        self._initialized = False
 
     @property
     def connected_servers(self) -> list[str]:
         """The names of the servers that are connected now."""
         return [name for name, client in list(self._clients.items()) if client.is_connected]
+
+    @property
+    def is_initialized(self) -> bool:
+        """True from the time that `initialize` has connected to its servers until `shutdown`."""
+        return self._initialized
+
+    @property
+    def auto_approved_tools(self) -> list[str]:
+        """The registered tools that ``autoApprove`` of their server names."""
+        found = self._registered()
+        return [
+            name for name, original, it in found if {"*", original}.intersection(it.auto_approve)
+        ]
+
+    @property
+    def tool_scopes(self) -> dict[str, str]:
+        """The ``scope`` of its server for each registered tool."""
+        return {name: it.scope for name, _, it in self._registered()}
 
     async def initialize(self, registry: HostRegistry) -> None:
         """Connect to all servers at once and register their tools; never fails because of one.
@@ -111,14 +141,18 @@ class MCPManager:
             for name, client in sorted(self._clients.items(), key=lambda it: it[0] in self._wanted):
                 if client.is_connected or name not in self._wanted:
                     self._register(registry, name, client)
+        if self._wanted:
+            ready, tools = len(self.connected_servers), len(self._origins)
+            words = "mcp_initialized: %d of %d servers are ready, %d tools are registered"
+            logger.info(words, ready, len(self._wanted), tools)
 
     async def shutdown(self) -> None:
         """Close all connections, even if one of them fails; `initialize` may follow again."""
         await in_background(self._close_all)
 
     def get_server_info(self) -> list[ServerInfo]:
-        """Return the state of each server, also of those that failed."""
-        return [self._info(name, attempt) for name, attempt in list(self._attempts.items())]
+        """Return the state of each server by name, also of those that failed."""
+        return [self._info(name, attempt) for name, attempt in sorted(self._attempts.items())]
 
     def origin(self, tool_name: str) -> tuple[str, str]:
         """Return the server and the original name of a tool that was registered.
@@ -132,14 +166,19 @@ class MCPManager:
         return found
 
     async def _connect_all(self) -> None:
-        async with self._turn, anyio.create_task_group() as group:
-            self._connecting = group.cancel_scope
-            found = await anyio.to_thread.run_sync(self._load)
-            # By name: of two connections for one name, one would never be closed.
-            self._wanted = {config.name: config for config in found}
-            await self._close_unwanted()
-            for config in self._wanted.values():
-                group.start_soon(self._connect_one, config)
+        async with self._turn:
+            async with anyio.create_task_group() as group:
+                await self._start_connecting(group)
+            self._initialized = not group.cancel_scope.cancel_called
+
+    async def _start_connecting(self, group: TaskGroup) -> None:
+        self._connecting = group.cancel_scope
+        found = await anyio.to_thread.run_sync(self._load)
+        # By name: of two connections for one name, one would never be closed.
+        self._wanted = {config.name: config for config in found}
+        await self._close_unwanted()
+        for config in self._wanted.values():
+            group.start_soon(self._connect_one, config)
 
     def _load(self) -> Iterable[MCPServerConfig | ServerConfig]:
         if self._servers is not None:
@@ -180,9 +219,10 @@ class MCPManager:
             attempt.failure, attempt.error = stage, str(error)
         else:
             attempt.failure = attempt.error = None
-            attempt.init_ms = round((monotonic() - began) * 1000)
             logger.info("mcp_connected: server=%r tools=%d", config.name, len(tools))
             return
+        finally:
+            attempt.init_ms = round((monotonic() - began) * 1000)
         logger.error("mcp_%s: server=%r reason=%s", stage, config.name, attempt.error)
         failed = self._clients.get(config.name)
         if failed is not None:
@@ -199,13 +239,13 @@ class MCPManager:
             if is_ours and (there is None or name in outdated):
                 found.append(made)
             elif not is_ours or client_of(there) is not client:
-                reason = "mcp_tool_skipped: the name %r is taken; server=%r tool=%r"
+                reason = "mcp_tool_skipped: the name %r is taken (冲突); server=%r tool=%r"
                 logger.warning(reason, name, *origin)
         try:
             if isinstance(registry, ToolRegistry):
                 registry.register_tools(found, replacing=outdated)
             elif found:
-                registry.register_tools(found)
+                registry.register_tools([for_host(made, registry) for made in found])
         except Exception:
             logger.exception("mcp_register_failed: server=%r", server)
         else:
@@ -232,8 +272,11 @@ class MCPManager:
         self, server_name: str, client: MCPClientWrapper, tool: dict[str, Any]
     ) -> ToolDef | None:
         """Return a definition of the protocol as one of the host; ``None`` if it is broken."""
+        config = self._wanted.get(server_name)
+        scope = config.scope if isinstance(config, MCPServerConfig) else ""
         try:
-            return _tool_def(server_name, client, tool)
+            _check(server_name, tool)
+            return make_tool_def(server_name, client, tool, scope=scope)
         except InvalidToolError as error:
             problem = str(error)
         logger.warning("mcp_tool_skipped: server=%r: %s", server_name, problem)
@@ -243,28 +286,39 @@ class MCPManager:
         # A server that is still connecting would otherwise be connected after this.
         if self._connecting is not None:
             self._connecting.cancel()
-        async with self._turn, anyio.create_task_group() as group:
-            for name, client in self._clients.items():
-                group.start_soon(self._close, name, client)
+        async with self._turn:
+            async with anyio.create_task_group() as group:
+                for name, client in self._clients.items():
+                    group.start_soon(self._close, name, client)
+            self._attempts.clear()
+            self._initialized = False
 
     async def _close(self, name: str, client: MCPClientWrapper) -> None:
         try:
             await client.close()
         except Exception:
-            logger.exception("mcp_close_failed: server=%r", name)
+            logger.warning("mcp_close_failed (关闭): server=%r", name, exc_info=True)
 
     def _info(self, name: str, attempt: _Attempt) -> ServerInfo:
         client = self._clients.get(name)
         is_connected = client is not None and client.is_connected
-        count = sum(server == name for server, _ in list(self._origins.values()))
+        tools = [tool for server, tool in list(self._origins.values()) if server == name]
         return ServerInfo(
             name=name,
             transport=attempt.transport,
             status=attempt.failure or ("ready" if is_connected else "disconnected"),
-            tool_count=count,
+            tool_count=len(tools),
+            tools=tools,
             last_error=attempt.error or (client.last_error if client is not None else None),
             init_ms=attempt.init_ms,
         )
+
+    def _registered(self) -> Iterator[tuple[str, str, MCPServerConfig]]:
+        """Yield the tools of servers from the file, each with its own name."""
+        for name, (server, original) in list(self._origins.items()):
+            config = self._wanted.get(server)
+            if isinstance(config, MCPServerConfig):
+                yield name, original, config
 
 
 def _outdated(
@@ -278,28 +332,22 @@ def _outdated(
 
 
 def _says_the_same(tool: ToolDef, other: ToolDef | None) -> bool:
-    return other is not None and replace(tool, func=other.func) == other
+    if other is None:
+        return False
+    return replace(tool, func=other.func, async_func=other.async_func) == other
 
 
-def _tool_def(server: str, client: MCPClientWrapper, tool: dict[str, Any]) -> ToolDef:
+def _check(server: str, tool: dict[str, Any]) -> None:
     # It came over a wire, so it may be anything.
     original = tool.get("name") if isinstance(tool, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if not isinstance(original, str) or not original:
         raise InvalidToolError("A tool has no name.")
-    words = tool.get("description")
     # Making one of ours checks the rest.
     checked = Tool(
         name=mcp(server, original),
-        description=f"[MCP:{server}] {words}" if words else f"[MCP:{server}]",
+        description=tool.get("description") or "",
         input_schema=cast("dict[str, Any]", tool.get("inputSchema")),
     )
     ArgumentSchema(checked.input_schema, tool=checked.name)
     if checked.input_schema.get("type", "object") != "object":
         raise InvalidToolError(f"The input schema of tool {original!r} is not that of an object.")
-    return ToolDef(
-        name=checked.name,
-        description=checked.description,
-        input_schema=tool["inputSchema"],
-        func=_make_tool_func(client, original, None),
-        max_result_chars=client.config.max_result_chars,
-    )
