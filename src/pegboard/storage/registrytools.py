@@ -356,9 +356,7 @@ def take_over(
     """
     there = store.load(data.tools)
     new = [tool for name, tool in data.tools.items() if name not in there]
-    differing = [
-        name for name, it in there.items() if encode_tool(it.tool) != encode_tool(data.tools[name])
-    ]
+    differing = [name for name, it in there.items() if it.tool != data.tools[name]]
     if new:
         store.save_many(new, expected=None, on_progress=on_progress)
     if differing and replaces:
@@ -384,7 +382,13 @@ def written_data(store: Store, *, database: bool) -> tuple[bytes, int]:
 
 
 def _json_text(entries: Mapping[str, Any]) -> bytes:
-    return json.dumps(entries, ensure_ascii=False, indent=2, sort_keys=True).encode()
+    text = json.dumps(entries, ensure_ascii=False, sort_keys=True).encode()
+    try:
+        # The same as `json.dumps` with an indent, but ten times as fast.
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        # RegistryTools writes and reads what JSON does not have, such as NaN.
+        return json.dumps(entries, ensure_ascii=False, indent=2, sort_keys=True).encode()
 
 
 def _create_table(connection: sqlite3.Connection) -> None:

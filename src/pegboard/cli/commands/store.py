@@ -203,6 +203,8 @@ def import_archive(
     you add `--replace`. All other entries stay.
     """
     path = Path(file).expanduser()
+    if path.is_dir():
+        raise typer.BadParameter(f"{file} is a folder: name a file in it, such as tools.json.")
     try:
         text = sys.stdin.buffer.read() if file == "-" else read_named_file(path)
     except OSError as error:
@@ -270,7 +272,7 @@ def _take_over(
     if taken.differing:
         names = _some(map(printable, sorted(taken.differing)))
         kept = counted(len(taken.differing), "tool")
-        warn(f"Kept {kept} of the store that differ: {names}. `--replace` replaces them.")
+        warn(f"Kept {kept} that the store defines otherwise: {names}. `--replace` replaces them.")
     for name, problem in list(data.skipped.items())[:_MOST_NAMED]:
         warn(f"Skipped {printable(name)!r}, which Pegboard cannot store: {printable(problem)}")
     if len(data.skipped) > _MOST_NAMED:
