@@ -3,6 +3,8 @@ import inspect
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 from abc import ABC
 from collections.abc import Mapping
@@ -434,6 +436,30 @@ def test_a_database_without_temperatures_can_be_written(tmp_path: Path) -> None:
             connection.execute("ALTER TABLE tools DROP COLUMN temperature")
         storage.save(FULL)
         assert storage.load_all()[0].description == FULL.description
+
+
+@both
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
+def test_a_full_disk_is_an_os_error_and_changes_nothing(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+    code = f"""
+import resource, signal, sys
+from pegboard.compat.registrytools import {kind.__name__}, ToolMetadata
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+storage = {kind.__name__}(sys.argv[1])
+try:
+    storage.save(ToolMetadata(name="large", description="x" * 100_000))
+except OSError as error:
+    print(error, storage.count())
+"""
+    place = str(tmp_path / "tools")
+    done = subprocess.run([sys.executable, "-c", code, place], check=True, capture_output=True)
+    assert done.stdout.rstrip().endswith(b" 1")
+    with kind(tmp_path / "tools") as storage:
+        assert storage.load_all() == [FULL]
+    assert [it.name for it in tmp_path.iterdir()] == [storage.path.name]
 
 
 @both

@@ -26,12 +26,12 @@ from pegboard.storage.sqlite.migrations import APPLICATION_ID
 from pegboard.storage.store import OnProgress, Store, StoredTool, Use
 
 __all__ = [
+    "ImportedTools",
     "PegboardFileError",
     "RegistryToolsData",
     "RegistryToolsDatabase",
     "RegistryToolsError",
     "RegistryToolsJson",
-    "TakenOver",
     "entry_in_row",
     "entry_of",
     "insert",
@@ -79,7 +79,7 @@ class RegistryToolsData(msgspec.Struct, frozen=True, kw_only=True):
     """What Pegboard cannot store, by name, and why."""
 
 
-class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedTools(msgspec.Struct, frozen=True, kw_only=True):
     """What a store took over."""
 
     tools: int
@@ -341,7 +341,7 @@ def take_over(
     *,
     replaces: bool = False,
     on_progress: OnProgress | None = None,
-) -> TakenOver:
+) -> ImportedTools:
     """Save tools and usage in a store that may be in use; a second time, nothing changes.
 
     Args:
@@ -361,7 +361,7 @@ def take_over(
         store.save_many(new, expected=None, on_progress=on_progress)
     if differing and replaces:
         store.save_many([data.tools[name] for name in differing], on_progress=on_progress)
-    return TakenOver(
+    return ImportedTools(
         tools=len(new) + (len(differing) if replaces else 0),
         used=_add_usage(data.usage, store),
         present=len(there) - len(differing),

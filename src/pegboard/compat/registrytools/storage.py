@@ -6,11 +6,12 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from pegboard.compat.registrytools.metadata import ToolMetadata, ToolTemperature, tool_of
@@ -56,10 +57,12 @@ class ToolStorage(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # All six are abstract, as in the package. The document's subclass has only two of them.
-        for name, default in _DEFAULTS.items():
-            if getattr(cls, name) is vars(ToolStorage)[name]:
-                setattr(cls, name, default)
+        # These are abstract in the package. The document's subclass has none of them.
+        for name in ("save_many", "delete", "exists", "load_by_temperature"):
+            method = vars(ToolStorage)[name]
+            if getattr(cls, name) is method:
+                concrete = FunctionType(method.__code__, globals(), name, method.__defaults__)
+                setattr(cls, name, concrete)
 
     @abstractmethod
     def load_all(self) -> list[ToolMetadata]:
@@ -72,20 +75,30 @@ class ToolStorage(ABC):
     @abstractmethod
     def save_many(self, tools: Iterable[ToolMetadata]) -> None:
         """Store many tools."""
+        for tool in tools:
+            self.save(tool)
 
     @abstractmethod
     def delete(self, tool_name: str) -> bool | None:
         """Delete a tool, and tell whether it existed, if that is known."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot delete {tool_name!r}: it has no method `delete`."
+        )
 
     @abstractmethod
     def exists(self, tool_name: str) -> bool:
         """Tell whether there is a tool of this name."""
+        return self.get(tool_name) is not None
 
     @abstractmethod
     def load_by_temperature(
         self, temperature: ToolTemperature, limit: int | None = None
     ) -> list[ToolMetadata]:
         """Return the tools that were used as often as this temperature says, at most ``limit``."""
+        # Any other value means cold, as in the package.
+        fewest, most = _USES[temperature if temperature in _USES else ToolTemperature.COLD]
+        found = [tool for tool in self.load_all() if fewest <= tool.use_frequency <= most]
+        return found[:limit] if limit else found
 
     @property
     def path(self) -> Path | None:
@@ -115,10 +128,7 @@ class ToolStorage(ABC):
             (path.parent if path.suffix else path).mkdir(parents=True, exist_ok=True)
 
     def validate(self) -> bool:
-        """Tell whether there is a file at the path, or a folder if it has no suffix.
-
-        A storage without a path is valid if its tools can be read.
-        """
+        """Tell whether the file or folder of the path exists, or else whether tools can be read."""
         try:
             if (path := self.path) is not None:
                 return path.is_file() if path.suffix else path.is_dir()
@@ -129,45 +139,7 @@ class ToolStorage(ABC):
         return True
 
 
-def _save_many(self: ToolStorage, tools: Iterable[ToolMetadata]) -> None:
-    """Store many tools, one after the other."""
-    for tool in tools:
-        self.save(tool)
-
-
-def _delete(self: ToolStorage, tool_name: str) -> bool | None:
-    """Refuse to delete a tool: the subclass does not say how."""
-    raise NotImplementedError(
-        f"{type(self).__name__} cannot delete {tool_name!r}: it has no method `delete`."
-    )
-
-
-def _exists(self: ToolStorage, tool_name: str) -> bool:
-    """Tell whether there is a tool of this name."""
-    return self.get(tool_name) is not None
-
-
-def _load_by_temperature(
-    self: ToolStorage, temperature: ToolTemperature, limit: int | None = None
-) -> list[ToolMetadata]:
-    """Return the tools that were used as often as this temperature says, at most ``limit``."""
-    # Any other value means cold, as in the package.
-    fewest, most = _USES[temperature if temperature in _USES else ToolTemperature.COLD]
-    found = [tool for tool in self.load_all() if fewest <= tool.use_frequency <= most]
-    return found[:limit] if limit else found
-
-
-_DEFAULTS: Mapping[str, Callable[..., Any]] = {
-    "save_many": _save_many,
-    "delete": _delete,
-    "exists": _exists,
-    "load_by_temperature": _load_by_temperature,
-}
-
-
-def _or_in_store(
-    method: "Callable[Concatenate[Any, P], R]",
-) -> "Callable[Concatenate[Any, P], R]":
+def _or_in_store(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """Make a method that does the same in a store of Pegboard, if the file turns out to be one."""
 
     @wraps(method)
@@ -179,8 +151,6 @@ def _or_in_store(
         try:
             return getattr(self.in_store(), method.__name__)(*args, **kwargs)
         except StorageError as error:
-            if isinstance(error, OSError):
-                raise
             raise OSError(str(error)) from error
 
     return either
@@ -222,7 +192,8 @@ class _FileStorage(ToolStorage):
         with self._lock:
             if self._store is None:
                 # Absolute, so that it is never taken for a URL.
-                self._store = _StoreStorage(open_store(self._path.absolute()))
+                opened = open_store(self._path.absolute())
+                self._store = _StoreStorage(opened)  # pyright: ignore[reportAbstractUsage]
             return self._store
 
 
@@ -242,11 +213,7 @@ class JSONStorage(_FileStorage):
     @_or_in_store
     def load_all(self) -> list[ToolMetadata]:
         """Return all tools in the order of the file; invalid ones are logged and left out."""
-        try:
-            entries = self._file.read()
-        except json.JSONDecodeError as error:
-            raise self._damaged(error) from error
-        return _valid(entries.values(), ToolMetadata.model_validate)
+        return _valid(self._entries().values(), ToolMetadata.model_validate)
 
     @_or_in_store
     def save(self, tool: ToolMetadata) -> None:
@@ -282,10 +249,7 @@ class JSONStorage(_FileStorage):
         if not self._path.exists():
             return False
         with self._file.alone():
-            try:
-                entries = self._file.read()
-            except json.JSONDecodeError as error:
-                raise self._damaged(error) from error
+            entries = self._entries()
             if tool_name not in entries:
                 return False
             del entries[tool_name]
@@ -304,7 +268,7 @@ class JSONStorage(_FileStorage):
         self, temperature: ToolTemperature, limit: int | None = None
     ) -> list[ToolMetadata]:
         """Return the tools that were used as often as this temperature says, at most ``limit``."""
-        return _load_by_temperature(self, temperature, limit)
+        return super().load_by_temperature(temperature, limit)
 
     @_or_in_store
     def count(self) -> int:
@@ -344,18 +308,20 @@ class JSONStorage(_FileStorage):
             return False
         return self._path.is_file()
 
-    def _readable(self) -> Any:
+    def _entries(self) -> Any:
         try:
             return self._file.read()
-        except (OSError, json.JSONDecodeError):
-            return {}
+        except json.JSONDecodeError as error:
+            # Programs look for the first words.
+            raise OSError(
+                f"JSON 文件格式错误: {self._path} is not valid JSON: {error}. Correct the file, or "
+                "restore it from a backup."
+            ) from error
 
-    def _damaged(self, error: json.JSONDecodeError) -> OSError:
-        # Programs look for the first words.
-        return OSError(
-            f"JSON 文件格式错误: {self._path} is not valid JSON: {error}. Correct the file, or "
-            "restore it from a backup."
-        )
+    def _readable(self) -> Any:
+        with suppress(OSError):
+            return self._entries()
+        return {}
 
 
 class SQLiteStorage(_FileStorage):
@@ -493,13 +459,10 @@ class _StoreStorage(ToolStorage):
     def save_many(self, tools: Iterable[ToolMetadata]) -> None:
         given = {tool.name: tool for tool in tools}
         self._store.save_many([tool_of(tool) for tool in given.values()])
-        self._store.set_usage({name: _usage_of(tool) for name, tool in given.items()})
+        self._store.set_usage({name: tool.usage for name, tool in given.items()})
 
     def delete(self, tool_name: str) -> bool:
         return self.exists(tool_name) and self._store.delete(tool_name)
-
-    def exists(self, tool_name: str) -> bool:
-        return self.get(tool_name) is not None
 
     def get(self, tool_name: str) -> ToolMetadata | None:
         try:
@@ -509,19 +472,6 @@ class _StoreStorage(ToolStorage):
             return None
         usage = self._store.usage([tool_name]).get(tool_name, Usage())
         return None if found is None else ToolMetadata.model_validate(entry_of(found, usage))
-
-    def load_by_temperature(
-        self, temperature: ToolTemperature, limit: int | None = None
-    ) -> list[ToolMetadata]:
-        return _load_by_temperature(self, temperature, limit)
-
-    def validate(self) -> bool:
-        try:
-            self._store.check()
-        except StorageError:
-            logger.debug("storage_invalid", exc_info=True)
-            return False
-        return True
 
 
 def _valid(entries: Iterable[Any], read: Callable[[Any], ToolMetadata]) -> list[ToolMetadata]:
@@ -545,9 +495,3 @@ def _metadata_in_row(row: sqlite3.Row) -> ToolMetadata:
 def _entry_of(tool: ToolMetadata) -> dict[str, Any]:
     last_used = tool.last_used.isoformat() if tool.last_used else None
     return dict(tool) | {"last_used": last_used, "temperature": tool.temperature.value}
-
-
-def _usage_of(tool: ToolMetadata) -> Usage:
-    # Without a time zone it is local time.
-    last_used = tool.last_used.astimezone(UTC) if tool.last_used else None
-    return Usage(use_frequency=tool.use_frequency, last_used=last_used)
