@@ -367,6 +367,14 @@ def test_a_json_file_that_is_the_store_has_local_times_too(tmp_path: Path) -> No
         assert store.usage() == {"aws.cost": Usage(use_frequency=12, last_used=FOUR)}
 
 
+def test_a_recovered_json_file_has_local_times_too(tmp_path: Path, run: Run) -> None:
+    file = written(tmp_path / "tools.json", FULL, entry("b"))
+    file.write_text(file.read_text("utf-8")[:-20], "utf-8")
+    assert run("recover", "--store", file)[0] == 0
+    with open_store(file) as store:
+        assert store.usage() == {"aws.cost": Usage(use_frequency=12, last_used=FOUR)}
+
+
 @pytest.mark.covers("R-REG-40")
 def test_a_store_takes_tools_over_while_it_counts(tmp_path: Path, run: Run) -> None:
     file = written(tmp_path / "tools.json", FULL)
