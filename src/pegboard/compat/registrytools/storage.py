@@ -9,9 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pegboard.compat.registrytools.metadata import ToolMetadata, metadata_of, tool_of
+from pegboard.compat.registrytools.metadata import (
+    ToolMetadata,
+    ToolTemperature,
+    metadata_of,
+    temperature_of,
+    tool_of,
+)
 from pegboard.errors import InvalidToolError, StorageError
-from pegboard.model import Temperature, Usage
+from pegboard.model import Usage
 from pegboard.storage import Store, open_store
 
 __all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
@@ -76,13 +82,13 @@ class ToolStorage(ABC):
             self.delete(tool.name)
 
     def load_by_temperature(
-        self, temperature: Temperature | str, limit: int | None = None
+        self, temperature: ToolTemperature | str, limit: int | None = None
     ) -> list[ToolMetadata]:
         """Return the tools of this temperature, the most used first, at most ``limit``."""
         if limit is not None and limit < 0:
             raise ValueError(f"`limit` must be 0 or more, or None for all, not {limit}.")
-        wanted = Temperature(temperature)
-        found = [tool for tool in self.load_all() if tool.temperature is wanted]
+        wanted = ToolTemperature(temperature)
+        found = [it for it in self.load_all() if temperature_of(it.use_frequency) is wanted]
         return sorted(found, key=lambda tool: -tool.use_frequency)[:limit]
 
     def initialize(self) -> None:  # noqa: B027 - most have nothing to make
