@@ -337,6 +337,8 @@ def test_what_changes_is_found_at_once() -> None:
     new = ToolMetadata(name="book_flight", description="Book a flight.")
     registry.register(new)
     assert names(registry.search("book a flight"))[0] == "book_flight"
+    registry.register(ToolMetadata(name="resize_image", description="Rent a car."))
+    assert names(registry.search("rent a car"))[0] == "resize_image"
     registry.unregister("book_flight")
     assert "book_flight" not in names(registry.search("book a flight"))
     assert not registry.unregister("book_flight")
