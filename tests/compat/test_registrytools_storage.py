@@ -40,6 +40,7 @@ FULL = ToolMetadata(
     category="cloud",
     use_frequency=12,
     last_used=NOW,
+    temperature=ToolTemperature.HOT,
     input_schema={"type": "object", "properties": {"start_date": {"type": "string"}}},
     output_schema={"type": "array", "items": {"type": "number"}},
 )
@@ -71,6 +72,7 @@ def test_metadata_has_the_fields_and_defaults_of_the_document() -> None:
         "category": None,
         "use_frequency": 0,
         "last_used": None,
+        "temperature": ToolTemperature.COLD,
         "input_schema": None,
         "output_schema": None,
     }
@@ -90,7 +92,7 @@ def test_metadata_survives_its_own_json_and_shares_nothing() -> None:
 @pytest.mark.covers("R-REG-35")
 @pytest.mark.parametrize(
     "wrong",
-    [{"name": 1}, {"tags": "ab"}, {"use_frequency": -1}, {"last_used": "soon"}, {"last_used": []}],
+    [{"name": 1}, {"tags": "ab"}, {"use_frequency": "x"}, {"last_used": "soon"}, {"last_used": []}],
     ids=ascii,
 )
 def test_metadata_of_the_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:
@@ -98,11 +100,11 @@ def test_metadata_of_the_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:
         ToolMetadata.model_validate({"name": "a", "description": "", **wrong})
 
 
-def test_a_moment_is_in_utc_wherever_it_comes_from() -> None:
+def test_a_moment_stays_as_it_was_given() -> None:
     tool = ToolMetadata(name="a", description="", last_used=NOW.replace(tzinfo=None))
-    assert tool.last_used == NOW
+    assert tool.last_used == NOW.replace(tzinfo=None)
     tool.last_used = NOW.astimezone(timezone(timedelta(hours=8)))
-    assert tool.last_used.utcoffset() == timedelta()
+    assert tool.last_used.utcoffset() == timedelta(hours=8)
     assert tool.last_used == NOW
 
 

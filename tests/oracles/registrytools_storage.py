@@ -15,12 +15,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tests.oracles.outcomes import caught, logged
-from tests.oracles.surface import public
 from tests.oracles.table import Table
 
 TABLE = Table()
-# First cell of a row of the guide → scenarios, or places of the surface (dotted).
-DIFFERENCES: dict[str, list[str]] = {}
 
 WHEN = datetime(2026, 3, 29, 2, 30, 0, 123)  # noqa: DTZ001 - RegistryTools has local times
 OLD_TABLE = (
@@ -29,15 +26,6 @@ OLD_TABLE = (
     "input_schema TEXT, output_schema TEXT)"
 )
 Kind = Callable[[Any], Any]
-
-
-def names(side: str) -> Any:
-    """Return the public names of a side."""
-    return (
-        public("pegboard.compat.registrytools")
-        if side == "ours"
-        else public("registrytools.storage", "registrytools.registry.models")
-    )
 
 
 def scenarios(action: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
