@@ -358,6 +358,17 @@ def test_a_database_in_use_is_not_replaced_by_an_export(tmp_path: Path, run: Run
     assert run(*words)[0] == 0
 
 
+@kinds
+def test_a_store_is_not_exported_onto_itself(name: str, tmp_path: Path, run: Run) -> None:
+    with open_store(tmp_path / name) as store:
+        store.save(Tool(name="a", description=""))
+    before = (tmp_path / name).read_bytes()
+    words = ["export", tmp_path / name, "--format", "registrytools", "--force"]
+    code, _, told = run(*words, "--store", tmp_path / name)
+    assert (code, "is the store itself" in told) == (2, True)
+    assert (tmp_path / name).read_bytes() == before
+
+
 def test_a_json_file_that_is_the_store_has_local_times_too(tmp_path: Path) -> None:
     file = written(tmp_path / "tools.json", FULL)
     with open_store(file) as store:

@@ -244,18 +244,24 @@ def _for_registrytools(url: str, tenants: Sequence[str] | None, file: str) -> tu
             f"{file}-wal exists, so {file} is in use: stop RegistryTools, or name another file."
         )
         raise typer.BadParameter(problem)
+    _refuse_itself(file, url)
     [tenant] = tenants or [DEFAULT_TENANT]
     with _existing(url, tenant) as opened, waiting("Reading the store"):
         content, tools = written_data(opened, database=is_database)
     return content, f"{counted(tools, 'tool')} for RegistryTools"
 
 
+def _refuse_itself(file: str, store: str) -> None:
+    # A file that is no store has any name.
+    with suppress(ValueError):
+        if is_same_store(store, str(Path(file).expanduser().absolute())):
+            raise typer.BadParameter(f"{file} is the store itself: name another file or store.")
+
+
 def _take_over(
     data: RegistryToolsData, target: str, tenant: str, file: str, *, replaces: bool
 ) -> None:
-    with suppress(ValueError):
-        if is_same_store(target, str(Path(file).expanduser().absolute())):
-            raise typer.BadParameter(f"{file} is the store itself: name another store.")
+    _refuse_itself(file, target)
     with (
         values_checked(),
         open_store(target, tenant=tenant) as opened,
