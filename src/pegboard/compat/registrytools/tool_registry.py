@@ -22,13 +22,16 @@ from pegboard.compat.registrytools.metadata import (
     tool_of,
 )
 from pegboard.compat.registrytools.storage import ToolStorage
-from pegboard.errors import InvalidToolError, SearcherNotFoundError
+from pegboard.errors import InvalidQueryError, InvalidToolError
 from pegboard.model import Tool
 from pegboard.registry.usage_boost import usage_boost_of
 from pegboard.search.options import SearchOptions, query_of
 
 __all__ = ["ToolRegistry"]
 
+# The words by which users of RegistryTools know these errors.
+_OTHER_METHOD = "搜索器类型不匹配"
+_NOT_REGISTERED = "搜索方法 {} 未注册"
 _COOLER = {ToolTemperature.HOT: ToolTemperature.WARM, ToolTemperature.WARM: ToolTemperature.COLD}
 _IDLE_DAYS = {
     ToolTemperature.HOT: HOT_TOOL_INACTIVE_DAYS,
@@ -203,7 +206,7 @@ class ToolRegistry:
         """
         if searcher.method not in (None, method):
             raise ValueError(
-                f"This searcher is for {method_name(searcher.method)!r}, "
+                f"{_OTHER_METHOD}: this searcher is for {method_name(searcher.method)!r}, "
                 f"not {method_name(method)!r}."
             )
         with self._lock:
@@ -225,7 +228,12 @@ class ToolRegistry:
         """Return the algorithm for a method, or nothing for Pegboard's own."""
         found = self.get_searcher(method)
         if found is None and self._searchers:
-            raise SearcherNotFoundError(method_name(method), known=tuple(self._searchers))
+            name, known = method_name(method), ", ".join(map(repr, self._searchers))
+            raise InvalidQueryError(
+                f"{_NOT_REGISTERED.format(name)}: no searcher is registered for {name!r}, only for "
+                f"{known}. Call `register_searcher` first.",
+                option="method",
+            )
         return found
 
     def _index(
