@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pegboard.compat.registrytools import (
     BM25Search,
     EmbeddingSearch,
+    EmbeddingSearchLazyLoader,
     HybridSearch,
     JSONStorage,
     RegexSearch,
@@ -22,18 +23,19 @@ from pegboard.compat.registrytools import (
     ToolMetadata,
     ToolRegistry,
     ToolSearchResult,
+    ToolTemperature,
 )
 from pegboard.compat.registrytools.algorithms import results_of
+from pegboard.compat.registrytools.metadata import local_time
 from pegboard.errors import (
     InvalidPatternError,
     InvalidQueryError,
-    InvalidToolError,
     SearchDataError,
 )
 from pegboard.model import Tool
 from pegboard.search import Hit, SearchResponse
 
-METHODS = list(SearchMethod)
+METHODS = [*SearchMethod, "hybrid"]
 TOOLS = [
     ToolMetadata(
         name="aws_cost_explorer",
@@ -109,22 +111,21 @@ def test_a_registered_tool_can_be_had_and_replaced() -> None:
 
 @pytest.mark.covers("R-REG-7", "R-REG-33")
 @pytest.mark.parametrize(
-    "wrong", [{"name": "a\nb"}, {"input_schema": {"type": "no such type"}}], ids=ascii
+    "odd", [{"name": ""}, {"name": "a\nb"}, {"input_schema": {"type": "no such type"}}], ids=ascii
 )
-def test_a_batch_with_what_cannot_be_a_tool_leaves_everything_as_it_was(
-    wrong: dict[str, Any],
-) -> None:
-    registry = registry_of()
-    bad = ToolMetadata.model_validate({"name": "bad", "description": "", **wrong})
-    with pytest.raises(InvalidToolError):
-        registry.register_many([ToolMetadata(name="good", description=""), bad])
-    assert registry.get_tool("good") is None
-    assert names(registry.search("good", SearchMethod.REGEX)) == []
+def test_a_registry_keeps_what_no_server_may_offer_and_finds_the_rest(odd: dict[str, Any]) -> None:
+    tool = ToolMetadata.model_validate({"name": "odd", "description": "", **odd})
+    registry = registry_of(*TOOLS, tool)
+    assert registry.tool_count == 6
+    assert registry.get_tool(tool.name) == tool
+    for method in ("regex", "bm25", "embedding", "hybrid"):
+        assert names(registry.search("send_email", method))[0] == "send_email"
+        registry.search_hot_warm("send_email", method)
 
 
 @pytest.mark.covers("R-REG-8", "R-REG-12", "R-REG-22", "R-REG-24")
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_finds_and_orders_by_score(method: SearchMethod) -> None:
+def test_every_method_finds_and_orders_by_score(method: SearchMethod | str) -> None:
     results = registry_of().search("aws cost explorer", method)
     assert all(isinstance(result, ToolSearchResult) for result in results)
     assert results[0].tool_name == "aws_cost_explorer"
@@ -199,24 +200,34 @@ def test_an_algorithm_is_abstract_and_has_the_two_methods_of_the_document() -> N
     assert parameters == ["self", "query", "tools", "limit"]
 
 
-@pytest.mark.covers("R-REG-16", "R-REG-24", "R-REG-31", "X-REG-10")
-def test_an_algorithm_of_ones_own_is_used_ordered_and_cut() -> None:
+@pytest.mark.covers("R-REG-16", "R-REG-31", "X-REG-10")
+def test_an_algorithm_of_ones_own_is_indexed_and_its_results_stay_as_they_are() -> None:
     registry, mine = registry_of(), CustomSearchAlgorithm()
     registry.register_searcher("mine", mine)
     assert registry.get_searcher("mine") is mine
-    assert names(registry.search("anything", "mine", 3)) == [
-        "aws_cost_explorer",
-        "github.create_pr",
-        "resize_image",
-    ]
+    assert names(registry.search("anything", "mine", 3)) == [tool.name for tool in TOOLS]
     registry.search("something", "mine")
     assert len(mine.indexed) == 1
     registry.unregister("aws_cost_explorer")
-    assert names(registry.search("anything", "mine", 1)) == ["github.create_pr"]
+    assert names(registry.search("anything", "mine", 1))[0] == "github.create_pr"
     assert len(mine.indexed) == 2
     assert "aws_cost_explorer" not in mine.indexed[-1]
     registry.rebuild_indexes()
     assert len(mine.indexed) == 3
+    assert not mine.is_indexed()
+
+
+@pytest.mark.covers("R-REG-16", "R-REG-30")
+def test_an_algorithm_of_ones_own_gets_the_hot_and_warm_tools() -> None:
+    registry, mine = registry_of(), CustomSearchAlgorithm()
+    registry.register_searcher("mine", mine)
+    assert registry.search_hot_warm("anything", "mine") == []
+    for _ in range(3):
+        registry.update_usage("weather")
+    assert names(registry.search_hot_warm("anything", "mine")) == ["weather"]
+    assert mine.indexed == [["weather"]]
+    registry.search("anything", "mine")
+    assert len(mine.indexed[-1]) == 5
 
 
 @pytest.mark.covers("R-REG-16")
@@ -225,15 +236,43 @@ def test_an_algorithm_of_ones_own_takes_the_place_of_a_known_one() -> None:
     assert registry.get_searcher(SearchMethod.BM25) is None
     registry.register_searcher(SearchMethod.BM25, CustomSearchAlgorithm())
     assert registry.search("anything")[0].match_reason == "length"
+    with pytest.raises(InvalidQueryError, match=r"搜索方法 regex 未注册.*only for 'bm25'"):
+        registry.search("anything", SearchMethod.REGEX)
 
 
 @pytest.mark.covers("X-REG-10")
-def test_what_is_no_algorithm_or_another_one_is_refused() -> None:
+def test_an_algorithm_for_another_method_is_refused() -> None:
     registry = registry_of()
-    with pytest.raises(ValueError, match="'regex', not 'bm25'"):
+    with pytest.raises(ValueError, match=r"搜索器类型不匹配.*'regex', not 'bm25'"):
         registry.register_searcher(SearchMethod.BM25, RegexSearch())
-    with pytest.raises(TypeError):
-        registry.register_searcher("mine", object())  # pyright: ignore[reportArgumentType]
+    assert registry.get_searcher(SearchMethod.BM25) is None
+
+
+@pytest.mark.covers("R-REG-24")
+@pytest.mark.parametrize("kind", [RegexSearch, BM25Search, EmbeddingSearch, HybridSearch])
+def test_a_registered_algorithm_of_ours_orders_by_score_and_heeds_the_limit(
+    kind: type[SearchAlgorithm],
+) -> None:
+    registry, algorithm = registry_of(), kind()
+    registry.register_searcher(algorithm.method or "", algorithm)
+    for limit in (0, 1, 3, 100):
+        results = registry.search("email|cost", algorithm.method or "", limit)
+        scores = [result.score for result in results]
+        assert scores == sorted(scores, reverse=True)
+        assert len(scores) <= limit
+        assert limit == 0 or scores[0] == 1.0
+
+
+@pytest.mark.covers("R-REG-15", "R-REG-41")
+@pytest.mark.parametrize("kind", [RegexSearch, BM25Search, EmbeddingSearch, HybridSearch])
+def test_a_registered_algorithm_of_ours_finds_chinese(kind: type[SearchAlgorithm]) -> None:
+    tools = [
+        *TOOLS,
+        ToolMetadata(name="a", description="查询天气信息"),
+        ToolMetadata(name="b", description="股票价格"),
+    ]
+    assert names(kind().search("天气", tools, 5))[0] in ("a", "weather")
+    assert names(kind().search("股票", tools, 5))[0] == "b"
 
 
 @pytest.mark.covers("R-REG-13", "R-REG-31", "R-REG-32")
@@ -242,14 +281,52 @@ def test_our_algorithms_work_alone_and_follow_what_they_are_given(
     kind: type[SearchAlgorithm],
 ) -> None:
     algorithm = kind()
-    assert names(algorithm.search("send email", TOOLS, 3))[0] == "send_email"
-    assert "send_email" not in names(algorithm.search("send email", TOOLS[:2], 3))
+    assert not algorithm.is_indexed()
+    assert names(algorithm.search("send_email", TOOLS, 3))[0] == "send_email"
+    assert algorithm.is_indexed()
+    assert "send_email" not in names(algorithm.search("send_email", TOOLS[:2], 3))
     algorithm.index(TOOLS)
     changed = TOOLS[2].model_copy(update={"description": "Feed the cat."})
-    [first, *_] = algorithm.search("send email", [changed], 3)
+    [first, *_] = algorithm.search("send_email", [changed], 3)
     assert first.description == "Feed the cat."
-    assert algorithm.search(" ", TOOLS, 3) == []
-    assert algorithm.search("send email", [], 3) == []
+    assert algorithm.search("send_email", [], 3) == []
+    algorithm.index_layered(TOOLS[:1], TOOLS[1:2], TOOLS[2:])
+    assert names(algorithm.search("send_email", TOOLS, 1)) == ["send_email"]
+
+
+@pytest.mark.parametrize("kind", [BM25Search, EmbeddingSearch, HybridSearch])
+def test_words_that_no_tool_has_leave_the_tools_in_their_order(kind: Any) -> None:
+    algorithm = kind()
+    for query in ("", " ", "\n"):
+        results = algorithm.search(query, TOOLS[:2], 5)
+        assert len(results) == 2
+        assert algorithm.get_index_size() == 2
+    assert [(it.tool_name, it.score) for it in algorithm.search("", TOOLS, 2)] == [
+        ("aws_cost_explorer", 1.0),
+        ("github.create_pr", 1.0),
+    ]
+
+
+def test_an_embedding_search_tells_the_size_of_its_vectors() -> None:
+    search = EmbeddingSearch("any model")
+    assert (search.model_name, search.get_embedding_dimension()) == ("any model", None)
+    search.index(TOOLS)
+    assert search.get_index_size() == 5
+    assert (search.get_embedding_dimension() or 0) > 50
+    search.unload_model()
+    assert (search.get_index_size(), search.get_embedding_dimension()) == (0, None)
+    assert isinstance(EmbeddingSearchLazyLoader(), EmbeddingSearch)
+
+
+@pytest.mark.covers("R-REG-36")
+def test_a_regex_that_could_explode_is_refused_and_an_invalid_one_finds_nothing() -> None:
+    evil = ToolMetadata(name="evil", description="a" * 4000 + "!")
+    search = RegexSearch()
+    assert names(search.search("(a+)+!", [*TOOLS, evil], 5)) == ["evil"]
+    assert search.search("(a|b", TOOLS, 5) == []
+    for pattern in ("a(?=b)", r"(a)\1", "x" * 1001):
+        with pytest.raises(InvalidPatternError):
+            search.search(pattern, TOOLS, 5)
 
 
 @pytest.mark.covers("R-REG-11", "R-REG-31", "R-REG-32")
@@ -259,6 +336,8 @@ def test_what_changes_is_found_at_once() -> None:
     new = ToolMetadata(name="book_flight", description="Book a flight.")
     registry.register(new)
     assert names(registry.search("book a flight"))[0] == "book_flight"
+    registry.register(ToolMetadata(name="resize_image", description="Rent a car."))
+    assert names(registry.search("rent a car"))[0] == "resize_image"
     registry.unregister("book_flight")
     assert "book_flight" not in names(registry.search("book a flight"))
     assert not registry.unregister("book_flight")
@@ -282,7 +361,7 @@ def test_without_what_embedding_needs_everything_else_works(
 
 @pytest.mark.covers("R-REG-10", "R-REG-11", "X-REG-10")
 def test_use_is_counted_and_can_be_asked_for() -> None:
-    before = datetime.now(UTC)
+    before = local_time()
     used = TOOLS[3].model_copy(update={"use_frequency": 1, "last_used": before - timedelta(1)})
     registry = registry_of(*TOOLS[:3], used)
     assert registry.update_usage("weather")
@@ -318,7 +397,23 @@ def test_tools_that_are_used_come_before_others_that_fit_alike() -> None:
     old.use_frequency, old.last_used = 20, now - timedelta(days=365)
     registry = registry_of(one, two, old)
     assert names(registry.search("report", "regex"))[0] == two.name
+    assert names(registry.search_hot_warm("report", "regex")) == [two.name, old.name]
+    registry.update_usage(two.name)
     assert names(registry.search_hot_warm("report", "regex")) == [two.name]
+
+
+@pytest.mark.covers("X-REG-4")
+def test_a_moment_with_a_time_zone_counts_as_idle_too() -> None:
+    moment = datetime.now(UTC) - timedelta(days=31)
+    tool = ToolMetadata(name="a", description="", use_frequency=20, last_used=moment)
+    registry = registry_of(tool, *TOOLS)
+    for _ in range(3):
+        registry.update_usage("weather")
+    found = registry.get_tool("a")
+    assert found is not None
+    assert found.last_used == moment
+    assert found.temperature is ToolTemperature.WARM
+    assert found.usage.last_used == moment
 
 
 @pytest.mark.covers("X-REG-10")

@@ -1,10 +1,15 @@
 import gc
 import inspect
 import json
+import re
+import sqlite3
+import subprocess
+import sys
 import threading
 from abc import ABC
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from pegboard import Tool
 from pegboard.compat.registrytools import (
     JSONStorage,
     SQLiteStorage,
@@ -20,7 +26,9 @@ from pegboard.compat.registrytools import (
     ToolStorage,
     ToolTemperature,
 )
-from pegboard.errors import InvalidToolError, StorageError
+from pegboard.errors import InvalidToolError
+from pegboard.model import Usage
+from pegboard.storage import open_store
 
 NOW = datetime.now(UTC)
 FULL = ToolMetadata(
@@ -32,9 +40,11 @@ FULL = ToolMetadata(
     category="cloud",
     use_frequency=12,
     last_used=NOW,
+    temperature=ToolTemperature.HOT,
     input_schema={"type": "object", "properties": {"start_date": {"type": "string"}}},
     output_schema={"type": "array", "items": {"type": "number"}},
 )
+DAMAGED = b'{"a": {"name": "a", "descr' * 200
 Kind = type[JSONStorage] | type[SQLiteStorage]
 both = pytest.mark.parametrize("kind", [JSONStorage, SQLiteStorage])
 
@@ -62,6 +72,7 @@ def test_metadata_has_the_fields_and_defaults_of_the_document() -> None:
         "category": None,
         "use_frequency": 0,
         "last_used": None,
+        "temperature": ToolTemperature.COLD,
         "input_schema": None,
         "output_schema": None,
     }
@@ -81,7 +92,7 @@ def test_metadata_survives_its_own_json_and_shares_nothing() -> None:
 @pytest.mark.covers("R-REG-35")
 @pytest.mark.parametrize(
     "wrong",
-    [{"name": 1}, {"tags": "ab"}, {"use_frequency": -1}, {"last_used": "soon"}, {"last_used": []}],
+    [{"name": 1}, {"tags": "ab"}, {"use_frequency": "x"}, {"last_used": "soon"}, {"last_used": []}],
     ids=ascii,
 )
 def test_metadata_of_the_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:
@@ -89,18 +100,20 @@ def test_metadata_of_the_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:
         ToolMetadata.model_validate({"name": "a", "description": "", **wrong})
 
 
-def test_a_moment_is_in_utc_wherever_it_comes_from() -> None:
+def test_a_moment_stays_as_it_was_given() -> None:
     tool = ToolMetadata(name="a", description="", last_used=NOW.replace(tzinfo=None))
-    assert tool.last_used == NOW
+    assert tool.last_used == NOW.replace(tzinfo=None)
     tool.last_used = NOW.astimezone(timezone(timedelta(hours=8)))
-    assert tool.last_used.utcoffset() == timedelta()
+    assert tool.last_used.utcoffset() == timedelta(hours=8)
     assert tool.last_used == NOW
 
 
 @pytest.mark.covers("R-REG-18")
 def test_a_storage_is_abstract_and_has_the_three_methods_of_the_document() -> None:
     assert issubclass(ToolStorage, ABC)
-    assert ToolStorage.__abstractmethods__ == {"load_all", "save"}
+    assert {"load_all", "save", "delete"} < ToolStorage.__abstractmethods__
+    with pytest.raises(TypeError, match="abstract"):
+        ToolStorage()  # type: ignore[abstract]
     assert list(inspect.signature(ToolStorage.load_all).parameters) == ["self"]
     assert list(inspect.signature(ToolStorage.save).parameters) == ["self", "tool"]
     assert list(inspect.signature(ToolStorage.delete).parameters) == ["self", "tool_name"]
@@ -108,7 +121,7 @@ def test_a_storage_is_abstract_and_has_the_three_methods_of_the_document() -> No
 
 @pytest.mark.covers("R-REG-20", "X-REG-11")
 def test_a_storage_of_the_documents_two_methods_gets_the_rest() -> None:
-    storage = CustomStorage()
+    storage = CustomStorage()  # pyright: ignore[reportAbstractUsage] - the document's
     storage.save_many([FULL, ToolMetadata(name="b", description="")])
     assert storage.get("b") == ToolMetadata(name="b", description="")
     assert storage.get("c") is None
@@ -135,7 +148,7 @@ def test_a_storage_that_forgets_to_call_its_parent_works() -> None:
         def delete(self, tool_name: str) -> None:
             self.tools = {it.name: it for it in self.load_all() if it.name != tool_name}
 
-    storage = Careless()
+    storage = Careless()  # pyright: ignore[reportAbstractUsage]
     storage.save(FULL)
     assert storage.path is None
     storage.clear()
@@ -147,7 +160,7 @@ def test_a_storage_that_cannot_be_read_is_not_valid() -> None:
         def load_all(self):
             raise ZeroDivisionError
 
-    assert not Broken().validate()
+    assert not Broken().validate()  # pyright: ignore[reportAbstractUsage]
 
 
 @both
@@ -171,10 +184,10 @@ def test_every_field_survives_a_restart(kind: Kind, tmp_path: Path) -> None:
         (JSONStorage, "tools", "tools.json"),
         (SQLiteStorage, "tools.db", "tools.db"),
         (SQLiteStorage, "tools", "tools.db"),
-        (JSONStorage, "catalog.v1", "catalog.v1.json"),
-        (JSONStorage, "catalog.v2", "catalog.v2.json"),
+        (JSONStorage, "catalog.v1", "catalog.json"),
         (JSONStorage, "catalog.db", "catalog.json"),
-        (SQLiteStorage, "catalog.v1", "catalog.v1.db"),
+        (SQLiteStorage, "catalog.v1", "catalog.db"),
+        (SQLiteStorage, "catalog.json", "catalog.db"),
         (JSONStorage, "mine: 100%20/tools.json", "mine: 100%20/tools.json"),
     ],
 )
@@ -209,16 +222,18 @@ def test_the_helpers_tell_what_is_there(kind: Kind, tmp_path: Path) -> None:
 
 @both
 @pytest.mark.covers("R-REG-33")
-def test_a_batch_is_kept_beside_what_is_there_all_or_none(kind: Kind, tmp_path: Path) -> None:
+def test_a_batch_is_stored_all_or_none(kind: Kind, tmp_path: Path) -> None:
     with kind(tmp_path / "tools") as storage:
         storage.save(FULL)
         storage.save_many([])
-        storage.save_many(ToolMetadata(name=f"t{it}", description="") for it in range(50))
-        assert storage.count() == 51
-        bad = ToolMetadata(name="a\nb", description="")
-        with pytest.raises(InvalidToolError):
+        assert storage.load_all() == [FULL]
+        bad: Any = "not a tool"
+        with pytest.raises(AttributeError):
             storage.save_many([ToolMetadata(name="good", description=""), bad])
-        assert storage.count() == 51
+        assert storage.load_all() == [FULL]
+        storage.save_many(ToolMetadata(name=f"t{it}", description="") for it in range(50))
+        # RegistryTools adds them to a database, and writes a JSON file anew.
+        assert storage.count() == (50 if kind is JSONStorage else 51)
 
 
 @both
@@ -244,28 +259,29 @@ def test_tools_are_loaded_by_temperature(kind: Kind, tmp_path: Path) -> None:
     with kind(tmp_path / "tools") as storage:
         storage.save_many(
             [
-                used("hot", 10, 0),
-                used("hotter", 99, 29),
-                used("cooling", 50, 31),
-                used("warm", 3, 59),
-                used("forgotten", 99, 61),
-                used("cold", 2, 0),
-                ToolMetadata(name="new", description=""),
+                used("a-hot", 10, 0),
+                used("b-idle", 99, 61),
+                used("c-warm", 3, 59),
+                used("d-warm", 9, 0),
+                used("e-cold", 2, 0),
+                ToolMetadata(name="f-new", description=""),
             ]
         )
 
-        def names(temperature: ToolTemperature | str, limit: int | None = None) -> list[str]:
+        def names(temperature: ToolTemperature, limit: int | None = None) -> list[str]:
             return [it.name for it in storage.load_by_temperature(temperature, limit)]
 
-        assert names(ToolTemperature.HOT) == ["hotter", "hot"]
-        assert names("warm") == ["cooling", "warm"]
-        assert set(names(ToolTemperature.COLD)) == {"forgotten", "cold", "new"}
-        assert names(ToolTemperature.HOT, 1) == ["hotter"]
-        assert names(ToolTemperature.HOT, 0) == []
-        with pytest.raises(ValueError, match="limit"):
-            names(ToolTemperature.HOT, -1)
-        with pytest.raises(ValueError, match="lukewarm"):
-            names("lukewarm")
+        assert names(ToolTemperature.HOT) == ["a-hot", "b-idle"]
+        assert names(ToolTemperature.WARM) == ["c-warm", "d-warm"]
+        assert names(ToolTemperature.COLD) == ["e-cold", "f-new"]
+        assert names(ToolTemperature.HOT, 1) == ["a-hot"]
+        assert names(ToolTemperature.HOT, 0) == ["a-hot", "b-idle"]
+
+
+def test_a_negative_limit_of_a_database_is_refused(tmp_path: Path) -> None:
+    storage = SQLiteStorage(tmp_path / "tools")
+    with pytest.raises(ValueError, match="limit must be non-negative"):
+        storage.load_by_temperature(ToolTemperature.HOT, -1)
 
 
 @both
@@ -296,17 +312,14 @@ def test_text_that_means_something_elsewhere_is_only_text(
 
 
 @both
-@pytest.mark.covers("R-REG-35")
-@pytest.mark.parametrize("name", ["", "  ", "a\0", "\ud800", "a" * 513], ids=ascii)
-def test_names_that_cannot_be_are_refused_and_not_there(
+@pytest.mark.parametrize("name", ["", "  ", "a\0", "a\nb", "a" * 600], ids=ascii)
+def test_names_that_pegboard_refuses_are_stored_for_registrytools(
     kind: Kind, name: str, tmp_path: Path
 ) -> None:
     with kind(tmp_path / "tools") as storage:
-        with pytest.raises(InvalidToolError):
-            storage.save(ToolMetadata(name=name, description=""))
-        assert storage.get(name) is None
-        assert not storage.exists(name)
-        assert not storage.delete(name)
+        storage.save(FULL.model_copy(update={"name": name}))
+        assert storage.exists(name)
+        assert storage.delete(name)
 
 
 @both
@@ -346,19 +359,170 @@ def test_a_json_file_is_whole_whenever_somebody_looks(tmp_path: Path) -> None:
             for file in tmp_path.glob("tools.json"):
                 assert json.loads(file.read_text("utf-8"))
         written.result()
-    assert len(json.loads((tmp_path / "tools.json").read_text("utf-8"))["tools"]) == 20
+    assert len(json.loads((tmp_path / "tools.json").read_text("utf-8"))) == 20
+    assert [it.name for it in tmp_path.iterdir()] == ["tools.json"]
 
 
 @both
-def test_a_damaged_file_is_not_valid_and_not_overwritten(kind: Kind, tmp_path: Path) -> None:
+def test_a_damaged_file_is_not_valid_and_raises_an_os_error(kind: Kind, tmp_path: Path) -> None:
     with kind(tmp_path / "tools") as storage:
-        assert storage.path is not None
-        storage.path.write_bytes(b'{"a": {"name": "a", "descr' * 200)
-        before = storage.path.read_bytes()
+        storage.path.write_bytes(DAMAGED)
         assert not storage.validate()
-        with pytest.raises(StorageError):
-            storage.save(FULL)
-        assert storage.path.read_bytes() == before
+        with pytest.raises(OSError, match=re.escape(str(storage.path))):
+            storage.load_all()
+        with pytest.raises(OSError, match=re.escape(str(storage.path))):
+            storage.delete("a")
+        assert (storage.count(), storage.get("a"), storage.exists("a")) == (0, None, False)
+        assert storage.path.read_bytes() == DAMAGED
+
+
+def test_a_damaged_json_file_is_kept_before_a_new_one_is_begun(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = JSONStorage(tmp_path / "tools")
+    storage.path.write_bytes(DAMAGED)
+    storage.save(FULL)
+    assert storage.load_all() == [FULL]
+    [kept] = [it for it in tmp_path.iterdir() if it != storage.path]
+    assert (kept.read_bytes(), str(kept) in caplog.text) == (DAMAGED, True)
+
+
+def test_an_unreadable_json_file_is_not_replaced(tmp_path: Path) -> None:
+    storage = JSONStorage(tmp_path / "tools")
+    storage.path.mkdir()
+    with pytest.raises(OSError, match=re.escape("tools.json")):
+        storage.save(FULL)
+    assert [it.name for it in tmp_path.iterdir()] == ["tools.json"]
+
+
+def test_a_database_that_another_process_writes_to_is_an_os_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.storage.registrytools.PATIENCE", 0.01)
+    with SQLiteStorage(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        with closing(sqlite3.connect(storage.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with SQLiteStorage(tmp_path / "tools") as second:
+                with pytest.raises(OSError, match="locked"):
+                    second.save(FULL)
+                assert second.load_all() == [FULL]
+
+
+def test_a_database_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    with SQLiteStorage(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        storage.path.unlink()
+        storage.save(FULL.model_copy(update={"name": "new"}))
+        with SQLiteStorage(tmp_path / "tools") as other:
+            assert [it.name for it in other.load_all()] == ["new"]
+
+
+def test_a_database_with_other_columns_keeps_what_is_in_them(tmp_path: Path) -> None:
+    with SQLiteStorage(tmp_path / "tools") as storage:
+        storage.save_many([FULL, ToolMetadata(name="b", description="")])
+        with closing(sqlite3.connect(storage.path)) as connection:
+            connection.execute("ALTER TABLE tools ADD COLUMN future TEXT")
+            connection.execute("UPDATE tools SET future = name")
+            connection.commit()
+            storage.save(FULL.model_copy(update={"description": "new"}))
+            rows = connection.execute("SELECT name, description, future FROM tools").fetchall()
+        assert rows == [(FULL.name, "new", FULL.name), ("b", "", "b")]
+        assert [it.description for it in storage.load_all()] == ["new", ""]
+
+
+def test_a_database_without_temperatures_can_be_written(tmp_path: Path) -> None:
+    with SQLiteStorage(tmp_path / "tools") as storage:
+        storage.initialize()
+        with closing(sqlite3.connect(storage.path)) as connection:
+            connection.execute("ALTER TABLE tools DROP COLUMN temperature")
+        storage.save(FULL)
+        assert storage.load_all()[0].description == FULL.description
+
+
+@both
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
+def test_a_full_disk_is_an_os_error_and_changes_nothing(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        storage.save(FULL)
+    code = f"""
+import resource, signal, sys
+from pegboard.compat.registrytools import {kind.__name__}, ToolMetadata
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+storage = {kind.__name__}(sys.argv[1])
+try:
+    storage.save(ToolMetadata(name="large", description="x" * 100_000))
+except OSError as error:
+    print(error, storage.count())
+"""
+    place = str(tmp_path / "tools")
+    done = subprocess.run([sys.executable, "-c", code, place], check=True, capture_output=True)
+    assert done.stdout.rstrip().endswith(b" 1")
+    with kind(tmp_path / "tools") as storage:
+        assert storage.load_all() == [FULL]
+    assert [it.name for it in tmp_path.iterdir()] == [storage.path.name]
+
+
+@both
+def test_many_writes_keep_the_log_short(kind: Kind, tmp_path: Path) -> None:
+    with kind(tmp_path / "tools") as storage:
+        for number in range(30):
+            storage.save(FULL.model_copy(update={"name": "a", "description": "x" * 300_000}))
+            assert storage.count() == 1, number
+        sizes = [it.stat().st_size for it in tmp_path.iterdir()]
+        assert max(sizes) < 8_000_000
+
+
+@pytest.mark.parametrize(("kind", "name"), [(JSONStorage, "t.json"), (SQLiteStorage, "t.db")])
+@pytest.mark.covers("R-REG-36", "R-REG-19")
+def test_a_store_of_pegboard_is_used_as_it_is(kind: Kind, name: str, tmp_path: Path) -> None:
+    odd = "'; DROP TABLE tools; --"
+    with open_store(tmp_path / name) as store, kind(tmp_path / name) as storage:
+        # It is open, and its newest changes are not in the file yet.
+        store.save(Tool(name="of_the_gateway", description="here"))
+        assert storage.validate()
+        assert [it.name for it in storage.load_all()] == ["of_the_gateway"]
+        storage.save_many([FULL, ToolMetadata(name=odd, description="")])
+        storage.initialize()
+        assert storage.count() == 3
+        found = storage.get(FULL.name)
+        assert found is not None
+        assert (found.tags, found.input_schema) == (FULL.tags, FULL.input_schema)
+        assert found.last_used is not None
+        assert found.last_used.astimezone(UTC) == NOW
+        assert store.usage() == {FULL.name: Usage(use_frequency=12, last_used=NOW)}
+        assert [it.name for it in storage.load_by_temperature(ToolTemperature.HOT)] == [FULL.name]
+        assert storage.delete(odd)
+        assert not storage.delete(odd)
+        assert not storage.exists("a\nb")
+        with pytest.raises(InvalidToolError):
+            storage.save(FULL.model_copy(update={"name": "a\nb"}))
+        assert len(store.load_all()) == 2
+        storage.clear()
+        assert store.load_all() == []
+
+
+def test_a_damaged_store_of_pegboard_is_an_os_error(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text('{"version": 1, "tools": {"a": {"description": 5}}}', "utf-8")
+    with JSONStorage(path) as storage, pytest.raises(OSError, match="recover"):
+        storage.load_all()
+
+
+@pytest.mark.covers("R-REG-40")
+def test_a_gateway_that_opens_the_same_json_file_loses_nothing(tmp_path: Path) -> None:
+    storage = JSONStorage(tmp_path / "tools")
+    storage.save(FULL)
+    with open_store(storage.path) as store:
+        storage.save(FULL.model_copy(update={"name": "a"}))
+        assert {it.tool.name for it in store.load_all()} == {FULL.name, "a"}
+        store.save(Tool(name="b", description=""))
+        storage.save(FULL.model_copy(update={"name": "c"}))
+        assert {it.tool.name for it in store.load_all()} == {FULL.name, "a", "b", "c"}
+        assert {it.name for it in storage.load_all()} == {FULL.name, "a", "b", "c"}
+    storage.close()
+    assert (tmp_path / "tools.json.v0").exists()
 
 
 @both

@@ -206,7 +206,8 @@ def test_version_0_is_read_as_it_is_and_kept_before_it_is_written(path: Path, sh
     assert found["version"] == 1
     assert list(found["tools"]) == ["version", "tools", "github.create", "new"]
     with open_store(path) as store:
-        last = datetime(2026, 1, 5, 12, 0, 0, 500_000, UTC)
+        # Local time, as RegistryTools writes it.
+        last = datetime(2026, 1, 5, 12, 0, 0, 500_000).astimezone(UTC)
         assert store.usage(["github.create"])["github.create"].last_used == last
         store.delete("new")
     assert files(path) == ["tools.json", "tools.json.v0", "tools.json.v0.2"]

@@ -102,7 +102,7 @@ def read_archive(text: bytes, *, name: str) -> Archive:
     except (ValueError, RecursionError) as error:
         raise StorageError(
             f"{name} is not an archive of Pegboard: {str(error).rstrip('.')}. "
-            "`pegboard store export` writes one.",
+            "`pegboard store export` writes one. It is not a data file of RegistryTools either.",
             url=name,
         ) from error
     return archive

@@ -1,10 +1,10 @@
 """`pegboard store`: inspect, check, recover, migrate, export and import a store."""
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -13,7 +13,7 @@ from pegboard.cli.catalogue.running_gateway import store_meant
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import complain, progress, say, warn, write_json
-from pegboard.cli.terminal.plain_text import columns_of, counted
+from pegboard.cli.terminal.plain_text import columns_of, counted, printable
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config.atomic_write import read_named_file, replace_file
 from pegboard.errors import StorageError
@@ -22,6 +22,7 @@ from pegboard.storage import Copied, OnProgress, Store, copy_store, decode_tool,
 from pegboard.storage.export_import import Archive, archived, read_archive, restore
 from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
 from pegboard.storage.open_store import scheme_of, without_password
+from pegboard.storage.registrytools import RegistryToolsData, read_data, take_over, written_data
 
 __all__ = ["add_to"]
 
@@ -141,6 +142,14 @@ def export_store(
     store: _Store = None,
     tenant: _Tenants = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    form: Annotated[
+        Literal["pegboard", "registrytools"],
+        typer.Option(
+            "--format",
+            help="`registrytools` writes only the registered tools and their usage, for "
+            "RegistryTools: a database if the name of the file ends in .db, or else JSON.",
+        ),
+    ] = "pegboard",
 ) -> None:
     """Write everything to one JSON file that only you can read."""
     path = Path(file).expanduser()
@@ -150,37 +159,68 @@ def export_store(
         problem = f"{file} already exists: name another file, or add `--force`."
         raise typer.BadParameter(problem)
     url = store_meant(store)
-    with waiting("Reading the store"):
-        archive = archived(_each(url, tenant))
-        text = msgspec.json.format(msgspec.json.encode(archive), indent=1) + b"\n"
+    if form == "registrytools":
+        content, told = _for_registrytools(url, tenant, file)
+    else:
+        with waiting("Reading the store"):
+            archive = archived(_each(url, tenant))
+            content = msgspec.json.format(msgspec.json.encode(archive), indent=1) + b"\n"
+        tools = counted(sum(len(it.tools) for it in archive.tenants), "tool")
+        told = f"{tools} and all other data of {', '.join(it.tenant for it in archive.tenants)}"
     if file == "-":
-        sys.stdout.write(text.decode())
+        sys.stdout.write(content.decode())
         return
     try:
-        replace_file(path, text, keeps_mode=False)
+        replace_file(path, content, keeps_mode=False)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}.", url=file) from error
-    tools = sum(len(it.tools) for it in archive.tenants)
-    tenants = ", ".join(it.tenant for it in archive.tenants)
-    say(f"Wrote {counted(tools, 'tool')} and all other data of {tenants} to {file}.")
+    say(f"Wrote {told} to {file}.")
 
 
 @_store.command("import")
 def import_archive(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="File from `export`; - is input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File from `export`, or tools.json or tools.db of RegistryTools; - is input.",
+        ),
+    ],
     store: _Store = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="NAME", help="Tenant that gets RegistryTools's tools."),
+    ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace tools of the same name by RegistryTools's."),
+    ] = False,
 ) -> None:
-    """Load a file from `export` into a store; entries there with other names stay."""
+    """Load a file from `export`, or one of RegistryTools, into a store.
+
+    An export replaces entries of the same names. The tools of RegistryTools replace none, unless
+    you add `--replace`. All other entries stay.
+    """
+    path = Path(file).expanduser()
+    if path.is_dir():
+        raise typer.BadParameter(f"{file} is a folder: name a file in it, such as tools.json.")
     try:
-        text = sys.stdin.buffer.read() if file == "-" else read_named_file(Path(file).expanduser())
+        text = sys.stdin.buffer.read() if file == "-" else read_named_file(path)
     except OSError as error:
         complain(f"{file} cannot be read: {error.strerror}.")
         raise typer.Exit(NOT_FOUND) from None
     with waiting(f"Reading {file}"):
+        data = read_data(text, path)
+    target = store_meant(store)
+    if data is not None:
+        _take_over(data, target, tenant or DEFAULT_TENANT, file, replaces=replace)
+        return
+    if replace or tenant is not None:
+        raise typer.BadParameter("`--replace` and `--tenant` are for files of RegistryTools.")
+    with waiting(f"Reading {file}"):
         archive = read_archive(text, name=file)
         _check_archive(archive, name=file)
-    target = store_meant(store)
     for it in archive.tenants:
         with (
             values_checked(),
@@ -191,6 +231,58 @@ def import_archive(
         _tell(copied, it.tenant, f"to {without_password(target)}")
     if not archive.tenants:
         warn(f"There is nothing in {file}.")
+
+
+def _for_registrytools(url: str, tenants: Sequence[str] | None, file: str) -> tuple[bytes, str]:
+    """Return what to write to a file for RegistryTools, and in words how much that is."""
+    is_database = Path(file).suffix == ".db"
+    if len(tenants or ()) > 1:
+        raise typer.BadParameter("A file of RegistryTools holds one tenant: name only one.")
+    if is_database and Path(f"{Path(file).expanduser()}-wal").exists():
+        # SQLite would add what is there to the new file.
+        problem = (
+            f"{file}-wal exists, so {file} is in use: stop RegistryTools, or name another file."
+        )
+        raise typer.BadParameter(problem)
+    _refuse_itself(file, url)
+    [tenant] = tenants or [DEFAULT_TENANT]
+    with _existing(url, tenant) as opened, waiting("Reading the store"):
+        content, tools = written_data(opened, database=is_database)
+    return content, f"{counted(tools, 'tool')} for RegistryTools"
+
+
+def _refuse_itself(file: str, store: str) -> None:
+    # A file that is no store has any name.
+    with suppress(ValueError):
+        if is_same_store(store, str(Path(file).expanduser().absolute())):
+            raise typer.BadParameter(f"{file} is the store itself: name another file or store.")
+
+
+def _take_over(
+    data: RegistryToolsData, target: str, tenant: str, file: str, *, replaces: bool
+) -> None:
+    _refuse_itself(file, target)
+    with (
+        values_checked(),
+        open_store(target, tenant=tenant) as opened,
+        _shown_progress() as shown,
+    ):
+        taken = take_over(data, opened, replaces=replaces, on_progress=shown)
+    where = without_password(target)
+    say(
+        f"Copied {counted(taken.tools, 'tool')} and the usage of {counted(taken.used, 'tool')} "
+        f"from {file} of RegistryTools to {where}."
+    )
+    if taken.present:
+        say(f"Skipped {counted(taken.present, 'tool')} that the store has already.")
+    if taken.differing:
+        names = _some(map(printable, sorted(taken.differing)))
+        kept = counted(len(taken.differing), "tool")
+        warn(f"Kept {kept} that the store defines otherwise: {names}. `--replace` replaces them.")
+    for name, problem in list(data.skipped.items())[:_MOST_NAMED]:
+        warn(f"Skipped {printable(name)!r}, which Pegboard cannot store: {printable(problem)}")
+    if len(data.skipped) > _MOST_NAMED:
+        warn(f"Skipped {len(data.skipped) - _MOST_NAMED} more for reasons like these.")
 
 
 @contextmanager
@@ -285,13 +377,17 @@ def _check_archive(archive: Archive, *, name: str) -> None:
     """
     damaged = list(_damaged(archive))
     if damaged:
-        shown = ", ".join(damaged[:_MOST_NAMED])
-        more = f" and {len(damaged) - _MOST_NAMED} more" if len(damaged) > _MOST_NAMED else ""
         raise StorageError(
-            f"{name} is damaged, so nothing was written: {shown}{more} cannot be read. Export it "
-            "again, or remove these entries from the file.",
+            f"{name} is damaged, so nothing was written: {_some(damaged)} cannot be read. Export "
+            "it again, or remove these entries from the file.",
             url=name,
         )
+
+
+def _some(words: Iterable[str]) -> str:
+    listed = list(words)
+    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return f"{', '.join(listed[:_MOST_NAMED])}{more}"
 
 
 def _damaged(archive: Archive) -> Iterator[str]:

@@ -132,7 +132,8 @@ def read_tools(content: JsonContent, compact: bytes, path: Path) -> None:
     content.tenant, content.tools_around = _tenant(around), _copied(around)
     for name, raw in entries.items():
         try:
-            text, tool, usage = read_entry(name, bytes(raw))
+            # RegistryTools writes version 0, with local times.
+            text, tool, usage = read_entry(name, bytes(raw), local=version == 0)
         except ShapeError as error:
             problem = f"The entry {name!r} is not that of a tool: {error.problem}"
             raise ShapeError(problem, *within, name, *error.steps) from None
@@ -164,9 +165,12 @@ def read_state(content: JsonContent, compact: bytes, path: Path) -> None:
         raise ShapeError(f"This is not of the right shape: {error}.", field) from error
 
 
-def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None]:
+def read_entry(
+    name: str, text: bytes, *, local: bool = False
+) -> tuple[bytes, Tool | None, Usage | None]:
     """Return the text of an entry without its usage, the tool unless it has more fields, the usage.
 
+    A time without a zone is UTC, or else ``local``.
     A `ShapeError` says what keeps it from being that of a tool of this name.
     """
     try:
@@ -179,7 +183,7 @@ def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None
         except ValueError:
             pass
         fields = _decode_members(text)
-        usage = read_usage(fields)
+        usage = read_usage(fields, local=local)
         kept = {"name": msgspec.Raw(_encode(name))} if "name" not in fields else {}
         for field, it in fields.items():
             is_known = field in KNOWN_FIELDS
@@ -198,11 +202,10 @@ def read_entry(name: str, text: bytes) -> tuple[bytes, Tool | None, Usage | None
     return text, tool if kept.keys() <= KNOWN_FIELDS else None, usage
 
 
-def read_usage(fields: Raws) -> Usage | None:
+def read_usage(fields: Raws, *, local: bool = False) -> Usage | None:
     """Return the usage that fields of an entry say, ``None`` for none, or raise a `ValueError`."""
-    return _counted(
-        _decode_usage(_encode({it: fields[it] for it in _USAGE_FIELDS & fields.keys()}))
-    )
+    usage = _decode_usage(_encode({it: fields[it] for it in _USAGE_FIELDS & fields.keys()}))
+    return _counted(usage, local=local)
 
 
 def unknown_fields(text: bytes) -> Raws:
@@ -315,10 +318,11 @@ def _copied(around: Raws) -> Raws:
     return {name: raw.copy() for name, raw in around.items()}
 
 
-def _counted(usage: _StoredUsage) -> Usage | None:
+def _counted(usage: _StoredUsage, *, local: bool = False) -> Usage | None:
     last = usage.last_used
     if last is not None:
-        last = last.replace(tzinfo=UTC) if last.tzinfo is None else last.astimezone(UTC)
+        is_utc = last.tzinfo is None and not local
+        last = last.replace(tzinfo=UTC) if is_utc else last.astimezone(UTC)
     found = Usage(use_frequency=usage.use_frequency or 0, last_used=last)
     return None if found == Usage() else found
 

@@ -114,10 +114,12 @@ class _Recovery:
 
     def salvage_tools(self) -> None:
         content = self.content
+        # RegistryTools writes files without a version, with local times.
+        local = _versioned(self.text, positions.start_of(self.text)) is None
         for member in self.entries():
             try:
                 name = member.key or _name_in(member.value)
-                text, _, usage = file_format.read_entry(name, self.compact(member))
+                text, _, usage = file_format.read_entry(name, self.compact(member), local=local)
             except ValueError as error:
                 problem = error.problem if isinstance(error, ShapeError) else f"{error}."
                 which = f"The entry {member.key!r}" if member.key else "This entry"

@@ -162,7 +162,7 @@ class SqliteFile:
         elif application or version or tables:
             raise StorageError(
                 f"{self.url} is an SQLite database of another program. Nothing was changed. "
-                "Choose another file.",
+                "Choose another file. `pegboard store import` copies a database of RegistryTools.",
                 url=self.url,
             )
 
