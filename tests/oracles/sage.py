@@ -11,27 +11,11 @@ from tests.oracles.table import Table
 
 TABLE = Table()
 # First cell of a row of the guide → scenarios, or places of the surface (dotted).
-DIFFERENCES: dict[str, list[str]] = {
-    "`MapFunction`, the base class of `MCPRegistry`": [
-        "MCPRegistry.logger",
-        "MCPRegistry.name",
-        "MCPRegistry.call_service",
-        "MCPRegistry.call_service_async",
-        "MCPRegistry.get_state",
-        "MCPRegistry.restore_state",
-    ],
-}
-# Of intellistream/SAGE, where `sage.libs.agents.action.mcp_registry` was read.
+DIFFERENCES: dict[str, list[str]] = {}
+# Of intellistream/SAGE, where `sage.libs.agents.action.mcp_registry` was read. The package
+# isage-agentic 0.1.0.5 has the same class, but without a base class; its surface is below.
 COMMIT = "2119a67d3fd9cc4c71e2b70937b0f353c4e2df81"
 _SELF = ["self", "POSITIONAL_OR_KEYWORD", False]
-_SERVICE = [
-    _SELF,
-    ["service_name", "POSITIONAL_OR_KEYWORD", False],
-    ["args", "VAR_POSITIONAL", False],
-    ["timeout", "KEYWORD_ONLY", True],
-    ["method", "KEYWORD_ONLY", True],
-    ["kwargs", "VAR_KEYWORD", False],
-]
 SURFACE: dict[str, Any] = {
     "MCPRegistry": {
         "parameters": [],
@@ -44,12 +28,6 @@ SURFACE: dict[str, Any] = {
                 ["arguments", "POSITIONAL_OR_KEYWORD", False],
             ],
             "execute": [_SELF, ["data", "POSITIONAL_OR_KEYWORD", True]],
-            "logger": "attribute",
-            "name": "attribute",
-            "call_service": _SERVICE,
-            "call_service_async": _SERVICE,
-            "get_state": [_SELF],
-            "restore_state": [_SELF, ["state", "POSITIONAL_OR_KEYWORD", False]],
         },
     }
 }
@@ -672,7 +650,7 @@ def the_words_of_an_error_name_what_is_wrong(its: Any) -> Any:
     ]
 
 
-# Beyond a pipeline, the members of the base class have nothing to work with.
+# The base class that earlier releases had.
 
 
 @TABLE.expects([ATTRIBUTE_ERROR] * 3)
