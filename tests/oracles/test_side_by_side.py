@@ -1,4 +1,4 @@
-"""What can be installed beside Pegboard is what the guides say; uv resolves and installs nothing."""
+"""What can be installed beside Pegboard is what the guides say; uv resolves it, no more."""
 
 import re
 import subprocess
@@ -23,13 +23,7 @@ def rows_of_the_guides() -> "list[pytest.ParameterSet]":  # a name that older re
         assert found, path.name
         for place, (packages, outcome) in enumerate(found):
             name = f"{path.stem.removeprefix('coming-from-')}-{place}"
-            rows.append(
-                pytest.param(
-                    re.findall(r"`(.+?)`", packages),
-                    outcome,
-                    id=name,
-                )
-            )
+            rows.append(pytest.param(re.findall(r"`(.+?)`", packages), outcome, id=name))
     return rows
 
 
