@@ -47,7 +47,8 @@ class MCPRegistry:
         """Return ``{name: {"description": ..., "input_schema": ...}}`` for a planner."""
         tools = self._tools.copy()
         if self.registry is not None:
-            tools = {it.name: tools[it.name] for it in self.registry.tools()}
+            shown = {it.name for it in self.registry.tools()}
+            tools = {name: it for name, it in tools.items() if name in shown}
         return {
             name: {
                 "description": getattr(it, "description", ""),
