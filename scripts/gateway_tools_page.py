@@ -41,7 +41,8 @@ _OPENING = """# Tools of the gateway
 
 What a model sees on the `search` surface, exactly as `tools/list` says it. How they are used:
 [What clients of the gateway see](../guides/gateway.md). A credential is shown those that its scopes
-allow.
+allow. A client over HTTP without a credential has every scope but `register`, which
+`pegboard serve --allow-register` adds.
 """
 
 

@@ -20,7 +20,7 @@ from pegboard.auth import (
 from pegboard.auth.signing_keys import SECONDS
 from pegboard.errors import ConfigError, UnauthenticatedError
 from pegboard.model import Principal
-from pegboard.model.principal import LOCAL, OPERATOR
+from pegboard.model.principal import ANONYMOUS, LOCAL, OPERATOR
 from pegboard.storage import open_store
 from tests.auth.token_server import RESOURCE, token_server
 
@@ -89,10 +89,13 @@ def test_headers_that_say_something_else_or_two_things_are_malformed(
     assert refused.value.reason == "malformed"
 
 
-async def test_where_nobody_has_to_say_who_they_are_everybody_is_the_person_here() -> None:
-    assert await AnonymousAuthenticator().authenticate(None) is LOCAL
-    async with open_authenticator(AuthSettings()) as authenticator:
-        assert await authenticator.authenticate("whatever") is LOCAL
+@pytest.mark.covers("R-REG-37")
+async def test_without_credentials_every_caller_is_the_same_and_registers_only_if_allowed() -> None:
+    assert await AnonymousAuthenticator().authenticate(None) is ANONYMOUS
+    assert await AnonymousAuthenticator(allow_register=True).authenticate(None) is LOCAL
+    for allowed, principal in ((False, ANONYMOUS), (True, LOCAL)):
+        async with open_authenticator(AuthSettings(allow_register=allowed)) as authenticator:
+            assert await authenticator.authenticate("whatever") is principal
 
 
 @pytest.mark.parametrize(

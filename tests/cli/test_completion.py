@@ -40,7 +40,10 @@ def by_bash(line: str, capsys: Captured, monkeypatch: Patch) -> list[str]:
         ("pegboard ", [*COMMANDS]),
         ("pegboard conf", ["config"]),
         ("pegboard --ver", ["--version"]),
-        ("pegboard serve --allow-", ["--allow-anonymous", "--allow-host", "--allow-origin"]),
+        (
+            "pegboard serve --allow-",
+            ["--allow-anonymous", "--allow-register", "--allow-host", "--allow-origin"],
+        ),
         ("pegboard --debug serve --dem", ["--demo"]),
         ("pegboard serve --surface ", ["search", "full"]),
         ("pegboard keys ", ["create", "list", "revoke", "rotate"]),

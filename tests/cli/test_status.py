@@ -168,6 +168,7 @@ def gateway(path: Path) -> Iterator[str]:
     entries = {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}, "unset": UNSET}
     write(path, entries)
     command = [sys.executable, "-m", "pegboard.cli.main", "serve", "--port", "0"]
+    command += ["--allow-register"]
     with subprocess.Popen(
         [*command, "--config", str(path), "--store", str(path.parent / "store.db")],
         stderr=subprocess.PIPE,

@@ -43,6 +43,13 @@ class Lookup(Note):
     }
 
 
+class Waiting(Note):
+    name = "waiting"
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        return arguments
+
+
 class Nameless:
     def call(self, arguments: dict[str, Any]) -> Any:
         return arguments
@@ -124,32 +131,59 @@ def test_the_name_is_the_key_of_a_tool_and_its_schema_a_json_schema() -> None:
         input_schema = {"type": "object", "properties": {"word": {"type": "no such type"}}}
 
     registry = MCPRegistry()
+    registry.register(Broken())
+    assert registry.describe()["note"]["input_schema"] is Broken.input_schema
     registry.register(Note("first"))
     registry.register(Lookup("second"))
     assert list(registry.describe()) == ["note", "lookup"]
     assert registry.call("note", {}) == ("first", {})
     assert registry.call("lookup", {}) == ("second", {})
-    with pytest.raises(TypeError, match="not a usable JSON Schema"):
-        registry.register(Broken())
     registry.register(Note("third"))
     assert list(registry.describe()) == ["note", "lookup"]
     assert registry.call("note", {}) == ("third", {})
+    strict = MCPRegistry(validation=Validation())
+    with pytest.raises(TypeError, match="not a usable JSON Schema"):
+        strict.register(Broken())
+    assert strict.describe() == {}
 
 
 @pytest.mark.covers("R-SAGE-15")
-def test_a_local_a_waiting_and_a_remote_tool_are_called_alike() -> None:
-    class Waiting(Note):
-        name = "waiting"
-
-        async def call(self, arguments: dict[str, Any]) -> Any:
-            return arguments
-
+async def test_a_local_a_waiting_and_a_remote_tool_are_called_alike() -> None:
     registry = MCPRegistry()
     for tool in (Lookup("here"), Waiting(), RemoteEcho()):
         registry.register(tool)
-    assert registry.call("lookup", {"text": "hi"}) == ("here", {"text": "hi"})
-    assert registry.call("waiting", {"text": "hi"}) == {"text": "hi"}
-    assert registry.call("remote_echo", {"text": "hi"}) == {"text": "hi"}
+    given = {"text": "hi"}
+    assert await registry.acall("lookup", given) == ("here", given)
+    assert await registry.acall("waiting", given) == given
+    assert await registry.acall("remote_echo", given) == given
+
+
+def test_a_waiting_tool_gives_its_coroutine_as_in_sage_and_its_value_under_policies() -> None:
+    registry, bounded = MCPRegistry(), MCPRegistry(deadline=Deadline(30))
+    for it in (registry, bounded):
+        it.register(Waiting())
+    coroutine = registry.call("waiting", {"a": 1})
+    assert inspect.iscoroutine(coroutine)
+    coroutine.close()
+    assert bounded.call("waiting", {"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize("policies", [{}, {"validation": Validation()}], ids=["plain", "policies"])
+def test_a_change_of_a_registered_object_is_seen(policies: dict[str, Any]) -> None:
+    registry, tool = MCPRegistry(**policies), Lookup("before")
+    registry.register(tool)
+    tool.description = "new words"
+    tool.call = lambda arguments: ("after", arguments)
+    assert registry.describe()["lookup"]["description"] == "new words"
+    assert registry.call("lookup", {"word": "x"}) == ("after", {"word": "x"})
+
+
+async def test_policies_bound_asynchronous_calls_too() -> None:
+    registry = MCPRegistry(validation=Validation())
+    registry.register(Lookup("x"))
+    assert await registry.acall("lookup", {"word": "x"}) == ("x", {"word": "x"})
+    with pytest.raises(InvalidArgumentsError):
+        await registry.acall("lookup", {})
 
 
 @pytest.mark.covers("R-SAGE-16")
@@ -253,11 +287,12 @@ def test_execute_does_what_a_message_says() -> None:
     registry.register(Note("x"))
     described = registry.describe()
     assert described == {"note": {"description": "", "input_schema": {}}}
-    for message in (None, "describe", {"op": "describe"}):
+    for message in (None, "describe", {"op": "describe"}, {}, {"op": "describe", "a": 1}):
         assert registry.execute(message) == described
-    for message in ({"name": "note", "arguments": {"a": 1}},):
-        assert registry.execute(message) == ("x", {"a": 1})
-        assert registry.execute({"op": "call", **message}) == ("x", {"a": 1})
+    message = {"name": "note", "arguments": {"a": 1}}
+    assert registry.execute(message) == ("x", {"a": 1})
+    for op in (None, "call", "describe"):
+        assert registry.execute({"op": op, **message}) == ("x", {"a": 1})
     assert registry.execute({"name": "note"}) == ("x", {})
 
 
@@ -266,11 +301,12 @@ def test_execute_does_what_a_message_says() -> None:
     ("message", "error", "words"),
     [
         ({"op": "dance"}, ValueError, "Unsupported op"),
+        ({"op": "dance", "name": "note", "arguments": {}}, ValueError, "Unsupported op"),
         ({"op": "call"}, ValueError, "name"),
         ({"name": ""}, ValueError, "name"),
         ({"name": "note", "arguments": [1]}, TypeError, "arguments"),
-        (3, TypeError, "object"),
-        ("dance", TypeError, "object"),
+        (3, TypeError, "dict"),
+        ("dance", TypeError, "dict"),
     ],
     ids=str,
 )

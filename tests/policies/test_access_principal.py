@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.model import Principal, Scope, Tool
-from pegboard.model.principal import LOCAL
+from pegboard.model.principal import ANONYMOUS, LOCAL
 from pegboard.policies import holds, may, may_operate, may_use_server, visible_to
 from pegboard.policies.access import METHODS
 
@@ -113,6 +113,13 @@ def test_the_process_is_looked_after_by_admins_of_everything_in_the_first_tenant
     assert not may_operate(principal_with("admin", servers=("github",)))
     assert not may_operate(principal_with("admin", tools=("github_*",)))
     assert not may_operate(principal_with("admin", expires=1.0))
+
+
+@pytest.mark.covers("R-REG-37")
+def test_a_client_without_a_credential_may_do_everything_but_register() -> None:
+    assert may_operate(ANONYMOUS)
+    assert [it for it in ACTIONS if not holds(ANONYMOUS, it)] == ["register"]
+    assert all(holds(LOCAL, it) for it in ACTIONS)
 
 
 def test_every_action_of_the_table_is_a_scope() -> None:

@@ -44,7 +44,7 @@ class FakeGateway:
     async def respond(self, request: ClientRequest) -> dict[str, Any]:
         scope = self.missing_scope(request)
         if scope is not None:
-            raise MissingScopeError(scope)
+            raise MissingScopeError(scope, request.client.principal)
         self.heard.append(request)
         result = await self._result(request)
         return for_client(result, request.client, method=request.method, info=self.info)

@@ -17,9 +17,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pegboard.auth import AnonymousAuthenticator
 from pegboard.gateway import Gateway
 from pegboard.hub import Hub
 from pegboard.server import App, Limits, RequestPipeline
+from pegboard.server.http.authentication import HttpAuthenticator
 from tests.server.asgi import Answer, ask
 from tests.server.serving import META, TAKES_BOTH, modern_headers, modern_request, served
 
@@ -88,7 +90,8 @@ async def real_app(limits: Limits | None = None) -> AsyncGenerator[App]:
     async with Hub.open([]) as hub:
         hub.registry.register(add)
         async with Gateway(hub) as gateway:
-            app = App(RequestPipeline(gateway), limits=limits)
+            authenticator = HttpAuthenticator(AnonymousAuthenticator(allow_register=True))
+            app = App(RequestPipeline(gateway), authenticator=authenticator, limits=limits)
             async with app.open():
                 yield app
 

@@ -39,7 +39,7 @@ async def test_three_processes_are_one_gateway(tmp_path: Path, postgres_url: str
     async with AsyncExitStack() as stack:
         started = [
             await stack.enter_async_context(
-                serving(tmp_path, "--store", postgres_url, config=servers())
+                serving(tmp_path, "--allow-register", "--store", postgres_url, config=servers())
             )
             for _ in range(3)
         ]

@@ -14,7 +14,7 @@ import anyio.to_thread
 from pegboard.auth.api_keys import ApiKeys
 from pegboard.auth.settings import AuthSettings
 from pegboard.errors import ConfigError, UnauthenticatedError
-from pegboard.model.principal import LOCAL, OPERATOR, Principal
+from pegboard.model.principal import ANONYMOUS, LOCAL, OPERATOR, Principal
 from pegboard.storage import open_store
 
 __all__ = [
@@ -65,11 +65,19 @@ class Authenticator(Protocol):
 
 
 class AnonymousAuthenticator:
-    """Requires no credential: every caller is the user of this machine."""
+    """Requires no credential: every caller may find and call all tools.
+
+    Args:
+        allow_register: whether callers may also register tools.
+    """
+
+    def __init__(self, *, allow_register: bool = False) -> None:
+        self.principal: Principal = LOCAL if allow_register else ANONYMOUS
+        """Every caller."""
 
     async def authenticate(self, credential: str | None) -> Principal:
-        """Return the user of this machine, whatever the client sent."""
-        return LOCAL
+        """Return the same principal, whatever the client sent."""
+        return self.principal
 
 
 class CredentialAuthenticator:
@@ -130,7 +138,7 @@ async def open_authenticator(
         StorageError: when the API keys cannot be read.
     """
     if not settings.required:
-        yield AnonymousAuthenticator()
+        yield AnonymousAuthenticator(allow_register=settings.allow_register)
         return
     with ExitStack() as stack:
         verifiers, background = await anyio.to_thread.run_sync(

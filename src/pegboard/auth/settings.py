@@ -77,6 +77,8 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Other kinds of credentials: the name of each plug-in's entry point, with its options."""
     allow_open: bool = False
     """Serve other machines even without authentication."""
+    allow_register: bool = False
+    """Let clients register tools over HTTP where no authentication is required."""
 
     @property
     def required(self) -> bool:

@@ -44,6 +44,7 @@ class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
     store: str | None = None
     audit: str | None = None
     allow_anonymous: bool = False
+    allow_register: bool = False
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     drain: float = 30.0
@@ -109,6 +110,8 @@ _NO_SERVERS = (
 )
 _NONE_USABLE = "  No server of the configuration can be used:"
 _NOWHERE = "none: everything is lost at shutdown"
+_FOR_EVERY_CLIENT = "for every client"
+_FOR_THE_OWNER = "only over stdio; `--allow-register` lets every client register tools"
 _STDIO = "Pegboard uses standard input and output."
 
 
@@ -179,6 +182,7 @@ def _options_of(options: ServeChoices) -> ServeOptions:
         allow_hosts=options.allow_host,
         allow_origins=options.allow_origin,
         allow_anonymous=options.allow_anonymous,
+        allow_register=options.allow_register,
         drain_seconds=options.drain,
         notice_seconds=options.notice,
     )
@@ -248,6 +252,9 @@ def _about_address(
         where = f" --store {without_password(options.store)}" if options.store else ""
         command = f"`pegboard keys create{where}`"
         yield f"There is no API key yet, so no client is accepted; {command} creates one."
+    if not auth.required:
+        allowed = auth.allow_register or options.allow_register
+        yield f"  {'register_tool':<16} {_FOR_EVERY_CLIENT if allowed else _FOR_THE_OWNER}"
     servers = {"mcpServers": {"pegboard": entry}}
     yield f"For the file of your client: {json.dumps(servers)}"
 

@@ -264,7 +264,7 @@ class Gateway(AsyncContextManagerMixin):
             caller = tenant.caller(request)
             scope = self.missing_scope(request)
             if scope is not None:
-                raise MissingScopeError(scope)
+                raise MissingScopeError(scope, request.client.principal)
             return await handler(tenant, caller)
         finally:
             tenant.busy -= 1

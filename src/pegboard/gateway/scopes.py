@@ -6,13 +6,18 @@ from pegboard.errors import AccessDeniedError
 from pegboard.gateway.builtin_tool import OWN_NAMES, OWN_RESOURCES
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import ClientRequest, Face, RpcError
-from pegboard.model.principal import Scope
+from pegboard.model.principal import Principal, Scope
 from pegboard.policies.access import METHODS, holds
 
 __all__ = ["MissingScopeError", "missing_scope", "own_names", "own_tool_in"]
 
 _NONE: frozenset[str] = frozenset()
 _ON_FULL = frozenset({"read_result"})
+_WITHHELD = (
+    "Clients without a credential may not register tools over HTTP. Start the gateway with "
+    "`--allow-register` (or set `allow_register` in `gateway.auth`), or switch on API keys and use "
+    "a key with the scope 'register'."
+)
 
 
 class MissingScopeError(RpcError):
@@ -21,8 +26,10 @@ class MissingScopeError(RpcError):
     The error is the same whether the named tool exists or not.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, principal: Principal) -> None:
         words = f"This needs the scope {scope!r}, which you do not have."
+        if scope == "register" and scope in principal.withheld:
+            words = _WITHHELD
         super().__init__(INVALID_REQUEST, words, {"code": AccessDeniedError.code, "scope": scope})
         self.scope: Scope = scope
 

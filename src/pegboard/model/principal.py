@@ -4,7 +4,16 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ALL_SCOPES", "DEFAULT_TENANT", "LOCAL", "OPERATOR", "Principal", "Scope", "Surface"]
+__all__ = [
+    "ALL_SCOPES",
+    "ANONYMOUS",
+    "DEFAULT_TENANT",
+    "LOCAL",
+    "OPERATOR",
+    "Principal",
+    "Scope",
+    "Surface",
+]
 
 Surface = Literal["search", "full"]
 """``search`` shows a handful of small tools that find and call the others, ``full`` all of them."""
@@ -26,6 +35,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """The caller within the tenant: the id of a key, or the subject of a token."""
     scopes: frozenset[Scope] = frozenset()
+    withheld: frozenset[Scope] = frozenset()
+    """Scopes that it lacks even where ``admin`` would grant them."""
     servers: tuple[str, ...] = ("*",)
     """Glob patterns of the servers it may use; what belongs to no server matches as ``""``."""
     tools: tuple[str, ...] = ("*",)
@@ -39,4 +50,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LOCAL = Principal(subject="local", scopes=ALL_SCOPES)
-"""The caller where no authentication is required: over stdio, and on loopback without keys."""
+"""The user of this machine: over stdio, and with the token of the user's own commands."""
+
+ANONYMOUS = Principal(
+    subject="local",
+    scopes=ALL_SCOPES - {"register"},
+    withheld=frozenset({"register"}),
+)
+"""A client over HTTP where no authentication is required; it registers nothing."""

@@ -64,7 +64,7 @@ def holds(principal: Principal, action: Scope) -> bool:
     """Tell whether a principal may do this at all, to any server or tool."""
     if principal.expires is not None and time.time() >= principal.expires:
         return False
-    return not principal.scopes.isdisjoint(IMPLIED[action])
+    return action not in principal.withheld and not principal.scopes.isdisjoint(IMPLIED[action])
 
 
 def may(principal: Principal, action: Scope, tool: Tool) -> bool:

@@ -58,6 +58,13 @@ def serve(
             help="Serve other machines without authentication.",
         ),
     ] = False,
+    allow_register: Annotated[
+        bool,
+        typer.Option(
+            "--allow-register",
+            help="Let clients without a key register tools over HTTP.",
+        ),
+    ] = False,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -115,6 +122,7 @@ def serve(
         store=store,
         audit=audit,
         allow_anonymous=allow_anonymous,
+        allow_register=allow_register,
         allow_host=tuple(allow_host or ()),
         allow_origin=tuple(allow_origin or ()),
         drain=drain,

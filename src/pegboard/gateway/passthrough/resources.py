@@ -183,9 +183,10 @@ class Resources:
         if caller.visibility.reads and self._own.has(uri):
             return None
         scope = METHODS["resources/subscribe"]
-        if not holds(caller.client.principal, scope):
+        principal = caller.client.principal
+        if not holds(principal, scope):
             # Checked before the lookup, so that the error does not reveal which resources exist.
-            raise MissingScopeError(scope)
+            raise MissingScopeError(scope, principal)
         return await self._used(uri, caller)
 
     async def origin(self, uri: str, caller: CallerContext) -> tuple[str, str]:

@@ -43,9 +43,11 @@ class HttpAuthenticator:
         on_refusal: OnRefusal | None = None,
         local_token: LocalToken | None = None,
     ) -> None:
-        self._authenticator = AnonymousAuthenticator() if authenticator is None else authenticator
+        authenticator = AnonymousAuthenticator() if authenticator is None else authenticator
+        is_open = isinstance(authenticator, AnonymousAuthenticator)
+        self._anonymous = authenticator.principal if is_open else None
+        self._authenticator = authenticator
         self._settings = AuthSettings() if settings is None else settings
-        self._is_open = isinstance(self._authenticator, AnonymousAuthenticator)
         self._on_refusal = on_refusal
         self._local_token = local_token
         self._metadata = resource_metadata(self._settings)
@@ -53,14 +55,18 @@ class HttpAuthenticator:
 
     def wants_scope(self, scope: Scope) -> list[Header]:
         """Return the headers of a response to a caller who lacks a scope."""
+        if self._anonymous is not None:
+            # A challenge would send the client looking for credentials that are not accepted here.
+            return []
         words = scope_challenge(self._settings, scope)
         return [(b"www-authenticate", words.encode("latin-1", "replace"))]
 
     async def admit(self, request: HttpRequest) -> bool:
         """Set the principal of a request; if there is none, refuse the request and return false."""
-        if self._is_open or self._is_of_owner(request):
-            # Also if the request has another credential: some programs always send one.
-            request.principal = LOCAL
+        # An open gateway lets in requests with any credential: some programs always send one.
+        principal = LOCAL if self._is_of_owner(request) else self._anonymous
+        if principal is not None:
+            request.principal = principal
             return True
         headers = request.headers
         try:
@@ -79,7 +85,7 @@ class HttpAuthenticator:
 
     async def still_admits(self, request: HttpRequest) -> bool:
         """Tell whether the sender of a running request would still be authenticated."""
-        if self._is_open or self._is_of_owner(request):
+        if self._anonymous is not None or self._is_of_owner(request):
             return True
         headers = request.headers
         try:

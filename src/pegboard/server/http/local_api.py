@@ -33,10 +33,13 @@ class LocalToken:
 
     def sent(self, request: HttpRequest) -> bool:
         """Tell whether a request has the token, and comes from this machine."""
-        if not is_loopback(request.source) or request.has_twice("authorization"):
+        authorization = request.headers.get("authorization")
+        if authorization is None or not is_loopback(request.source):
+            return False
+        if request.has_twice("authorization"):
             return False
         try:
-            credential = credential_in(request.headers.get("authorization"))
+            credential = credential_in(authorization)
         except UnauthenticatedError:
             return False
         given = (credential or "").encode("latin-1", "replace")

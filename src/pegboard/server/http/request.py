@@ -8,7 +8,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.gateway.request import Face, RpcError
-from pegboard.model.principal import LOCAL, Principal
+from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
 from pegboard.server.jsonrpc import encode, error_message
 from pegboard.server.message_limits import BodyTooLargeError, RequestId
 
@@ -102,7 +102,8 @@ class HttpRequest:
     @property
     def account(self) -> tuple[str, str, str]:
         """Who is counted for the session limits: the caller, or its address if it is local."""
-        return *self.caller, self.source if self.principal is LOCAL else ""
+        is_local = self.principal is LOCAL or self.principal is ANONYMOUS
+        return *self.caller, self.source if is_local else ""
 
     @property
     def source(self) -> str:

@@ -53,6 +53,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Origins of web pages that may call this server, besides local ones."""
     allow_anonymous: bool = False
     """Serve other machines although callers need no credential."""
+    allow_register: bool = False
+    """Let callers register tools although they need no credential."""
     drain_seconds: float = DRAIN_SECONDS
     """How long running calls may take to finish at shutdown."""
     notice_seconds: float = 0.0

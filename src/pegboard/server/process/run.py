@@ -219,7 +219,11 @@ async def _shut_down_stdio(
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:
     settings = await anyio.to_thread.run_sync(load_auth_settings, options.config)
-    return replace(settings, allow_open=True) if options.allow_anonymous else settings
+    return replace(
+        settings,
+        allow_open=settings.allow_open or options.allow_anonymous,
+        allow_register=settings.allow_register or options.allow_register,
+    )
 
 
 def _hosts(options: ServeOptions, settings: AuthSettings) -> HostCheck:
