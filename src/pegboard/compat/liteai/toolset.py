@@ -106,7 +106,7 @@ class McpToolDef(ToolDef):
     """Whether a model is told the ``name``; otherwise the ``__name__``."""
 
     def __post_init__(self) -> None:
-        self.__signature__ = inspect.signature(self.execute)
+        self.__signature__: inspect.Signature = inspect.signature(self.execute)
         # `inspect` takes an object with these for a function.
         for name in ("__code__", "__defaults__", "__kwdefaults__", "__doc__"):
             setattr(self, name, getattr(self.execute, name, None))

@@ -320,7 +320,7 @@ class EmbeddingSearch(_Searching):
         device: str | None = None,
     ) -> None:
         super().__init__()
-        self.model_name = model_name or self.DEFAULT_MODEL
+        self.model_name: str = model_name or self.DEFAULT_MODEL
         given = device or _validated_device
         self.device: str = given or os.environ.get("REGISTRYTOOLS_DEVICE", "").strip() or "cpu"
         if _DEVICE.fullmatch(self.device.lower()):

@@ -444,7 +444,7 @@ class _StoreStorage(ToolStorage):
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
-        self.close = weakref.finalize(self, store.close)
+        self.close: Callable[[], object] = weakref.finalize(self, store.close)
 
     def load_all(self) -> list[ToolMetadata]:
         usage = self._store.usage()
