@@ -51,6 +51,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(f"Missing in .tools: {', '.join(missing)}. Run `{recipe}`.")
 
 
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+    """Print one line for each system that `tests/oracles` compared with ours."""
+    lines = [
+        str(value)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "compared" and getattr(report, "when", "") == "call"
+    ]
+    if lines:
+        terminalreporter.section("compared with the systems themselves")
+        for line in sorted(lines):
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give the run a home of its own: a running gateway announces itself in the user's home."""
