@@ -35,6 +35,9 @@ DIFFERENCES: dict[str, list[str]] = {
     ],
     "`client`, `session` and `stack` of a stateful client": ["what_a_stateful_client_holds"],
     "What `get_client()` opens": ["what_the_client_context_gives"],
+    "`model_dump` of a tool or a `CallToolResult`, and `mimeType` of its content": [
+        "objects_of_the_sdk_are_dumped"
+    ],
     "Further `client_kwargs`: `auth`, `httpx_client_factory`, `terminate_on_close`": [
         "a_client_with_options_of_the_old_sdk"
     ],
@@ -1519,9 +1522,29 @@ async def a_program_that_does_not_exist(its: Any) -> Any:
     client = its.StdIOStatefulClient("none", "/no/such/program")
     try:
         await client.connect()
-    except OSError:
-        return ["OSError", client.is_connected]
+    except FileNotFoundError:
+        return ["FileNotFoundError", client.is_connected]
     return client.is_connected
+
+
+@TABLE.scenario
+async def objects_of_the_sdk_are_read(its: Any) -> Any:
+    async with shop(its) as client:
+        tools = {it.name: it for it in await client.list_tools()}
+        echo = await client.get_callable_function("echo", wrap_tool_result=False)
+        done = await echo(text="a")
+        return [
+            tools["echo"].inputSchema["required"],
+            tools["echo"].outputSchema is None,
+            [done.isError, [it.text for it in done.content], type(done).__name__],
+            hasattr(done, "structuredContent"),
+        ]
+
+
+@TABLE.scenario
+async def objects_of_the_sdk_are_dumped(its: Any) -> Any:
+    async with shop(its) as client:
+        return "inputSchema" in (await client.list_tools())[0].model_dump()
 
 
 @TABLE.scenario

@@ -1,22 +1,33 @@
 """What all adapters need to call servers: one event loop, turns, invalid results, redaction."""
 
 import asyncio  # noqa: TID251 - this file reaches one event loop from another
+import os
+import shutil
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ProtocolError, WouldDeadlockError
+from pegboard.errors import ProtocolError, ServerUnavailableError, WouldDeadlockError
 from pegboard.policies.concurrency import blocked_threads
 from pegboard.registry.background_loop import on_background_loop, run_in_background
 
-__all__ = ["Turns", "in_background", "reading_result", "shown_target"]
+__all__ = ["Turns", "in_background", "reading_result", "shown_target", "starting_program"]
 
 T = TypeVar("T")
+
+
+class _ProgramNotFoundError(ServerUnavailableError, FileNotFoundError):
+    """The program of a local server does not exist."""
+
+
+class _ProgramNotAllowedError(ServerUnavailableError, PermissionError):
+    """The program of a local server cannot be executed."""
 
 
 class Turns:
@@ -66,6 +77,32 @@ def shown_target(config: Callable[[], ServerConfig]) -> str:
         return config().target
     except Exception:  # noqa: BLE001 - a repr must not fail, nor show what it does not understand
         return "<unusable>"
+
+
+@asynccontextmanager
+async def starting_program(config: ServerConfig) -> AsyncGenerator[None]:
+    """Report a program that cannot be started as the operating system does, too.
+
+    Raises:
+        FileNotFoundError: when it is not there. Like the next, it is a `ServerUnavailableError`.
+        PermissionError: when it cannot be executed.
+    """
+    try:
+        yield
+    except ServerUnavailableError as error:
+        fault = await anyio.to_thread.run_sync(_fault_of_program, config)
+        if fault is None:
+            raise
+        raise fault(str(error), server=config.name) from error
+
+
+def _fault_of_program(config: ServerConfig) -> type[ServerUnavailableError] | None:
+    where, command = Path(config.cwd or ""), config.command or ""
+    command = str(where / command) if os.sep in command else command
+    path = config.env.get("PATH")
+    if not where.exists() or shutil.which(command, mode=os.F_OK, path=path) is None:
+        return _ProgramNotFoundError
+    return None if shutil.which(command, path=path) else _ProgramNotAllowedError
 
 
 @contextmanager

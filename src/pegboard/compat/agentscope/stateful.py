@@ -13,6 +13,7 @@ from pegboard.compat.agentscope.client import (
     tool_named,
 )
 from pegboard.compat.agentscope.function import MCPToolFunction
+from pegboard.compat.server_calls import starting_program
 from pegboard.config import ServerConfig
 from pegboard.errors import ConfigError, NotConnectedError
 from pegboard.upstream import OnProgress
@@ -217,3 +218,9 @@ class StdioStatefulClient(StatefulClientBase):
             cwd=cwd,
         )
         super().__init__(name, config)
+        self._config = config
+
+    async def connect(self, *, strict: bool = False) -> None:
+        """Start the program and begin a session, unless there is one; see `StatefulClientBase`."""
+        async with starting_program(self._config):
+            await super().connect(strict=strict)

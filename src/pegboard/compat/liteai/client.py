@@ -4,19 +4,21 @@ import codecs
 import copy
 import inspect
 import logging
-import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
-import anyio.to_thread
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
-from pegboard.compat.server_calls import in_background, reading_result, shown_target
+from pegboard.compat.server_calls import (
+    in_background,
+    reading_result,
+    shown_target,
+    starting_program,
+)
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ConfigError, NotConnectedError, ServerUnavailableError
 from pegboard.model.schema.schema import check_output_schema
@@ -60,14 +62,6 @@ class McpSessionNotEstablishedError(NotConnectedError):
         server: str = "",
     ) -> None:
         super().__init__(message, server=server)
-
-
-class _ProgramNotFoundError(McpConnectionError, FileNotFoundError):
-    """The program of a local server does not exist."""
-
-
-class _ProgramNotAllowedError(McpConnectionError, PermissionError):
-    """The program of a local server cannot be executed."""
 
 
 # Fields whose value is an object, too.
@@ -248,15 +242,6 @@ class StdioServerParameters(_ServerParams):
             timeouts=self.timeouts,
         )
 
-    def find_fault(self) -> type[McpConnectionError] | None:
-        """Return the error of a program that is not there, or cannot be executed; this blocks."""
-        where = Path(self.cwd or "")
-        command = str(where / self.command) if os.sep in self.command else self.command
-        path = (self.env or {}).get("PATH")
-        if not where.exists() or shutil.which(command, mode=os.F_OK, path=path) is None:
-            return _ProgramNotFoundError
-        return None if shutil.which(command, path=path) else _ProgramNotAllowedError
-
 
 LocalServerParams: TypeAlias = StdioServerParameters
 """The parameters of a local server. LiteAI takes the class, and its name, from the MCP SDK."""
@@ -393,18 +378,14 @@ class LocalMcpClient(_ServerClient):
     """A client for a server that is a process of this machine."""
 
     def __init__(self, name: str, params: LocalServerParams) -> None:
-        super().__init__(name, params)
-        self._local = params
+        # Also the SDK's own class, which a program may have taken from there.
+        self._local = LocalServerParams.model_validate(params, from_attributes=True)
+        super().__init__(name, self._local)
 
     async def connect(self) -> None:
         """Start the program and connect, unless connected."""
-        try:
+        async with starting_program(self._local.config(self.name)):
             await super().connect()
-        except McpConnectionError as error:
-            fault = await anyio.to_thread.run_sync(self._local.find_fault)
-            if fault is None:
-                raise
-            raise fault(str(error), server=self.name) from error
 
 
 class RemoteMcpClient(_ServerClient):

@@ -4,8 +4,10 @@ import copy
 import dataclasses
 import enum
 import inspect
+import itertools
 import logging
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import date, datetime, time
 from typing import (
@@ -81,12 +83,21 @@ def prepare_tools(tools: Sequence[ToolLike]) -> list[dict[str, Any]]:
     Raises:
         ValueError: when a function has no docstring.
     """
-    return [_definition(tool) for tool in tools]
+    listed = list(tools)
+    plain = Counter(cast("Any", it).__name__ for it in listed if _has_plain_name(it))
+    definitions = [_definition(tool) for tool in listed]
+    for tool, definition in zip(listed, definitions, strict=True):
+        # Two tools of one name would be one to a model; then each has its toolset's name, too.
+        if _has_plain_name(tool) and plain[cast("Any", tool).__name__] == 1:
+            definition["function"]["name"] = cast("Any", tool).__name__
+    return definitions
 
 
 def find_tool_by_name(tools: Sequence[ToolLike], name: str) -> ToolLike | None:
     """Return the first tool that a model calls by this name."""
-    return next((tool for tool in tools if name in _names_of(tool)), None)
+    named = (tool for tool in tools if _name_of(tool) == name)
+    plain = (it for it in tools if _has_plain_name(it) and cast("Any", it).__name__ == name)
+    return next(itertools.chain(named, plain), None)
 
 
 def generate_tool_definition_from_mcp_tool(mcp_tool: Any) -> dict[str, Any]:
@@ -132,25 +143,27 @@ def enable_logging(level: int = logging.INFO) -> None:
 
 def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, ToolDef):
-        definition = generate_tool_definition_from_tool_def(tool)
-    elif hasattr(tool, "_mcp_tool"):
-        definition = generate_tool_definition_from_mcp_tool(tool._mcp_tool)
-    elif callable(tool):
+        return generate_tool_definition_from_tool_def(tool)
+    if hasattr(tool, "_mcp_tool"):
+        return generate_tool_definition_from_mcp_tool(tool._mcp_tool)
+    if callable(tool):
         return generate_tool_definition_from_callable(tool)
-    else:
-        return generate_tool_definition_from_raw_tool_def(tool)
-    if hasattr(tool, "_mcp_tool") and not getattr(tool, "is_namespaced", False):
-        # A model calls the tool by the name of the function, with its prefix.
-        definition["function"]["name"] = cast("Any", tool).__name__
-    return definition
+    return generate_tool_definition_from_raw_tool_def(tool)
 
 
-def _names_of(tool: Any) -> list[object]:
-    if isinstance(tool, dict):
-        return [cast("dict[str, Any]", tool).get("name")]
-    # A tool of a server has both, and a model may have been given either.
-    names: list[object] = [tool.name] if isinstance(tool, ToolDef) else []
-    return [*names, cast("Any", tool).__name__] if callable(tool) else names
+def _has_plain_name(tool: Any) -> bool:
+    """Tell whether a model is given the name of the function, as the document says."""
+    if isinstance(tool, ToolDef):
+        return tool.name == getattr(tool, "namespaced_name", None)
+    return hasattr(tool, "_mcp_tool")
+
+
+def _name_of(tool: Any) -> object:
+    if isinstance(tool, ToolDef):
+        return tool.name
+    if callable(tool):
+        return cast("Any", tool).__name__
+    return cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
 
 
 def _schema_of(mcp_tool: Any) -> dict[str, Any]:

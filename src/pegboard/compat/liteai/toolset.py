@@ -102,8 +102,8 @@ class McpToolDef(ToolDef):
     Its ``name`` is LiteAI's, its ``__name__`` the document's: the server's own, after the prefix.
     """
 
-    is_namespaced: ClassVar[bool] = False
-    """Whether a model is told the ``name``; otherwise the ``__name__``."""
+    namespaced_name: ClassVar[str | None] = None
+    """While this is its ``name``, a model is given the ``__name__`` instead."""
 
     def __post_init__(self) -> None:
         self.__signature__: inspect.Signature = inspect.signature(self.execute)
@@ -243,8 +243,9 @@ class McpToolset(_Namespace):
             dataclasses.replace(tool, name=self.format_tool_name(tool.name))
             for tool in self._tools_cache
         ]
-        for tool in tools:
-            vars(tool)["is_namespaced"] = bool(namespaced_tool_name)
+        if namespaced_tool_name is None:
+            for tool in tools:
+                vars(tool)["namespaced_name"] = tool.name
         return tools
 
     async def __aenter__(self) -> Self:

@@ -20,7 +20,7 @@ from pegboard.upstream.errors.translate import error_of
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
-__all__ = ["call_on_streams", "sdk_result", "sdk_tool"]
+__all__ = ["CallToolResult", "Tool", "call_on_streams", "sdk_result", "sdk_tool"]
 
 
 async def call_on_streams(
@@ -87,11 +87,39 @@ def _config(server: str, streams: Sequence[Any]) -> ServerConfig:
     return ServerConfig(name=printable or "mcp", transport="memory", server=streams)
 
 
+class Tool(types.Tool):
+    """The SDK's ``Tool``, whose attributes can also be spelled as in the SDK 1.x."""
+
+    @property
+    def inputSchema(self) -> dict[str, Any]:  # noqa: N802 - as the SDK 1.x spells it
+        """The JSON Schema of the arguments."""
+        return self.input_schema
+
+    @property
+    def outputSchema(self) -> dict[str, Any] | None:  # noqa: N802 - as the SDK 1.x spells it
+        """The JSON Schema of the structured content."""
+        return self.output_schema
+
+
+class CallToolResult(types.CallToolResult):
+    """The SDK's ``CallToolResult``, whose attributes can also be spelled as in the SDK 1.x."""
+
+    @property
+    def isError(self) -> bool:  # noqa: N802 - as the SDK 1.x spells it
+        """Whether the tool reports a failure."""
+        return bool(self.is_error)
+
+    @property
+    def structuredContent(self) -> Any:  # noqa: N802 - as the SDK 1.x spells it
+        """The result as JSON."""
+        return self.structured_content
+
+
 def sdk_tool(raw: Mapping[str, Any]) -> types.Tool:
     """Return a definition as the SDK's ``Tool``."""
-    return types.Tool.model_validate(dict(raw), by_name=False)
+    return Tool.model_validate(dict(raw), by_name=False)
 
 
 def sdk_result(raw: Mapping[str, Any]) -> types.CallToolResult:
     """Return the answer to ``tools/call`` as the SDK's ``CallToolResult``."""
-    return types.CallToolResult.model_validate(dict(raw), by_name=False)
+    return CallToolResult.model_validate(dict(raw), by_name=False)
