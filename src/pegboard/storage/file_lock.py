@@ -94,4 +94,5 @@ def _wait(handle: int, *, alone: bool) -> None:
                 raise
             # At random, so that of several waiting processes none is always the last.
             time.sleep(random.uniform(0, pause))  # noqa: S311 - not a secret
-            pause = min(pause * 1.5, 0.02)
+            # Short: a busy writer leaves the lock free for some microseconds only.
+            pause = min(pause * 1.5, 0.002)
