@@ -278,8 +278,10 @@ class MCPManager:
             _check(server_name, tool)
             return make_tool_def(server_name, client, tool, scope=scope)
         except InvalidToolError as error:
-            problem = client.config.redact(str(error))
-        logger.warning("mcp_tool_skipped: server=%r: %s", server_name, problem)
+            problem = str(error)
+        logger.warning(
+            "mcp_tool_skipped: server=%r: %s", server_name, client.config.redact(problem)
+        )
         return None
 
     async def _close_all(self) -> None:
