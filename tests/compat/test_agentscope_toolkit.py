@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pegboard.compat.agentscope import TextBlock, Toolkit, ToolResponse
-from pegboard.errors import ToolConflictError
+from pegboard.errors import ToolConflictError, ToolDisabledError
 
 
 class Why(BaseModel):
@@ -138,7 +138,7 @@ def test_a_renamed_tool_knows_its_first_name() -> None:
         "buy_2": "buy",
         "buy_3": "buy",
     }
-    with pytest.raises(ToolConflictError):
+    with pytest.raises(ToolConflictError, match=r"already registered.*`namesake_strategy`"):
         toolkit.register_tool_function(buy)
     with pytest.raises(ValueError, match="'nonsense'"):
         toolkit.register_tool_function(buy, namesake_strategy="nonsense")  # pyright: ignore[reportArgumentType]
@@ -194,6 +194,42 @@ def test_a_group_is_removed_with_its_tools() -> None:
         toolkit.remove_tool_function("buy", allow_not_exist=False)
 
 
+async def test_a_tool_whose_group_was_deleted_by_hand_is_not_active() -> None:
+    toolkit, strict = Toolkit(), Toolkit(raise_errors=True)
+    for it in (toolkit, strict):
+        it.create_tool_group("shop", active=True)
+        it.register_tool_function(buy, "shop")
+        assert await said(it, "buy", item="pen") == ["pen 1 {}"]
+        del it.groups["shop"]
+        assert it.get_json_schemas() == []
+    (refused,) = await said(toolkit, "buy", item="pen")
+    assert "inactive group 'shop'" in refused
+    with pytest.raises(ToolDisabledError, match="'shop'"):
+        await said(strict, "buy", item="pen")
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+async def test_an_error_without_words_is_told_by_its_kind() -> None:
+    def fail() -> None:
+        raise SilentError
+
+    async def fail_within() -> AsyncIterator[ToolResponse]:
+        yield say("one")
+        raise SilentError
+
+    toolkit = Toolkit()
+    toolkit.register_tool_function(fail)
+    assert await said(toolkit, "fail") == ["Error: SilentError"]
+    toolkit.register_tool_function(fail_within, async_execution=True)
+    (told,) = await said(toolkit, "fail_within")
+    response = await toolkit.wait_task(told.split("Task ID: ")[1].partition(".")[0])
+    assert "SilentError" in str(response.content)
+
+
 async def test_a_copy_has_tools_of_its_own() -> None:
     toolkit = Toolkit()
     toolkit.register_tool_function(buy)
@@ -236,6 +272,13 @@ def test_a_folder_without_a_skill_is_refused(tmp_path: Path, page: str | None) -
         Toolkit().register_agent_skill(str(tmp_path))
     with pytest.raises(ValueError, match="does not exist"):
         Toolkit().register_agent_skill(str(tmp_path / "nothing"))
+
+
+def test_a_skill_that_is_not_utf_8_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_bytes("---\nname: café\n---\n".encode("latin-1"))
+    # AgentScope raises a UnicodeDecodeError, which is a ValueError.
+    with pytest.raises(UnicodeDecodeError, match=r"SKILL\.md' as UTF-8"):
+        Toolkit().register_agent_skill(str(tmp_path))
 
 
 async def test_a_started_tool_is_cancelled_by_its_id() -> None:

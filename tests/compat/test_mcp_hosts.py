@@ -8,9 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mcp_types as types
+import msgspec
 import pytest
+from mcp.shared.exceptions import MCPError
 
-from pegboard import ToolConflictError
+from pegboard import ToolConflictError, ToolExecutionError
 from pegboard.compat.excelmanus import (
     MCPClientWrapper,
     MCPConfigLoader,
@@ -239,6 +242,12 @@ async def test_objects_of_another_client_and_sdk_will_do() -> None:
     assert (made.write_effect, made.max_result_chars) == ("workspace_write", 5000)
     assert made.async_func is not None
     assert await made.async_func(x=1) == made.func(x=1) == "write_it {'x': 1}"
+
+    async def lose(*_: Any) -> Any:
+        raise ConnectionError("gone")
+
+    client.call_tool = lose
+    assert made.func(x=1) == "Error (connection): gone"
     assert format_tool_result({"content": [], "structuredContent": {"n": {1}}}) == "{'n': {1}}"
 
 
@@ -250,8 +259,63 @@ def test_a_registry_can_be_forked_and_made_smaller(caplog: pytest.LogCaptureFixt
     child.restrict(allowed=["a", "b"], disallowed=["b"])
     assert (child.get_tool_names(), registry.get_tool_names()) == (["a"], ["a", "b", "c"])
     assert (registry.remove_tools(["b", "z"]), registry.get_tool("b")) == (1, None)
-    with pytest.raises(ToolRegistryError) as caught:
+    with pytest.raises(ToolRegistryError, match=r"already registered.*`remove_tools`") as caught:
         registry.register_tool(ToolDef("a", "", OBJECT, len))
     assert isinstance(caught.value, ToolConflictError)
     shown = registry.get_tiered_schemas("chat_completions")
     assert [it["function"]["name"] for it in shown] == ["a", "c"]
+
+
+class RaisingRegistry(HostRegistry):
+    def get_tool(self, tool_name: str) -> Any:
+        return self.tools[tool_name]
+
+
+async def test_a_host_may_raise_for_a_name_that_is_free(caplog: pytest.LogCaptureFixture) -> None:
+    manager, registry = MCPManager(servers=[in_memory("m", [tool("a")])]), RaisingRegistry()
+    await manager.initialize(registry)
+    assert list(registry.tools) == ["mcp_m_a"]
+    (told,) = [it for it in caplog.records if it.levelno == logging.WARNING]
+    assert "`get_tool('mcp_m_a')`" in told.getMessage()
+    assert told.exc_info
+    await manager.shutdown()
+
+
+TOKEN = "sesame-4711-open"
+
+
+async def test_what_a_server_repeats_of_its_token_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(name: str, _: dict[str, Any]) -> Any:
+        text = types.TextContent(text=f"{TOKEN} may not use {name}")
+        return types.CallToolResult(content=[text], is_error=True)
+
+    async def refuse_list() -> None:
+        raise MCPError(code=-32000, message=f"{TOKEN} is not welcome")
+
+    servers = [
+        msgspec.structs.replace(in_memory("m", [tool("a")], answer=refuse), secrets=(TOKEN,)),
+        msgspec.structs.replace(in_memory("n", [], before_listing=refuse_list), secrets=(TOKEN,)),
+    ]
+    manager, registry = MCPManager(servers=servers), ToolRegistry()
+    await manager.initialize(registry)
+    with pytest.raises(ToolExecutionError):
+        registry.call_tool("mcp_m_a", {})
+    await manager.shutdown()
+    logged = [it.getMessage() for it in caplog.records if it.levelno == logging.ERROR]
+    assert any("*** may not use a" in it for it in logged)
+    assert any("*** is not welcome" in it for it in logged)
+    assert TOKEN not in caplog.text
+
+
+DEEP = '{"error":' + "[" * 100_000
+
+
+def test_a_text_that_is_nested_too_deeply_is_a_plain_text() -> None:
+    made = ToolDef("a", "", OBJECT, len, max_result_chars=20)
+    closed = '{"a":' * 100_000 + "1" + "}" * 100_000
+    for text in (DEEP, closed):
+        assert made.truncate_result(text).startswith(text[:20] + "\n[")
+    for text in (DEEP, '{"error": ' + "9" * 5000 + "}"):
+        assert not ToolRegistry.is_error_result(text)

@@ -1,12 +1,15 @@
 import asyncio  # noqa: TID251 - a second event loop is the matter
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
 from pegboard import ConnectionLostError, NotConnectedError, ServerState, ToolTimeoutError
 from pegboard.upstream.standalone import StandaloneClient
+from tests.compat.excelmanus_servers import linux_only
 from tests.upstream.board_servers import Bench, limits, memory, script, text_of
+from tests.upstream.processes import alive, all_ended, new_marker, shell, until
 
 
 async def test_connect_list_call_close_in_any_order_any_number_of_times() -> None:
@@ -72,3 +75,71 @@ def test_after_its_event_loop_is_gone_it_connects_again() -> None:
             await client.close()
 
     assert asyncio.run(again()) == "1"
+
+
+@linux_only
+async def test_a_cancelled_connect_ends_the_server() -> None:
+    client = StandaloneClient(shell("cat > /dev/null", marker=(marker := new_marker())))
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.connect)
+        await until(lambda: bool(alive(marker)))
+        group.cancel_scope.cancel()
+    assert (client.state, client.is_connected) == (ServerState.COLD, False)
+    await all_ended(marker)
+
+
+@linux_only
+async def test_a_connect_that_is_cancelled_on_another_loop_ends_the_server_too() -> None:
+    client = StandaloneClient(shell("cat > /dev/null", marker=(marker := new_marker())))
+
+    async def give_up() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.connect)
+            await until(lambda: len(alive(marker)) > 0)
+            group.cancel_scope.cancel()
+
+    # Its loop is this one.
+    await client._owner_loop.open()  # pyright: ignore[reportPrivateUsage]
+    await anyio.to_thread.run_sync(asyncio.run, give_up())
+    await all_ended(marker)
+    await until(lambda: client.state == ServerState.COLD)
+
+
+async def test_a_cancelled_connect_leaves_the_connection_to_the_others() -> None:
+    client = StandaloneClient(script("light"))
+    impatient = anyio.CancelScope()
+
+    async def give_up() -> None:
+        with impatient:
+            await client.connect()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_up)
+        group.start_soon(client.connect)
+        while client.state == ServerState.COLD:
+            await anyio.lowlevel.checkpoint()
+        impatient.cancel()
+    assert impatient.cancelled_caught
+    assert text_of(await client.call_tool("echo", {"text": "hi"})) == "hi"
+    with anyio.CancelScope() as impatient:
+        impatient.cancel()
+        await client.connect()
+    assert client.is_connected
+    await client.close()
+
+
+async def test_a_connect_that_is_cancelled_at_its_very_end_is_cancelled_or_not() -> None:
+    client = StandaloneClient(memory("calc", Bench(one=lambda _: "1")))
+    scope = anyio.CancelScope()
+
+    async def give_up() -> None:
+        with scope:
+            await client.connect()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_up)
+        while not client.is_connected:
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+    assert client.is_connected is not scope.cancelled_caught
+    await client.close()

@@ -34,11 +34,14 @@ class ToolConflictError(PegboardError, ValueError):
 
     code: ClassVar[str] = "tool_conflict"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"A tool named {name!r} is already registered. Pass `on_conflict` as 'override', "
-            "'skip' or 'rename', or unregister the other tool first."
-        )
+    def __init__(
+        self,
+        name: str,
+        *,
+        remedy: str = "Pass `on_conflict` as 'override', 'skip' or 'rename', or unregister the "
+        "other tool first.",
+    ) -> None:
+        super().__init__(f"A tool named {name!r} is already registered. {remedy}")
         self.name = name
 
 

@@ -41,6 +41,8 @@ class StandaloneClient:
         self._token_storage = token_storage
         self._connection: Connection | None = None
         self._pool: Any = None
+        self._connecting = 0
+        self._is_kept = False
 
     @property
     def is_connected(self) -> bool:
@@ -66,6 +68,8 @@ class StandaloneClient:
 
     async def connect(self) -> None:
         """Connect, unless connected.
+
+        If it is cancelled, and no other caller waits for the connection, it is closed.
 
         Raises:
             ServerUnavailableError: when the server cannot be started or reached.
@@ -159,7 +163,19 @@ class StandaloneClient:
             )
             kind = StatelessConnection if self.config.stateless else StatefulConnection
             self._connection = kind(self.config, deps)
-        await self._connection.open()
+        if self._connection.state != ServerState.READY:
+            self._is_kept = False
+        self._connecting += 1
+        try:
+            await self._connection.open()
+            self._is_kept = True
+        except anyio.get_cancelled_exc_class():
+            # The server would go on starting, and no caller would know that it has to be closed.
+            if self._connecting == 1 and not self._is_kept:
+                await self.close()
+            raise
+        finally:
+            self._connecting -= 1
 
     async def _end(self) -> None:
         if self._connection is not None:

@@ -30,6 +30,7 @@ __all__ = [
     "interrupted",
     "only",
     "responses",
+    "words_of",
 ]
 
 Finish: TypeAlias = Callable[[ToolResponse], Awaitable[ToolResponse]]
@@ -121,7 +122,16 @@ def failure(error: Exception, *, remote: bool) -> ToolResponse:
     # The SDK names its errors so, in one spelling or the other.
     mcp = isinstance(error, UpstreamError) or type(error).__name__.lower() == "mcperror"
     mcp = mcp or (remote and isinstance(error, PegboardError))
-    return failed(f"{'Error occurred when calling MCP tool' if mcp else 'Error'}: {error}")
+    kind = "Error occurred when calling MCP tool" if mcp else "Error"
+    return failed(f"{kind}: {words_of(error)}")
+
+
+def words_of(error: Exception) -> str:
+    """Return what an error says; that may fail for an error of a tool."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the agent is told at least what kind of error it was
+        return type(error).__name__
 
 
 def interrupted(last: ToolResponse | None = None, *, stream: bool = False) -> ToolResponse:

@@ -127,15 +127,13 @@ class ToolkitState:
         tool_name: str,
         allow_not_exist: bool = True,  # noqa: FBT001, FBT002
     ) -> None:
-        """Remove a tool; an unknown name is logged.
+        """Remove a tool, if there is one of that name.
 
         Raises:
             ValueError: when no tool has that name, unless ``allow_not_exist`` is true.
         """
-        if self.tools.pop(tool_name, None) is None:
-            if not allow_not_exist:
-                raise ValueError(f"No tool is named {tool_name!r}.")
-            logger.warning("tool_missing: no tool is named %r, so none is removed", tool_name)
+        if self.tools.pop(tool_name, None) is None and not allow_not_exist:
+            raise ValueError(f"No tool is named {tool_name!r}.")
 
     def clear(self) -> None:
         """Remove all tools and groups."""
@@ -319,7 +317,11 @@ class ToolkitState:
 
     def is_active(self, tool: RegisteredToolFunction) -> bool:
         """Tell whether a tool can be seen and called."""
-        return tool.group == BASIC or self.groups[tool.group].active
+        return self._is_group_active(tool.group)
+
+    def _is_group_active(self, name: str) -> bool:
+        # A program may have deleted it from `groups`.
+        return name == BASIC or (name in self.groups and self.groups[name].active)
 
 
 def read_skill(folder: str) -> AgentSkill:
@@ -333,7 +335,11 @@ def read_skill(folder: str) -> AgentSkill:
     page = Path(folder) / "SKILL.md"
     if not page.is_file():
         raise ValueError(f"The folder {folder!r} has no file `SKILL.md`.")
-    head = _front_matter(page.read_text("utf-8"))
+    try:
+        head = _front_matter(page.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        error.reason += f". Save {str(page)!r} as UTF-8"
+        raise
     name, description = head.get("name"), head.get("description")
     if not name or not description:
         raise ValueError(

@@ -29,6 +29,7 @@ from pegboard.compat.agentscope.binding import (
     interrupted,
     only,
     responses,
+    words_of,
 )
 from pegboard.compat.agentscope.blocks import ToolResponse, ToolUseBlock, saying
 from pegboard.compat.agentscope.client import MCPClientBase
@@ -113,11 +114,11 @@ class Toolkit(ToolkitState):
             del self._bound[name]
         for name in self.tools:
             self._bring_up_to_date(name)
-        for group in self.groups.values():
-            if group.active:
-                self._registry.enable_group(group.name)
+        for group in {*self.groups, *(tool.group for tool in self.tools.values())}:
+            if self._is_group_active(group):
+                self._registry.enable_group(group)
             else:
-                self._registry.disable_group(group.name)
+                self._registry.disable_group(group)
         return self._registry
 
     def register_tool_function(  # noqa: PLR0913 - AgentScope's signature
@@ -379,7 +380,7 @@ class Toolkit(ToolkitState):
                 said = "<system-info>The tool call has been cancelled by the user.</system-info>"
                 self._results[task_id] = saying(said, is_interrupted=True)
             except Exception as error:  # noqa: BLE001 - the agent learns of it when it asks
-                self._results[task_id] = failed(f"Error during async execution: {error}")
+                self._results[task_id] = failed(f"Error during async execution: {words_of(error)}")
             finally:
                 self._running.pop(task_id, None)
 
@@ -430,7 +431,11 @@ class Toolkit(ToolkitState):
 
     def _check_free(self, name: str) -> None:
         if name in self.tools:
-            raise ToolConflictError(name)
+            remedy = (
+                "Pass `namesake_strategy` as 'override', 'skip' or 'rename', or call "
+                "`remove_tool_function` first."
+            )
+            raise ToolConflictError(name, remedy=remedy)
 
     def _check_group(self, name: str) -> None:
         if name not in self.groups and name != BASIC:

@@ -225,7 +225,11 @@ def make_tool_func(
         except (UpstreamError, OSError) as error:
             kind, failure = "connection", error
         words = "mcp_call_failed: server=%r tool=%r reason=%s"
-        logger.error(words, client.config.name, original_name, failure)
+        # A client of another kind has no configuration.
+        config: ServerConfig | None = getattr(client, "config", None)
+        # A server may repeat a token that it was given.
+        reason = str(failure) if config is None else config.redact(str(failure))
+        logger.error(words, config and config.name, original_name, reason)
         if kind:
             return f"Error ({kind}): {failure}"
         raise failure

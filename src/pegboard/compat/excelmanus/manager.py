@@ -234,7 +234,7 @@ class MCPManager:
         outdated = _outdated(registry, client, offered)
         found: list[ToolDef] = []
         for name, made in offered.items():
-            origin, there = origins[name], registry.get_tool(name)
+            origin, there = origins[name], _tool_of(registry, name)
             is_ours = self._origins.get(name, origin) == origin
             if is_ours and (there is None or name in outdated):
                 found.append(made)
@@ -279,7 +279,9 @@ class MCPManager:
             return make_tool_def(server_name, client, tool, scope=scope)
         except InvalidToolError as error:
             problem = str(error)
-        logger.warning("mcp_tool_skipped: server=%r: %s", server_name, problem)
+        logger.warning(
+            "mcp_tool_skipped: server=%r: %s", server_name, client.config.redact(problem)
+        )
         return None
 
     async def _close_all(self) -> None:
@@ -319,6 +321,15 @@ class MCPManager:
             config = self._wanted.get(server)
             if isinstance(config, MCPServerConfig):
                 yield name, original, config
+
+
+def _tool_of(registry: HostRegistry, name: str) -> Any:
+    try:
+        return registry.get_tool(name)
+    except Exception:
+        # The host may raise for a name that is free; if it is not, registering will tell.
+        logger.warning("mcp_host_failed: `get_tool(%r)` of the host raised", name, exc_info=True)
+        return None
 
 
 def _outdated(

@@ -89,7 +89,12 @@ class ToolDef:
         limit = self.max_result_chars
         if limit <= 0 or len(text) <= limit:
             return text
-        return _shorter_object(text, limit) or self._cut(text, limit)
+        try:
+            shorter = _shorter_object(text, limit)
+        except RecursionError:
+            # It is nested deeper than Python reads JSON, so it is a text like any other.
+            shorter = None
+        return shorter or self._cut(text, limit)
 
     def to_openai_schema(self, mode: OpenAISchemaMode = "responses") -> dict[str, Any]:
         """Return the tool in the form for OpenAI.
@@ -176,7 +181,8 @@ class ToolRegistry:
         try:
             self.registry.register_many([_as_object(tool) for tool in given], replacing=leaving)
         except ToolConflictError as error:
-            raise _NameTakenError(error.name) from None
+            remedy = "Give it another name, or call `remove_tools` first."
+            raise _NameTakenError(error.name, remedy=remedy) from None
         for name in leaving:
             self._tools.pop(name, None)
             self._is_legal.pop(name, None)
@@ -284,7 +290,7 @@ class ToolRegistry:
             return False
         try:
             found = json.loads(result)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return False
         data = {"shape", "columns", "data", "sheets", "file"}
         return found.get("status") == "error" or ("error" in found and not data & found.keys())
