@@ -20,7 +20,7 @@ from pegboard.upstream.errors.translate import error_of
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
-__all__ = ["CallToolResult", "Tool", "call_on_streams", "sdk_result", "sdk_tool"]
+__all__ = ["SpelledResult", "SpelledTool", "call_on_streams", "sdk_result", "sdk_tool"]
 
 
 async def call_on_streams(
@@ -87,7 +87,7 @@ def _config(server: str, streams: Sequence[Any]) -> ServerConfig:
     return ServerConfig(name=printable or "mcp", transport="memory", server=streams)
 
 
-class Tool(types.Tool):
+class SpelledTool(types.Tool):
     """The SDK's ``Tool``, whose attributes can also be spelled as in the SDK 1.x."""
 
     @property
@@ -101,7 +101,7 @@ class Tool(types.Tool):
         return self.output_schema
 
 
-class CallToolResult(types.CallToolResult):
+class SpelledResult(types.CallToolResult):
     """The SDK's ``CallToolResult``, whose attributes can also be spelled as in the SDK 1.x."""
 
     @property
@@ -115,11 +115,15 @@ class CallToolResult(types.CallToolResult):
         return self.structured_content
 
 
+# A user who prints one sees the SDK's class.
+SpelledTool.__name__, SpelledResult.__name__ = "Tool", "CallToolResult"
+
+
 def sdk_tool(raw: Mapping[str, Any]) -> types.Tool:
     """Return a definition as the SDK's ``Tool``."""
-    return Tool.model_validate(dict(raw), by_name=False)
+    return SpelledTool.model_validate(dict(raw), by_name=False)
 
 
 def sdk_result(raw: Mapping[str, Any]) -> types.CallToolResult:
     """Return the answer to ``tools/call`` as the SDK's ``CallToolResult``."""
-    return CallToolResult.model_validate(dict(raw), by_name=False)
+    return SpelledResult.model_validate(dict(raw), by_name=False)
