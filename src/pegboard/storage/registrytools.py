@@ -110,9 +110,7 @@ class RegistryToolsJson:
             ) from error
         if is_store(found):
             raise PegboardFileError
-        if not isinstance(found, (list, str)):
-            named(found)
-        return cast("Any", found)
+        return found
 
     def check_owner(self) -> None:
         """Check that the file is not a store of Pegboard, whatever else it is.

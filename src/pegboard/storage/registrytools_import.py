@@ -215,11 +215,12 @@ def _entries_in(content: bytes) -> list[tuple[object, Any]] | None:
     entries: list[tuple[object, Any]] = []
     if isinstance(found, dict):
         for name, it in cast("dict[str, Any]", found).items():
-            entries.append((name, {"name": name, **it} if isinstance(it, dict) else it))
+            fields = cast("Entry | None", it if isinstance(it, dict) else None)
+            entries.append((name, cast("Any", it) if fields is None else {"name": name, **fields}))
     elif isinstance(found, list):
         for number, it in enumerate(cast("list[Any]", found), 1):
-            is_named = isinstance(it, dict) and "name" in it
-            entries.append((it["name"] if is_named else f"entry {number}", it))
+            fields = cast("Entry", it if isinstance(it, dict) else {})
+            entries.append((fields.get("name", f"entry {number}"), cast("Any", it)))
     else:
         return None
     has_tools = any(isinstance(it, dict) and "description" in it for _, it in entries)

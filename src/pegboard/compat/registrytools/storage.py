@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from pegboard.compat.registrytools.metadata import ToolMetadata, ToolTemperature, tool_of
 from pegboard.errors import InvalidToolError, StorageError
@@ -309,7 +309,8 @@ class JSONStorage(_FileStorage):
 
     def _entries(self) -> Any:
         try:
-            return self._file.read()
+            found: Any = self._file.read()
+            return cast("Any", found) if isinstance(found, list | str) else named(found)
         except json.JSONDecodeError as error:
             # Programs look for the first words.
             raise OSError(
