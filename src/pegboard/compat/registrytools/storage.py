@@ -472,8 +472,7 @@ class _StoreStorage(ToolStorage):
         try:
             found = self._store.load([tool_name]).get(tool_name)
         except InvalidToolError:
-            # No tool can have that name.
-            return None
+            return None  # No tool can have that name.
         usage = self._store.usage([tool_name]).get(tool_name, Usage())
         return None if found is None else ToolMetadata.model_validate(entry_of(found, usage))
 
