@@ -101,7 +101,7 @@ class RegistryToolsJson:
             return {}
         try:
             found: Any = json.loads(self.path.read_text("utf-8"))
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             raise
         except (ValueError, RecursionError) as error:
             raise RegistryToolsContentError(

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from pegboard.compat.registrytools.metadata import ToolMetadata, ToolTemperature, tool_of
 from pegboard.errors import InvalidToolError, StorageError
@@ -215,7 +215,7 @@ class JSONStorage(_FileStorage):
     @_or_in_store
     def load_all(self) -> list[ToolMetadata]:
         """Return all tools in the order of the file; invalid ones are logged and left out."""
-        return _valid(named(self._entries()).values(), ToolMetadata.model_validate)
+        return _valid(self._entries().values(), ToolMetadata.model_validate)
 
     @_or_in_store
     def save(self, tool: ToolMetadata) -> None:
@@ -309,8 +309,7 @@ class JSONStorage(_FileStorage):
 
     def _entries(self) -> Any:
         try:
-            found: Any = self._file.read()
-            return cast("Any", found) if isinstance(found, list | str) else named(found)
+            return self._file.read()
         except json.JSONDecodeError as error:
             # Programs look for the first words.
             raise OSError(
