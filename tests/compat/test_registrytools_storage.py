@@ -1,13 +1,14 @@
 import gc
 import inspect
 import json
+import os
 import re
 import sqlite3
 import subprocess
 import sys
 import threading
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
@@ -550,3 +551,99 @@ def test_tools_move_from_json_to_sqlite_and_back(tmp_path: Path) -> None:
         with JSONStorage(tmp_path / "c") as three:
             three.save_many(two.load_all())
             assert three.load_all() == one.load_all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent(tmp_path: Path) -> None:
+    # In a process of its own: pytest has threads, too.
+    code = """
+import os, sys, threading
+from pegboard.compat.registrytools import SQLiteStorage, ToolMetadata
+storage = SQLiteStorage(sys.argv[1])
+storage.save(ToolMetadata(name="a", description=""))
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        storage.save(ToolMetadata(name="a", description=""))
+thread = threading.Thread(target=work)
+thread.start()
+for number in range(10):
+    child = os.fork()
+    if not child:
+        storage.save(ToolMetadata(name=f"child-{number}", description=""))
+        os._exit(0 if storage.count() > number else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+thread.join()
+print(storage.count())
+"""
+    path = tmp_path / "tools.db"
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("11\n", "")
+
+
+def test_a_batch_that_reads_the_storage_is_stored_all_or_none(tmp_path: Path) -> None:
+    with SQLiteStorage(tmp_path / "tools") as storage:
+
+        def tools(*, fails: bool) -> Iterator[ToolMetadata]:
+            for name in ("a", "b"):
+                if not storage.exists(name):
+                    yield ToolMetadata(name=name, description="")
+            if fails:
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            storage.save_many(tools(fails=True))
+        assert storage.count() == 0
+        storage.save_many(tools(fails=False))
+        assert storage.count() == 2
+
+
+def test_a_journal_that_is_not_ours_makes_no_store_of_a_file(tmp_path: Path) -> None:
+    with JSONStorage(tmp_path / "tools") as storage:
+        storage.save(FULL)
+        (tmp_path / "tools.json.journal").write_bytes(b"junk")
+        storage.save(ToolMetadata(name="b", description=""))
+        assert {it.name for it in storage.load_all()} == {FULL.name, "b"}
+    assert set(json.loads((tmp_path / "tools.json").read_text("utf-8"))) == {FULL.name, "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"[1]", (AttributeError, TypeError)),
+        (b"null", (AttributeError, TypeError)),
+        (b'{"\xe9": 1}', UnicodeDecodeError),
+        (b"[" * 200_000, RecursionError),
+        (b'{"a":' + b"9" * 5000 + b"}", ValueError),
+    ],
+)
+def test_json_of_another_kind_raises_what_programs_catch(
+    content: bytes, kind: type[Exception] | tuple[type[Exception], ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "tools.json"
+    path.write_bytes(content)
+    storage = JSONStorage(path)
+    with pytest.raises(kind):
+        storage.load_all()
+    with pytest.raises(kind):
+        storage.save(FULL)
+    assert path.read_bytes() == content
+
+
+def test_a_database_refuses_a_number_that_is_too_large(tmp_path: Path) -> None:
+    with SQLiteStorage(tmp_path / "tools") as storage:
+        for expected in (OverflowError, OSError):
+            with pytest.raises(expected):
+                storage.save(ToolMetadata(name="a", description="", use_frequency=10**30))
+        assert storage.count() == 0
+        storage.save_many([FULL, ToolMetadata(name="deep", description="")])
+        with closing(sqlite3.connect(storage.path)) as connection:
+            deep = ("[" * 100_000,)
+            connection.execute("UPDATE tools SET tags = ? WHERE name = 'deep'", deep)
+            connection.commit()
+        assert storage.load_all() == [FULL]
+        with pytest.raises(ValueError, match="too deeply"):
+            storage.get("deep")

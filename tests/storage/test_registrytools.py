@@ -23,8 +23,8 @@ from pegboard.storage.registrytools import (
     RegistryToolsDatabase,
     RegistryToolsJson,
     insert,
-    read_data,
 )
+from pegboard.storage.registrytools_import import read_data
 from tests.conftest import TOOLS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -462,3 +462,168 @@ def test_a_program_of_theirs_that_runs_keeps_no_import_waiting(tmp_path: Path, r
         code_, out, _ = run("import", file, "--store", tmp_path / "store.db")
         running.stdin.close()
     assert (code_, "Copied 1 tool" in out) == (0, True)
+
+
+def plain_database(file: Path, mode: str, tools: int = 900) -> Path:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("CREATE TABLE tools (name TEXT PRIMARY KEY, description TEXT NOT NULL)")
+        connection.execute("BEGIN")
+        rows = [(f"t{number}", "good" * 100) for number in range(tools)]
+        connection.executemany("INSERT INTO tools VALUES (?, ?)", rows)
+        connection.execute("COMMIT")
+    return file
+
+
+def begin_to_spoil(file: Path) -> sqlite3.Connection:
+    """Begin a transaction that is too large for the memory of SQLite, and do not end it."""
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("PRAGMA cache_size = 5")
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("UPDATE tools SET description = 'spoiled' || substr(description, 8)")
+    return writer
+
+
+def test_changes_of_a_dead_writer_are_not_taken_over(tmp_path: Path, run: Run) -> None:
+    begun = plain_database(tmp_path / "begun.db", "DELETE")
+    file = tmp_path / "tools.db"
+    with closing(begin_to_spoil(begun)):
+        # As a process that is killed leaves it.
+        for suffix in ("", "-journal"):
+            shutil.copyfile(f"{begun}{suffix}", f"{file}{suffix}")
+    before = {it: it.read_bytes() for it in tmp_path.glob("tools.db*")}
+    assert b"spoiled" in before[file]
+    assert len(before) == 2
+    code, out, _ = run("import", file, "--store", tmp_path / "store.db")
+    assert (code, "Copied 900 tools" in out) == (0, True)
+    with open_store(tmp_path / "store.db") as store:
+        assert {it.tool.description for it in store.load_all()} == {"good" * 100}
+    assert {it: it.read_bytes() for it in tmp_path.glob("tools.db*")} == before
+
+
+def test_a_database_that_is_locked_for_long_is_refused(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.storage.registrytools.PATIENCE", 0.01)
+    file = plain_database(tmp_path / "tools.db", "DELETE")
+    with closing(begin_to_spoil(file)):
+        code, out, told = run("import", file, "--store", tmp_path / "store.db")
+    assert (code, out, "locked" in told) == (1, "", True)
+    assert "Stop RegistryTools and try again" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_reading_a_database_leaves_nothing_beside_it(mode: str, tmp_path: Path, run: Run) -> None:
+    file = plain_database(tmp_path / "tools.db", mode, 3)
+    before = file.read_bytes()
+    assert run("import", file, "--store", tmp_path / "store.json")[0] == 0
+    assert file.read_bytes() == before
+    assert [it.name for it in tmp_path.glob("tools.db*")] == ["tools.db"]
+
+
+def test_a_log_that_a_dead_writer_left_is_read_and_stays(tmp_path: Path, run: Run) -> None:
+    begun = plain_database(tmp_path / "begun.db", "WAL", 3)
+    file = tmp_path / "tools.db"
+    with closing(sqlite3.connect(begun, isolation_level=None)) as writer:
+        writer.execute("INSERT INTO tools VALUES ('new', 'n')")
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{begun}{suffix}", f"{file}{suffix}")
+    before = file.read_bytes()
+    out = run("import", file, "--store", tmp_path / "store.json")[1]
+    assert "Copied 4 tools" in out
+    assert file.read_bytes() == before
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="Root may write everywhere."
+)
+def test_a_database_in_a_folder_that_is_read_only_is_copied_first(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "theirs").mkdir()
+    file = plain_database(tmp_path / "theirs" / "tools.db", "WAL", 3)
+    (tmp_path / "theirs").chmod(0o500)
+    out = run("import", file, "--store", tmp_path / "store.json")[1]
+    assert "Copied 3 tools" in out
+    (tmp_path / "theirs").chmod(0o700)
+
+
+def test_one_odd_tool_costs_only_itself(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "tools.json"
+    good = {"description": "x", "use_frequency": 7}
+    odd = {"many": good | {"use_frequency": 10**19}, "more": good | {"use_frequency": 10**30}}
+    file.write_text(json.dumps({"good": good, "five": 5, "list": [1]} | odd), "utf-8")
+    code, out, told = run("import", file, "--store", tmp_path / "store.db")
+    assert (code, "Copied 1 tool and the usage of 1 tool" in out) == (0, True)
+    for name in ("five", "list", "many", "more"):
+        assert f"Skipped '{name}'" in told
+    file.write_text(json.dumps([good | {"name": "listed"}, 5]), "utf-8")
+    _, out, told = run("import", file, "--store", tmp_path / "store.db")
+    assert ("Copied 1 tool" in out, "Skipped 'entry 2'" in told) == (True, True)
+
+
+def test_one_odd_row_costs_only_itself(tmp_path: Path, run: Run) -> None:
+    file = written(tmp_path / "tools.db", entry("a"), entry("deep"), entry("bytes"))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE tools SET tags = ? WHERE name = 'deep'", ("[" * 100_000,))
+        connection.execute(
+            "UPDATE tools SET description = CAST(x'ff41' AS TEXT) WHERE name = 'bytes'"
+        )
+        connection.execute(
+            "INSERT INTO tools (name, description) VALUES (CAST(x'fe42' AS TEXT), '')"
+        )
+        connection.commit()
+    code, out, told = run("import", file, "--store", tmp_path / "store.db")
+    assert (code, "Copied 1 tool" in out, told.count("Skipped")) == (0, True, 3)
+    assert "Skipped 'deep'" in told
+
+
+def test_a_view_is_no_table_of_registrytools(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "tools.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE VIEW tools AS SELECT 'a' AS name, 'b' AS description")
+    code, _, told = run("import", file, "--store", tmp_path / "store.db")
+    assert (code, "has no tools of RegistryTools" in " ".join(told.split())) == (1, True)
+
+
+def test_a_long_name_is_told_in_short(tmp_path: Path, run: Run) -> None:
+    file = written(tmp_path / "tools.json", entry("x" * 1_000_000))
+    told = run("import", file, "--store", tmp_path / "store.db")[2]
+    assert ("Skipped 'xxx" in told, len(told) < 1000) == (True, True)
+
+
+@pytest.mark.parametrize("form", ["pegboard", "registrytools"])
+def test_no_file_of_a_store_is_replaced_by_its_export(form: str, tmp_path: Path, run: Run) -> None:
+    url = tmp_path / "own.json"
+    for tenant in ("default", "red"):
+        with open_store(url, tenant=tenant) as store:
+            store.save(Tool(name="a", description=""))
+            store.namespace("pins").put("a", 1)
+    words = ["--force", "--format", form, "--store", url]
+    for name in ("own.json", "own.state.json", "own.red.json", "own.red.state.json"):
+        before = (tmp_path / name).read_bytes()
+        code, _, told = run("export", tmp_path / name, *words)
+        assert (code, "is the store itself" in " ".join(told.split())) == (2, True)
+        assert (tmp_path / name).read_bytes() == before
+    # Twice: an earlier export is no file of the store.
+    for _ in range(2):
+        assert run("export", tmp_path / "own.backup.json", *words)[0] == 0
+    with open_store(tmp_path / "own.db") as store:
+        store.save(Tool(name="a", description=""))
+        for suffix in ("", "-wal", "-shm"):
+            file = tmp_path / f"own.db{suffix}"
+            code, _, _ = run("export", file, "--force", "--store", tmp_path / "own.db")
+            assert code == 2
+        assert len(store.load_all()) == 1
+
+
+def test_names_that_cannot_be_used_are_refused_in_a_sentence(tmp_path: Path, run: Run) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        store.save(Tool(name="a", description=""))
+    store_option = ["--store", tmp_path / "s.db"]
+    for command in ("import", "export"):
+        code, _, told = run(command, tmp_path / f"{'x' * 300}.json", *store_option)
+        assert (code, "too long" in " ".join(told.split())) == (2, True)
+    code, _, told = run("import", "/dev/zero", *store_option)
+    assert (code, "is a device" in told) == (2, True)
+    words = ["export", tmp_path / "x.txt", "--format", "registrytools", *store_option]
+    code, _, told = run(*words)
+    assert (code, ".json or .db" in " ".join(told.split())) == (2, True)

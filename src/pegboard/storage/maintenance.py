@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from pegboard.errors import StorageError
 from pegboard.storage.json_file.paths import paths_of
 from pegboard.storage.json_file.recovery import recover as recover_json
@@ -13,10 +15,16 @@ from pegboard.storage.open_store import (
     scheme_of,
     without_password,
 )
+from pegboard.storage.sqlite.file import RECOVERING, SIDE_FILES
 from pegboard.storage.sqlite.recovery import recover as recover_sqlite
 from pegboard.storage.store import Recovered, Store
 
-__all__ = ["files_of", "is_same_store", "open_existing", "recover_store"]
+__all__ = ["files_of", "is_file_of", "is_same_store", "open_existing", "recover_store"]
+
+
+class _TenantFile(msgspec.Struct):
+    tenant: str | None = None
+
 
 _RECOVERIES: dict[str, Callable[[Path], Recovered]] = {
     "json": recover_json,
@@ -49,6 +57,35 @@ def files_of(url: str, *, tenant: str = DEFAULT_TENANT) -> list[Path] | None:
     else:
         return None
     return [it for it in files if it.exists() and it.stat().st_size]
+
+
+def is_file_of(url: str, path: Path) -> bool:
+    """Tell whether a path is that of a store's file, of any tenant, or one beside it.
+
+    Raises:
+        ValueError: when the URL does not say what kind of store it is.
+    """
+    scheme, path = scheme_of(url), path.resolve()
+    if scheme == "sqlite":
+        store = path_of(url).resolve()
+        return path.parent == store.parent and path.name in {
+            f"{store.name}{it}" for it in ("", RECOVERING, *SIDE_FILES)
+        }
+    if scheme != "json":
+        return False
+    own = paths_of(path_of(url))
+    if path in own:
+        return True
+    # Of a tenant: its name is in the file, unless the file is damaged.
+    name = path.name.removesuffix(".journal")
+    is_beside = path.parent == own.folder and name.startswith(f"{own.tools.stem}.")
+    if not is_beside or not name.endswith(own.tools.suffix) or not path.is_file():
+        return False
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_TenantFile)
+    except (OSError, ValueError, RecursionError):
+        return True
+    return found.tenant is not None and path in paths_of(own.tools, found.tenant)
 
 
 def is_same_store(one: str, other: str) -> bool:

@@ -1,42 +1,43 @@
-"""RegistryTools's data files: read and write them, take them over, and export a store to one."""
+"""RegistryTools's data files: read and write them, and export a store to one."""
 
 import json
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import msgspec
 
 from pegboard.config.atomic_write import replace_file, sync_folder
-from pegboard.errors import StorageError
-from pegboard.model import Tool, Usage
+from pegboard.model import Usage
 from pegboard.model.call import HOT_USES, WARM_USES
-from pegboard.storage.encoding import decode_tool, encode_tool
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.file_lock import LockedFile
-from pegboard.storage.json_file.format import ShapeError, read_entry
+from pegboard.storage.json_file.journal import read_header
 from pegboard.storage.json_file.paths import paths_of
+from pegboard.storage.sqlite.connections import ForkSafeConnection
 from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
 from pegboard.storage.sqlite.migrations import APPLICATION_ID
-from pegboard.storage.store import OnProgress, Store, StoredTool, Use
+from pegboard.storage.store import Store, StoredTool
 
 __all__ = [
-    "ImportedTools",
+    "PATIENCE",
+    "Entry",
     "PegboardFileError",
-    "RegistryToolsData",
+    "RegistryToolsContentError",
     "RegistryToolsDatabase",
     "RegistryToolsError",
     "RegistryToolsJson",
     "entry_in_row",
     "entry_of",
     "insert",
-    "read_data",
-    "take_over",
+    "is_store",
+    "named",
+    "refuse_store",
     "written_data",
 ]
 
@@ -45,7 +46,8 @@ Entry = dict[str, Any]
 
 PATIENCE = 10.0
 """Seconds to wait for another process that writes to the database."""
-_DATABASE = b"SQLite format 3\0"
+_LONGEST_HEADER = 10_000
+"""Bytes: no first line of a journal is that long."""
 _COLUMNS = {
     "name": "TEXT PRIMARY KEY",
     "description": "TEXT NOT NULL",
@@ -70,25 +72,10 @@ class RegistryToolsError(OSError):
     """A data file of RegistryTools cannot be read or written."""
 
 
-class RegistryToolsData(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data file of RegistryTools holds."""
-
-    tools: dict[str, Tool]
-    usage: dict[str, Usage]
-    skipped: dict[str, str]
-    """What Pegboard cannot store, by name, and why."""
-
-
-class ImportedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store took over."""
-
-    tools: int
-    used: int
-    """Tools whose usage was not known here."""
-    present: int
-    """Tools that were there already, exactly so."""
-    differing: list[str]
-    """Tools that are there with another definition, and were kept."""
+class RegistryToolsContentError(
+    RegistryToolsError, TypeError, ValueError, RecursionError, OverflowError
+):
+    """A value cannot be read or written; RegistryTools raises one of the other errors then."""
 
 
 class RegistryToolsJson:
@@ -102,16 +89,26 @@ class RegistryToolsJson:
 
         Raises:
             PegboardFileError: when it is a store of Pegboard.
-            OSError, ValueError: when it cannot be read, or is not JSON.
+            OSError, json.JSONDecodeError: when it cannot be read, or is not JSON.
         """
-        with suppress(OSError):
-            if paths_of(self.path).journal.stat().st_size:
-                # The newest changes of a store.
+        with suppress(OSError, ValueError):
+            # The newest changes of a store.
+            with paths_of(self.path).journal.open("rb") as journal:
+                header, _ = read_header(journal.readline(_LONGEST_HEADER))
+            if header is not None:
                 raise PegboardFileError
         if not self.path.exists():
             return {}
-        found: Any = json.loads(self.path.read_text("utf-8"))
-        if _is_store(found):
+        try:
+            found: Any = json.loads(self.path.read_text("utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise
+        except (ValueError, RecursionError) as error:
+            raise RegistryToolsContentError(
+                f"{self.path} is not a file of RegistryTools: {error}. Correct it, or restore it "
+                "from a backup."
+            ) from error
+        if is_store(found):
             raise PegboardFileError
         return found
 
@@ -121,7 +118,7 @@ class RegistryToolsJson:
         Raises:
             PegboardFileError: when it is one.
         """
-        with suppress(OSError, ValueError, RecursionError):
+        with suppress(OSError, ValueError):
             self.read()
 
     def write(self, entries: Mapping[str, Any]) -> None:
@@ -147,13 +144,15 @@ class RegistryToolsJson:
             lock.close()
 
 
-class RegistryToolsDatabase:
-    """An SQLite database with one table; any thread may use it, one at a time."""
+class RegistryToolsDatabase(ForkSafeConnection):
+    """An SQLite database with one table; any thread may use it, one at a time.
+
+    A forked child may use it, too: it connects anew.
+    """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(Path(os.path.realpath(path)))
         self.path = path
-        self._lock = threading.RLock()
-        self._opened: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
 
     def create(self) -> None:
@@ -209,41 +208,52 @@ class RegistryToolsDatabase:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-            if opened is not None:
-                opened.close()
+        if not self._lock.in_child:
+            with self._lock:
+                self._disconnect()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child connect anew, unless a thread that it does not have was too slow."""
+        super().after_fork_in_child()
+        if self._forking:
+            self._forking = False
+            self._lock = GuardedLock("storage")
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:
         with self._lock:
             try:
-                with self._connection() as connection:
+                with self._current() as connection:
                     yield connection
+            except OverflowError as error:
+                raise RegistryToolsContentError(
+                    f"{self.path} cannot hold such a number: {error}."
+                ) from error
             except sqlite3.Error as error:
                 raise RegistryToolsError(
                     f"{self.path} cannot be used as a database of RegistryTools: {error}."
                 ) from error
 
-    def _connection(self) -> sqlite3.Connection:
+    def _current(self) -> sqlite3.Connection:
         # SQLite would go on with a file that was deleted or replaced.
-        if self._opened is None or _identity_of(self.path) != self._identity:
+        if self._connection is None or _identity_of(self.path) != self._identity:
             self.close()
-            self._opened = sqlite3.connect(
+            self.will_fork()
+            self._connection = sqlite3.connect(
                 self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
             try:
-                self._opened.row_factory = sqlite3.Row
+                self._connection.row_factory = sqlite3.Row
                 # `SqliteFile.checkpoint` says why.
-                self._opened.execute("PRAGMA wal_autocheckpoint = 0")
-                self._opened.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
-                _refuse_store(self._opened)
-                self._opened.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA wal_autocheckpoint = 0")
+                self._connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
+                refuse_store(self._connection)
+                self._connection.execute("PRAGMA journal_mode = WAL")
                 self._identity = _identity_of(self.path)
             except BaseException:
                 self.close()
                 raise
-        return self._opened
+        return self._connection
 
 
 def insert(connection: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -268,6 +278,17 @@ def insert(connection: sqlite3.Connection, entries: Iterable[Mapping[str, Any]])
         connection.execute(command, [values[name] for name in names])
 
 
+def named(found: object) -> dict[str, Any]:
+    """Return the tools by name that are in a file.
+
+    Raises:
+        RegistryToolsContentError: when something else is there.
+    """
+    if not isinstance(found, dict):
+        raise RegistryToolsContentError("The file is not a JSON object with tools by their names.")
+    return cast("dict[str, Any]", found)
+
+
 def entry_in_row(row: sqlite3.Row) -> Entry:
     """Return the fields in a row of the table.
 
@@ -276,7 +297,10 @@ def entry_in_row(row: sqlite3.Row) -> Entry:
     """
     entry: Entry = {name: row[name] for name in row.keys() if name in _COLUMNS}  # noqa: SIM118 - it has no other iterator
     for name in ("tags", "input_schema", "output_schema"):
-        entry[name] = json.loads(entry[name]) if entry.get(name) else None
+        try:
+            entry[name] = json.loads(entry[name]) if entry.get(name) else None
+        except RecursionError:
+            raise ValueError(f"The `{name}` are nested too deeply.") from None
     temperature = entry.get("temperature")
     known = ("hot", "warm", "cold")
     return entry | {
@@ -306,69 +330,6 @@ def entry_of(found: StoredTool, usage: Usage) -> Entry:
     }
 
 
-def read_data(content: bytes, path: Path) -> RegistryToolsData | None:
-    """Return the tools in a data file of RegistryTools; ``None`` if the file is another one.
-
-    Args:
-        content: of the file; a database is read again by SQLite, which finds its newest changes.
-        path: where it is. RegistryTools may have it open. It is not changed.
-
-    Raises:
-        StorageError: when a database cannot be read, or the file is one that people mix up with it.
-    """
-    try:
-        if content.startswith(_DATABASE):
-            return _data(_rows_in(path), entry_in_row)
-        entries = _entries_in(content)
-        return None if entries is None else _data(entries, dict)
-    except PegboardFileError:
-        raise StorageError(
-            f"{path} is a store of Pegboard, not an export. Copy it with `pegboard store migrate "
-            f"URL --store {path}`.",
-            url=str(path),
-        ) from None
-    except sqlite3.Error as error:
-        raise StorageError(
-            f"{path} cannot be read: {error}. Nothing was changed. Stop RegistryTools and try "
-            "again, or restore the file from a backup.",
-            url=str(path),
-        ) from error
-
-
-def take_over(
-    data: RegistryToolsData,
-    store: Store,
-    *,
-    replaces: bool = False,
-    on_progress: OnProgress | None = None,
-) -> ImportedTools:
-    """Save tools and usage in a store that may be in use; a second time, nothing changes.
-
-    Args:
-        data: the tools.
-        store: where to.
-        replaces: whether they replace tools of the same name with another definition.
-        on_progress: is told how many tools are written.
-
-    Raises:
-        RevisionConflictError: when another program registers one of the tools at this moment.
-        StorageError: when the store cannot be read or written.
-    """
-    there = store.load(data.tools)
-    new = [tool for name, tool in data.tools.items() if name not in there]
-    differing = [name for name, it in there.items() if it.tool != data.tools[name]]
-    if new:
-        store.save_many(new, expected=None, on_progress=on_progress)
-    if differing and replaces:
-        store.save_many([data.tools[name] for name in differing], on_progress=on_progress)
-    return ImportedTools(
-        tools=len(new) + (len(differing) if replaces else 0),
-        used=_add_usage(data.usage, store),
-        present=len(there) - len(differing),
-        differing=[] if replaces else differing,
-    )
-
-
 def written_data(store: Store, *, database: bool) -> tuple[bytes, int]:
     """Return the tools of a store as a data file for RegistryTools, and their number."""
     usage = store.usage()
@@ -396,7 +357,8 @@ def _create_table(connection: sqlite3.Connection) -> None:
     connection.execute(f"CREATE TABLE IF NOT EXISTS tools ({columns})")
 
 
-def _is_store(document: object) -> bool:
+def is_store(document: object) -> bool:
+    """Tell whether a JSON document is a store of Pegboard."""
     match document:
         # A tool that is called `version` is an object.
         case {"version": int(), "tools": dict()}:
@@ -405,7 +367,8 @@ def _is_store(document: object) -> bool:
             return False
 
 
-def _refuse_store(connection: sqlite3.Connection) -> None:
+def refuse_store(connection: sqlite3.Connection) -> None:
+    """Raise a `PegboardFileError` for the database of a store."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     if application == APPLICATION_ID:
         raise PegboardFileError
@@ -417,82 +380,3 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _rows_in(path: Path) -> list[sqlite3.Row]:
-    if not path.exists():
-        raise StorageError("A database has to be a file: name it.", url=str(path))
-    file = SqliteFile(path, url=str(path))
-    with closing(file.connect_read_only(logged=file.log_size() > 0)) as connection:
-        connection.row_factory = sqlite3.Row
-        _refuse_store(connection)
-        columns = {row["name"] for row in connection.execute("PRAGMA table_info(tools)")}
-        if not {"name", "description"} <= columns:
-            raise StorageError(
-                f"{path} is a database, but has no tools of RegistryTools. Name its `tools.db`.",
-                url=str(path),
-            )
-        return connection.execute("SELECT * FROM tools").fetchall()
-
-
-def _entries_in(content: bytes) -> list[Entry] | None:
-    """Return the tools in a JSON document; ``None`` if there is anything else in it."""
-    try:
-        found: Any = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-    if _is_store(found):
-        raise PegboardFileError
-    try:
-        entries = [{"name": name, **entry} for name, entry in found.items()]
-    except (AttributeError, TypeError):
-        return None
-    return entries if not entries or any("description" in it for it in entries) else None
-
-
-def _data(found: Iterable[Any], read: Callable[[Any], Entry]) -> RegistryToolsData:
-    tools: dict[str, Tool] = {}
-    usage: dict[str, Usage] = {}
-    skipped: dict[str, str] = {}
-    for it in found:
-        name = str(it["name"])
-        try:
-            entry = read(it)
-            # The order of tags is another one each time that RegistryTools writes.
-            text = msgspec.json.encode(entry | {"tags": sorted(entry.get("tags") or [])})
-            definition, _, used = read_entry(name, text, local=True)
-            tool = decode_tool(definition)
-            # Decodes the schemas, too.
-            encode_tool(tool)
-        except ShapeError as error:
-            skipped[name] = error.problem
-        except (TypeError, ValueError) as error:
-            skipped[name] = str(error)
-        else:
-            tools[name] = tool
-            if used is not None:
-                usage[name] = used
-    return RegistryToolsData(tools=tools, usage=usage, skipped=skipped)
-
-
-def _add_usage(usage: Mapping[str, Usage], store: Store) -> int:
-    """Bring the counts of a store up to these; it may be counting at the same time."""
-    there = store.usage(usage)
-    sums: dict[str, Usage] = {}
-    uses: dict[str, Use] = {}
-    for name, theirs in usage.items():
-        ours = there.get(name, Usage())
-        missing = max(theirs.use_frequency - ours.use_frequency, 0)
-        moments = [it.last_used for it in (theirs, ours) if it.last_used is not None]
-        latest = max(moments, default=None)
-        if not missing and latest == ours.last_used:
-            continue
-        if latest is None:
-            sums[name] = theirs
-        else:
-            uses[name] = Use(missing, latest)
-    if sums:
-        store.set_usage(sums)
-    if uses:
-        store.add_usage(uses)
-    return len(sums) + len(uses)

@@ -1,5 +1,6 @@
 """`pegboard store`: inspect, check, recover, migrate, export and import a store."""
 
+import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,12 +18,20 @@ from pegboard.cli.terminal.plain_text import columns_of, counted, printable
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.config.atomic_write import read_named_file, replace_file
 from pegboard.errors import StorageError
+from pegboard.errors.root import shorten
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
 from pegboard.storage import Copied, OnProgress, Store, copy_store, decode_tool, open_store
 from pegboard.storage.export_import import Archive, archived, read_archive, restore
-from pegboard.storage.maintenance import files_of, is_same_store, open_existing, recover_store
+from pegboard.storage.maintenance import (
+    files_of,
+    is_file_of,
+    is_same_store,
+    open_existing,
+    recover_store,
+)
 from pegboard.storage.open_store import scheme_of, without_password
-from pegboard.storage.registrytools import RegistryToolsData, read_data, take_over, written_data
+from pegboard.storage.registrytools import written_data
+from pegboard.storage.registrytools_import import RegistryToolsData, read_data, take_over
 
 __all__ = ["add_to"]
 
@@ -153,12 +162,15 @@ def export_store(
 ) -> None:
     """Write everything to one JSON file that only you can read."""
     path = Path(file).expanduser()
-    if file != "-" and path.exists() and not path.is_file():
+    mode = None if file == "-" else _mode_of(path, file)
+    if mode is not None and not stat.S_ISREG(mode):
         raise typer.BadParameter(f"{file} is a folder, a pipe or a device: name a file.")
-    if file != "-" and path.exists() and not force:
+    if mode is not None and not force:
         problem = f"{file} already exists: name another file, or add `--force`."
         raise typer.BadParameter(problem)
     url = store_meant(store)
+    if file != "-":
+        _refuse_itself(file, url)
     if form == "registrytools":
         content, told = _for_registrytools(url, tenant, file)
     else:
@@ -203,8 +215,11 @@ def import_archive(
     you add `--replace`. All other entries stay.
     """
     path = Path(file).expanduser()
-    if path.is_dir():
+    mode = None if file == "-" else _mode_of(path, file)
+    if mode is not None and stat.S_ISDIR(mode):
         raise typer.BadParameter(f"{file} is a folder: name a file in it, such as tools.json.")
+    if mode is not None and (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        raise typer.BadParameter(f"{file} is a device: name a file.")
     try:
         text = sys.stdin.buffer.read() if file == "-" else read_named_file(path)
     except OSError as error:
@@ -236,6 +251,9 @@ def import_archive(
 def _for_registrytools(url: str, tenants: Sequence[str] | None, file: str) -> tuple[bytes, str]:
     """Return what to write to a file for RegistryTools, and in words how much that is."""
     is_database = Path(file).suffix == ".db"
+    if file != "-" and Path(file).suffix not in {".db", ".json"}:
+        problem = f"RegistryTools opens only names that end in .json or .db: rename {file}."
+        raise typer.BadParameter(problem)
     if len(tenants or ()) > 1:
         raise typer.BadParameter("A file of RegistryTools holds one tenant: name only one.")
     if is_database and Path(f"{Path(file).expanduser()}-wal").exists():
@@ -244,17 +262,27 @@ def _for_registrytools(url: str, tenants: Sequence[str] | None, file: str) -> tu
             f"{file}-wal exists, so {file} is in use: stop RegistryTools, or name another file."
         )
         raise typer.BadParameter(problem)
-    _refuse_itself(file, url)
     [tenant] = tenants or [DEFAULT_TENANT]
     with _existing(url, tenant) as opened, waiting("Reading the store"):
         content, tools = written_data(opened, database=is_database)
     return content, f"{counted(tools, 'tool')} for RegistryTools"
 
 
+def _mode_of(path: Path, file: str) -> int | None:
+    """Return the mode of a file, or ``None`` if there is none."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise typer.BadParameter(f"{shorten(file)} cannot be used: {reason}.") from None
+
+
 def _refuse_itself(file: str, store: str) -> None:
-    # A file that is no store has any name.
+    # A store of an unknown kind is refused when it is opened.
     with suppress(ValueError):
-        if is_same_store(store, str(Path(file).expanduser().absolute())):
+        if is_file_of(store, Path(file).expanduser()):
             raise typer.BadParameter(f"{file} is the store itself: name another file or store.")
 
 
@@ -276,11 +304,11 @@ def _take_over(
     if taken.present:
         say(f"Skipped {counted(taken.present, 'tool')} that the store has already.")
     if taken.differing:
-        names = _some(map(printable, sorted(taken.differing)))
+        names = _some(_brief(it) for it in sorted(taken.differing))
         kept = counted(len(taken.differing), "tool")
         warn(f"Kept {kept} that the store defines otherwise: {names}. `--replace` replaces them.")
     for name, problem in list(data.skipped.items())[:_MOST_NAMED]:
-        warn(f"Skipped {printable(name)!r}, which Pegboard cannot store: {printable(problem)}")
+        warn(f"Skipped {_brief(name)!r}, which Pegboard cannot store: {_brief(problem, 300)}")
     if len(data.skipped) > _MOST_NAMED:
         warn(f"Skipped {len(data.skipped) - _MOST_NAMED} more for reasons like these.")
 
@@ -382,6 +410,12 @@ def _check_archive(archive: Archive, *, name: str) -> None:
             "it again, or remove these entries from the file.",
             url=name,
         )
+
+
+def _brief(text: str, limit: int = 80) -> str:
+    # What is not UTF-8 in a database cannot be printed.
+    text = text[: limit + 1].encode(errors="replace").decode()
+    return printable(text if len(text) <= limit else f"{text[:limit]}…")
 
 
 def _some(words: Iterable[str]) -> str:

@@ -18,16 +18,19 @@ from pegboard.compat.registrytools.metadata import ToolMetadata, ToolTemperature
 from pegboard.errors import InvalidToolError, StorageError
 from pegboard.model import Usage
 from pegboard.model.call import HOT_USES, WARM_USES
+from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage import Store, open_store
 from pegboard.storage.json_file.paths import set_aside
 from pegboard.storage.registrytools import (
     PegboardFileError,
+    RegistryToolsContentError,
     RegistryToolsDatabase,
     RegistryToolsError,
     RegistryToolsJson,
     entry_in_row,
     entry_of,
     insert,
+    named,
 )
 
 __all__ = ["JSONStorage", "SQLiteStorage", "ToolStorage"]
@@ -166,7 +169,7 @@ class _FileStorage(ToolStorage):
         self._path: Path = Path(path)
         if self._path.suffix != self._suffix:
             self._path = self._path.with_suffix(self._suffix)
-        self._lock = threading.Lock()
+        self._lock = GuardedLock("storage", threading.Lock())
         self._store: _StoreStorage | None = None
 
     def __enter__(self) -> Self:
@@ -182,8 +185,7 @@ class _FileStorage(ToolStorage):
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
-            store, self._store = self._store, None
+        store, self._store = self._store, None
         if store is not None:
             store.close()
 
@@ -217,14 +219,11 @@ class JSONStorage(_FileStorage):
 
     @_or_in_store
     def save(self, tool: ToolMetadata) -> None:
-        """Store a tool; it replaces a tool of the same name.
-
-        A file that is not JSON is set aside, and a new one begun.
-        """
+        """Store a tool, or replace it; a file that is not JSON is set aside, and one begun."""
         with self._file.alone():
             entries: Any = {}
             try:
-                entries = self._file.read()
+                entries = named(self._file.read())
             except json.JSONDecodeError:
                 if content := self._path.read_bytes():
                     kept = set_aside(self._path, content)
@@ -304,7 +303,7 @@ class JSONStorage(_FileStorage):
         """Tell whether there is a file that can be read as JSON."""
         try:
             self._file.read()
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             return False
         return self._path.is_file()
 
@@ -319,9 +318,12 @@ class JSONStorage(_FileStorage):
             ) from error
 
     def _readable(self) -> Any:
-        with suppress(OSError):
+        try:
             return self._entries()
-        return {}
+        except RegistryToolsContentError:
+            raise
+        except OSError:
+            return {}
 
 
 class SQLiteStorage(_FileStorage):
@@ -351,7 +353,8 @@ class SQLiteStorage(_FileStorage):
     @_or_in_store
     def save_many(self, tools: Iterable[ToolMetadata]) -> None:
         """Store many tools, all or none, in addition to the stored ones."""
-        if tools:
+        # Before the transaction, which what gives the tools may read or write in between.
+        if tools := list(tools):
             self._create()
             with self._database.writing() as connection:
                 insert(connection, map(_entry_of, tools))
@@ -468,8 +471,7 @@ class _StoreStorage(ToolStorage):
         try:
             found = self._store.load([tool_name]).get(tool_name)
         except InvalidToolError:
-            # No tool can have that name.
-            return None
+            return None  # No tool can have that name.
         usage = self._store.usage([tool_name]).get(tool_name, Usage())
         return None if found is None else ToolMetadata.model_validate(entry_of(found, usage))
 

@@ -10,25 +10,71 @@ from pegboard.errors import StorageError
 from pegboard.model.fork_guard import GuardedLock
 from pegboard.storage.sqlite.file import LOG_LIMIT, SqliteFile
 
-__all__ = ["ReadConnection", "WriteTransaction", "is_in_use"]
+__all__ = ["ForkSafeConnection", "ReadConnection", "WriteTransaction", "is_in_use"]
 
 # How long a fork waits for what other threads are doing.
 FORK_SECONDS = 10.0
 
 
-class ReadConnection:
+class ForkSafeConnection:
+    """A connection that a process lets go of before it forks."""
+
+    def __init__(self, path: Path, first: sqlite3.Connection | None = None) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = first
+        self._forking = False
+        self._lock = GuardedLock("store")
+        self.will_fork()
+
+    def will_fork(self) -> None:
+        """Take part in the forks of this process."""
+        _open.add(self)
+
+    def uses(self, path: Path) -> bool:
+        """Tell whether this is connected to a file."""
+        return self._connection is not None and self._path == path
+
+    def before_fork(self) -> None:
+        """Wait until no thread uses the connection, and let go of it.
+
+        SQLite remembers in memory which locks a process has. A child that opens the file for
+        itself would believe that it has them, too.
+        """
+        if self._lock.acquire(timeout=FORK_SECONDS):
+            self._forking = True
+            if self._connection is not None and not self._connection.in_transaction:
+                self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        """Let others use the connection again."""
+        if self._forking:
+            self._forking = False
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Keep a connection that was in use from being closed by the garbage collector."""
+        if self._connection is not None:
+            _not_ours.append(self._connection)
+            self._connection = None
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # On a full disk the write-ahead log stays where it is; nothing is lost.
+            with suppress(sqlite3.Error):
+                connection.close()
+
+
+class ReadConnection(ForkSafeConnection):
     """A connection for one thread at a time, opened when first needed; use it as a context.
 
     The context translates SQLite's errors into storage errors.
     """
 
     def __init__(self, file: SqliteFile, first: sqlite3.Connection | None = None) -> None:
+        super().__init__(file.path, first)
         self._file = file
-        self._connection = first
         self._closed = False
-        self._forking = False
-        self._lock = GuardedLock("store")
-        _open.add(self)
 
     def __enter__(self) -> sqlite3.Connection:
         self._lock.acquire()
@@ -59,10 +105,6 @@ class ReadConnection:
         if isinstance(error, sqlite3.Error):
             raise self._file.error(error) from error
 
-    def uses(self, path: Path) -> bool:
-        """Tell whether this is connected to a file."""
-        return self._connection is not None and self._file.path == path
-
     def close(self) -> None:
         """Close the connection for good; a forked child leaves it to its parent."""
         if self._lock.in_child:
@@ -70,29 +112,6 @@ class ReadConnection:
         with self._lock:
             self._closed = True
             self._disconnect()
-
-    def before_fork(self) -> None:
-        """Wait until no thread uses the connection, and let go of it.
-
-        SQLite remembers in memory which locks a process has. A child that opens the file for
-        itself would believe that it has them, too.
-        """
-        if self._lock.acquire(timeout=FORK_SECONDS):
-            self._forking = True
-            if self._connection is not None and not self._connection.in_transaction:
-                self._disconnect()
-
-    def after_fork_in_parent(self) -> None:
-        """Let others use the connection again."""
-        if self._forking:
-            self._forking = False
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Keep a connection that was in use from being closed by the garbage collector."""
-        if self._connection is not None:
-            _not_ours.append(self._connection)
-            self._connection = None
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         self._file.check_same()
@@ -106,13 +125,6 @@ class ReadConnection:
         if self._closed:
             url = self._file.url
             raise StorageError(f"The store {url} is closed. Open it again.", url=url)
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # On a full disk the write-ahead log stays where it is; nothing is lost.
-            with suppress(sqlite3.Error):
-                connection.close()
 
 
 class WriteTransaction(ReadConnection):
@@ -161,7 +173,7 @@ def is_in_use(path: Path) -> bool:
     return any(it.uses(path) for it in list(_open))
 
 
-_open: "WeakSet[ReadConnection]" = WeakSet()
+_open: "WeakSet[ForkSafeConnection]" = WeakSet()
 _not_ours: list[sqlite3.Connection] = []
 
 
