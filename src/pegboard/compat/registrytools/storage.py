@@ -203,7 +203,8 @@ class JSONStorage(_FileStorage):
     """A JSON file with one object for each tool; its name ends in ``.json``.
 
     RegistryTools reads and writes the same files. Any number of threads and processes may use one:
-    no tool that was saved is lost. What cannot be read or written raises an `OSError`.
+    no tool that was saved is lost. A file that cannot be used raises an `OSError`, and content of
+    the wrong shape what RegistryTools raises.
     """
 
     _suffix = ".json"
