@@ -579,9 +579,9 @@ print(storage.count())
 """
     path = tmp_path / "tools.db"
     done = subprocess.run(
-        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, path], capture_output=True, timeout=60, check=False
     )
-    assert (done.stdout, done.stderr) == ("11\n", "")
+    assert (done.stdout, done.returncode) == (b"11\n", 0), done.stderr.decode()
 
 
 def test_a_batch_that_reads_the_storage_is_stored_all_or_none(tmp_path: Path) -> None:
