@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def differing(real: dict[str, Any], ours: dict[str, Any]) -> dict[str, str]:
 def test_every_outcome_is_the_real_one_or_a_row_of_the_guide(
     system: str, record_property: Callable[[str, object], None]
 ) -> None:
-    ours = of_a_side(ROOT / ".venv" / "bin" / "python", system, "ours")
+    ours = of_a_side(Path(sys.executable), system, "ours")
     real = (
         {"surface": module_of(system).SURFACE, "scenarios": module_of(system).TABLE.expected}
         if system in READ
