@@ -417,6 +417,38 @@ def test_a_reader_of_what_has_not_changed_needs_no_lock(path: Path) -> None:
         journal.close()
 
 
+def test_a_reader_of_what_this_process_wrote_last_needs_no_lock(path: Path) -> None:
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        journal = LockedFile(path.with_name("tools.json.journal"))
+        with journal.locked(alone=True):
+            assert names(store) == ["a"]
+        journal.close()
+
+
+def test_a_write_after_another_store_has_removed_the_journal_is_kept(path: Path) -> None:
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        with open_store(path) as other:
+            other.save(Tool(name="b"))
+        assert not path.with_name("tools.json.journal").exists()
+        store.save(Tool(name="c"))
+        with open_store(path) as other:
+            assert names(other) == ["a", "b", "c"]
+
+
+def test_a_write_after_a_person_has_removed_the_journal_is_kept(path: Path) -> None:
+    journal = path.with_name("tools.json.journal")
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        # Long enough ago for the store to trust the time of the folder.
+        os.utime(path.parent, (1, 1))
+        store.save(Tool(name="b"))
+        journal.unlink()
+        store.save(Tool(name="c"))
+        assert b'"c"' in journal.read_bytes()
+
+
 def test_what_raises_at_the_end_of_the_progress_keeps_nothing(path: Path) -> None:
     def cancel(done: int, total: int) -> None:
         if done == total:

@@ -1,4 +1,4 @@
-"""File lock between processes, on a file that its holder may also remove or replace."""
+"""File lock between processes, on a file that its holder may also remove once it is empty."""
 
 import os
 import random
@@ -12,6 +12,8 @@ __all__ = ["LockedFile", "take"]
 
 PATIENCE = 60.0
 """Seconds after which the holder of the lock counts as stuck."""
+_TICK = 20_000_000
+"""Nanoseconds between two times that a file system can tell apart, and some more."""
 _FLAGS: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 if sys.platform == "win32":
@@ -49,6 +51,9 @@ class LockedFile:
         self._path = str(path)
         self.handle: int | None = None
         """The file as it was last opened; without the lock it may be another by now."""
+        self._folder = str(path.parent)
+        self._unchanged: tuple[int, int] | None = None
+        """The folder when the path led to the open file, if a change would show in its time."""
 
     @contextmanager
     def locked(self, *, alone: bool) -> Generator[int]:
@@ -65,7 +70,7 @@ class LockedFile:
 
     def close(self) -> None:
         """Close the file."""
-        handle, self.handle = self.handle, None
+        handle, self.handle, self._unchanged = self.handle, None, None
         if handle is not None:
             os.close(handle)
 
@@ -74,11 +79,32 @@ class LockedFile:
             if self.handle is None:
                 self.handle = os.open(self._path, _FLAGS, 0o600)
             _wait(self.handle, alone=alone)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(self._path), os.fstat(self.handle)):  # noqa: PTH116 - faster
-                    return self.handle
+            if self._is_at_path(self.handle):
+                return self.handle
             # The last holder has removed the file, and another process may have made a new one.
             self.close()
+
+    def _is_at_path(self, handle: int) -> bool:
+        # Linux gives a file whose time was asked for a new time with the next write, which makes
+        # its sync dearer. So the folder is asked: its time changes when an entry does.
+        folder = os.stat(self._folder)  # noqa: PTH116 - faster
+        found = (folder.st_ino, folder.st_mtime_ns)
+        # A holder empties the file before removing it, so a clock with long steps hides no removal.
+        if found == self._unchanged and _has_content(handle):
+            return True
+        try:
+            is_same = os.path.samestat(os.stat(self._path), os.fstat(handle))  # noqa: PTH116 - faster
+        except FileNotFoundError:
+            return False
+        # Two changes in one tick of the clock have the same time.
+        is_settled = time.time_ns() - folder.st_mtime_ns > _TICK
+        self._unchanged = found if is_same and is_settled else None
+        return is_same
+
+
+def _has_content(handle: int) -> bool:
+    os.lseek(handle, 0, os.SEEK_SET)
+    return bool(os.read(handle, 1))
 
 
 def _wait(handle: int, *, alone: bool) -> None:

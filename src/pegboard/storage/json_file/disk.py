@@ -30,6 +30,8 @@ logger: logging.Logger = logging.getLogger("pegboard.storage")
 
 SMALL = 1_000_000
 """Bytes that a journal may always have."""
+_UNKNOWN: Signature = (0, 0, -1)
+"""Of a journal that this process wrote to last: to ask for its time makes the next sync dearer."""
 ROOM = 1 << 16
 """Zeros behind the last line: to fill blocks is less work for a disk than to let a file grow."""
 # The start of a header, its generation included: enough to know one journal from another.
@@ -80,10 +82,20 @@ class JsonDisk:
         return (
             self.content is not None
             and self._paths.signatures() == self._files
-            and signature_of(self._paths.journal) == self._journal
+            and self._is_same_journal(handle)
             # Lines fill the room without another size, and perhaps in the same tick of the clock.
             and not self._has_more(handle)
         )
+
+    def _is_same_journal(self, handle: int | None) -> bool:
+        found = signature_of(self._paths.journal)
+        if self._journal != _UNKNOWN:
+            return found == self._journal
+        own = None if handle is None else os.fstat(handle).st_ino
+        if found is None or found[0] != own or self._read(handle, 0, _MARK) != self._mark:
+            return False
+        self._journal = found
+        return True
 
     def catch_up(self, handle: int | None, *, writing: bool) -> JsonContent:
         """Read what is new; without the handle of a journal there is no lock, and no writing.
@@ -150,7 +162,7 @@ class JsonDisk:
         self._take(content, changes)
         # At last: a thread that is interrupted before this reads its own line again.
         self._offset = end
-        self._journal = signature_of(handle)
+        self._journal = _UNKNOWN
 
     def compact(self, handle: int) -> None:
         """Replace the files by what is in memory, and empty the journal; not during an edit.
@@ -183,6 +195,7 @@ class JsonDisk:
     def remove_journal(self, handle: int) -> None:
         """Remove the journal unless it says something that the files do not."""
         if not self.journal_size and not self._read(handle, self._offset):
+            os.ftruncate(handle, 0)
             self._paths.journal.unlink(missing_ok=True)
 
     def _load(
