@@ -7,8 +7,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry
-from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts
+from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry, TlsEntry
+from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, TlsConfig
 from pegboard.gateway.options import GatewayOptions, Profile
 from scripts.struct_tables import meanings, table, type_words
 
@@ -68,6 +68,8 @@ def page() -> str:
             _entries(TimeoutsEntry, Timeouts),
             "\n### `oauth`\n\nAn object, or `true` for the defaults.\n",
             _entries(OAuthEntry, OAuthConfig),
+            "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder.\n",
+            _entries(TlsEntry, TlsConfig),
             "\n## The gateway\n\nThe section `gateway`. Its `auth` is described below; its "
             "`tenants` is an object with the configuration file of each tenant but the first.\n",
             _fields(GatewayOptions),

@@ -21,6 +21,8 @@ FILES: list[dict[str, Any]] = [
     {"mcpServers": {"a": {"command": "x", "env": None, "cwd": None, "unheard_of": [1]}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": True, "timeouts": {"call": 5}}}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": {"enabled": False}}}},
+    {"mcpServers": {"a": {"url": "https://x", "tls": {"ca": "ca.pem", "clientCert": "me.pem"}}}},
+    {"mcpServers": {"a": {"url": "https://x", "proxy": False}, "b": {"proxy": "http://p:3128"}}},
     {"gateway": {"auth": {"keys": True}, "pinned": ["x_*"], "tenants": {"team": "team.json"}}},
     {"gateway": {"profiles": {"readers": {"tools": ["*_read"]}}, "ttl_ms": 0}},
     {"mcpServers": {"a": {"url": "https://x", "oauth": {"clientId": "x", "scopes": "a b"}}}},
@@ -50,6 +52,8 @@ def test_the_files_people_have_are_accepted(file: dict[str, Any]) -> None:
         {"command": "x", "sharing": "alone"},
         {"command": "x", "max_result_chars": 0},
         {"serverUrl": 5},
+        {"url": "https://x", "tls": {"ca": 5}},
+        {"url": "https://x", "proxy": 3128},
     ],
 )
 def test_mistakes_are_refused(entry: dict[str, Any]) -> None:

@@ -77,6 +77,7 @@ def test_a_plain_secret_is_a_warning_that_names_the_fix(
         ({"headers": {"Cookie": "session=hunter2!"}}, "headers.Cookie"),
         ({"bearer_token": "hunter2!"}, "bearer_token"),
         ({"oauth": {"clientSecret": "hunter2!"}}, "oauth.clientSecret"),
+        ({"proxy": "http://u:hunter2!@proxy.test"}, "proxy"),
         ({"url": "https://u:hunter2!@x.test/mcp"}, "url"),
         ({"url": "https://hunter2token!@x.test/mcp"}, "url"),
         ({"url": "https://x.test/mcp?api_key=hunter2!"}, "url"),
@@ -96,6 +97,7 @@ def test_remote_servers_have_secrets_too(entry: dict[str, Any], field: str) -> N
     "entry",
     [
         {"env": {"GITHUB_TOKEN": "${T}"}},
+        {"url": "https://me:${T}@x.test"},
         {"env": {"GITHUB_TOKEN": "${T:-}"}},
         {"env": {"GITHUB_TOKEN": "<your-token>"}},
         {"env": {"GITHUB_TOKEN": "xxxxxxxx"}},

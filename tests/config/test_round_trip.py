@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.config import OAuthConfig, ServerConfig, Timeouts, entry_of, load_servers
+from pegboard.config import OAuthConfig, ServerConfig, Timeouts, TlsConfig, entry_of, load_servers
 from pegboard.errors import ConfigError
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -13,6 +13,7 @@ NAMES = st.text(
 )
 SECONDS = st.floats(min_value=0.001, max_value=1e8)
 LISTS = st.lists(TEXT, max_size=3).map(tuple)
+PATHS = st.text("abc ${}~.", min_size=1, max_size=8).map("/certs/{}.pem".format)
 HEADER = st.text("abc ${}:,'~", max_size=8).map(str.strip)
 HEADERS = st.dictionaries(
     st.sampled_from(["A", "x-api-key", "Authorization"]),
@@ -34,6 +35,14 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
         login_timeout=SECONDS,
         storage=st.sampled_from(["file", "keyring"]),
     ),
+    "tls": st.builds(
+        TlsConfig,
+        ca=st.none() | PATHS,
+        client_cert=PATHS,
+        client_key=st.none() | PATHS,
+        client_key_password=st.none() | TEXT.filter(bool),
+    ),
+    "proxy": st.sampled_from(["", "http://proxy.test:3128", "https://u:p${x}@proxy.test"]),
     "timeouts": st.builds(
         Timeouts, connect=SECONDS, list=SECONDS, call=SECONDS, idle=st.none() | SECONDS
     ),

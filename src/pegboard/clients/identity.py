@@ -26,6 +26,9 @@ def identity_of(config: ServerConfig) -> Identity:
     headers = {name.lower(): value for name, value in config.headers.items()}
     if config.bearer_token:
         headers.setdefault("authorization", f"Bearer {config.bearer_token}")
+    if config.tls is not None and config.tls.client_cert:
+        # Like a token: it may belong to another account. A header has no such name.
+        headers["client certificate"] = config.tls.client_cert
     return "address", (config.url or "").rstrip("/"), *_pairs(headers)
 
 

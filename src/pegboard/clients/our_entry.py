@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry
+from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TlsEntry
 
 __all__ = ["codex_entry", "is_pegboard", "map_texts", "our_entry"]
 
@@ -59,7 +59,8 @@ def _seconds(entry: Mapping[str, Any], field: str, milliseconds: str = "") -> fl
 
 
 _FIELDS: dict[type[msgspec.Struct], set[str]] = {
-    kind: {it.name for it in msgspec.structs.fields(kind)} for kind in (ServerEntry, OAuthEntry)
+    kind: {it.name for it in msgspec.structs.fields(kind)}
+    for kind in (ServerEntry, OAuthEntry, TlsEntry)
 }
 _ON_THIS_MACHINE = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])([:/]|$)", re.IGNORECASE)
 _WORKSPACE = re.compile(r"\$\$\{|\$\{(workspaceFolder(?:Basename)?)\}")
@@ -76,14 +77,15 @@ def our_entry(entry: Mapping[str, Any], *, folder: Path, project: Path | None) -
     found = _renamed(entry, ServerEntry)
     if isinstance(found.get("oauth"), Mapping):
         found["oauth"] = _renamed(found["oauth"], OAuthEntry)
+    if isinstance(found.get("tls"), Mapping):
+        found["tls"] = _renamed(found["tls"], TlsEntry)
     found = _one_address(_flat_command(found))
     if project is not None:
         found = cast("dict[str, Any]", map_texts(found, lambda it: _in_project(it, project)))
     is_off = [found.pop("disabled", None) is True, found.pop("enabled", None) is False]
-    for field in ("cwd", "env_file"):
-        path = found.get(field)
-        if isinstance(path, str) and not path.startswith(("~", "$")):
-            found[field] = str((project or folder) / path)
+    _make_absolute(found, ("cwd", "env_file"), project or folder)
+    if isinstance(found.get("tls"), dict):
+        _make_absolute(found["tls"], ("ca", "client_cert", "client_key"), project or folder)
     if project is not None and "command" in found:
         # The client starts the program there.
         found.setdefault("cwd", str(project))
@@ -124,6 +126,13 @@ def _renamed(entry: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, 
     return {
         key: value for key, value in named.items() if key in _FIELDS[kind] and value is not None
     }
+
+
+def _make_absolute(found: dict[str, Any], fields: tuple[str, ...], base: Path) -> None:
+    for field in fields:
+        path = found.get(field)
+        if isinstance(path, str) and not path.startswith(("~", "$")):
+            found[field] = str(base / path)
 
 
 def _flat_command(found: dict[str, Any]) -> dict[str, Any]:

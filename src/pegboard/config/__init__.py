@@ -13,6 +13,7 @@ from pegboard.config.servers import (
     ServerConfig,
     Sharing,
     Timeouts,
+    TlsConfig,
     Transport,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "Severity",
     "Sharing",
     "Timeouts",
+    "TlsConfig",
     "Transport",
     "Undefined",
     "Variables",

@@ -24,6 +24,11 @@ class _OAuthSecrets(Protocol):
     def client_secret(self) -> str | None: ...
 
 
+class _TlsSecrets(Protocol):
+    @property
+    def client_key_password(self) -> str | None: ...
+
+
 class _ServerSecrets(Protocol):
     """The parts of a `ServerConfig` that may hold secrets."""
 
@@ -43,6 +48,10 @@ class _ServerSecrets(Protocol):
     def url(self) -> str | None: ...
     @property
     def oauth(self) -> _OAuthSecrets | None: ...
+    @property
+    def tls(self) -> _TlsSecrets | None: ...
+    @property
+    def proxy(self) -> str | None: ...
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:
@@ -64,6 +73,9 @@ def hidden_forms(config: _ServerSecrets) -> list[str]:
     found |= {line.strip() for value in config.env.values() for line in value.split("\n")}
     if config.oauth is not None and config.oauth.client_secret:
         found.add(config.oauth.client_secret)
+    if config.tls is not None and config.tls.client_key_password:
+        found.add(config.tls.client_key_password)
+    found |= {suspect.value for suspect in url_secrets(config.proxy or "")}
     if config.url:
         found |= {suspect.value for suspect in url_secrets(config.url)}
         for pair in re.split("[?&#]", config.url)[1:]:

@@ -84,6 +84,7 @@ _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)")
 _ASSIGNMENT = re.compile(r"(?:-e(?=[A-Z_])|--?|/)?([A-Za-z_][\w.-]*)(?:=|:\s*)(.+)", re.DOTALL)
 _BEARER = re.compile(r"""\bbearer\s+([^\s"'\\,;]+)""", re.IGNORECASE)
 _BASIC = re.compile(r"\bbasic\s+([A-Za-z0-9+/]{4,}={0,2})", re.IGNORECASE)
+_VARIABLES = re.compile(r"(?:\$\{[^{}]*\})+")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://\S+")
 # An identifier such as a UUID, or a long run of letters and digits without a hyphen.
 _RANDOM_SEGMENT = re.compile(
@@ -178,7 +179,7 @@ def url_secrets(url: str) -> Iterator[Suspect]:
         if text:
             yield Suspect("password", text)
             yield Suspect("password", unquote(text))
-    if password:
+    if password and _VARIABLES.fullmatch(password) is None:
         sent = f"{unquote(user or '')}:{unquote(password)}"
         yield Suspect("password", b64encode(sent.encode("utf-8", "surrogatepass")).decode())
     for pair in parts.query.split("&"):

@@ -22,6 +22,7 @@ __all__ = [
     "ServerConfig",
     "Sharing",
     "Timeouts",
+    "TlsConfig",
     "Transport",
     "check_texts",
     "is_reserved_header",
@@ -86,6 +87,40 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return [("flow", self.flow), ("client_id", self.client_id), ("secret", secret)]
 
 
+class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which certificates a TLS connection to a server trusts and shows, as paths of PEM files."""
+
+    ca: str | None = None
+    """A file or folder of CA certificates, trusted in addition to those of the system."""
+    client_cert: str | None = None
+    """The certificate shown to a server that asks for one; the file may contain its key."""
+    client_key: str | None = None
+    """The private key of the client certificate, if the key is in a file of its own."""
+    client_key_password: str | None = None
+    """The password of an encrypted private key."""
+
+    def __post_init__(self) -> None:
+        for field in ("ca", "client_cert", "client_key"):
+            path = getattr(self, field)
+            # The text is not quoted: it may be a private key.
+            if path is not None and (not path.isprintable() or "-----BEGIN" in path):
+                raise ConfigError(
+                    f"`tls.{field}` must be the path of a PEM file, not the content of the file."
+                )
+        for field in ("client_key", "client_key_password"):
+            if getattr(self, field) is not None and self.client_cert is None:
+                raise ConfigError(f"`tls.{field}` is given, so `tls.client_cert` is needed, too.")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"TlsConfig({shown})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Without this, Rich shows every field.
+        given = [(it, getattr(self, it)) for it in ("ca", "client_cert", "client_key")]
+        return [(name, value) for name, value in given if value is not None]
+
+
 class ServerConfig(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True
 ):
@@ -101,6 +136,9 @@ class ServerConfig(
     headers: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
     bearer_token: str | None = None
     oauth: OAuthConfig | None = None
+    tls: TlsConfig | None = None
+    proxy: str | None = None
+    """The URL of the HTTP proxy; ``None`` takes it from the environment, ``""`` uses no proxy."""
     server: Any = None
     """The server object of a ``memory`` transport."""
     timeouts: Timeouts = Timeouts()
@@ -137,6 +175,8 @@ class ServerConfig(
             fix(self, field, tuple(texts))
         fix(self, "env", freeze(self.env))
         fix(self, "headers", freeze(self.headers))
+        if self.tls == TlsConfig():
+            fix(self, "tls", None)
         if not self.name or not self.name.isprintable():
             raise ConfigError("A server needs a printable name.")
         needs = {"stdio": "command", "memory": "server"}.get(self.transport, "url")
@@ -151,6 +191,8 @@ class ServerConfig(
             )
         if needs == "url":
             self._check_address()
+        if self.proxy:
+            _check_proxy(self.proxy, self.name)
         if self.stateless and self.transport != "streamable_http":
             raise ConfigError(
                 f"Server {self.name!r} is `stateless`, but only streamable HTTP supports that."
@@ -204,6 +246,25 @@ class ServerConfig(
             )
         if not _has_usable_port(parts):
             raise ConfigError(f"The port in the `url` {whose} must be a number from 1 to 65535.")
+
+
+def _check_proxy(proxy: str, server: str) -> None:
+    # The address is not quoted: it may contain a password.
+    whose = f"The `proxy` of server {server!r}"
+    try:
+        parts = urlsplit(proxy)
+    except ValueError:
+        parts = urlsplit("")
+    is_plain = proxy.isprintable() and " " not in proxy
+    if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"{whose} must be an address that begins with http:// or https://, such as "
+            "http://proxy.example.com:3128, or an empty text for no proxy."
+        )
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ConfigError(f"{whose} must be an address without a path.")
+    if not _has_usable_port(parts):
+        raise ConfigError(f"The port in the `proxy` of server {server!r} must be from 1 to 65535.")
 
 
 def _has_usable_port(parts: SplitResult) -> bool:

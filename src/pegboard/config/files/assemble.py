@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry
+from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry, TlsEntry
 from pegboard.config.problems import FieldPath, shown_key
 from pegboard.config.secrets.env_file import find_env_file, read_env_file
 from pegboard.config.servers import (
     OAuthConfig,
     ServerConfig,
     Timeouts,
+    TlsConfig,
     Transport,
     check_texts,
     is_reserved_header,
@@ -44,7 +45,7 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 # Below that, every client means seconds.
 _LEAST_DOUBTFUL = 1000
 _ONLY_PROCESSES = ("args", "env", "env_file", "cwd")
-_ONLY_ADDRESSES = ("headers", "bearer_token", "oauth")
+_ONLY_ADDRESSES = ("headers", "bearer_token", "oauth", "tls", "proxy")
 
 
 class FieldError(ConfigError):
@@ -94,6 +95,7 @@ def assemble(
         path = folder / _at_home(entry.env_file, home)
         env = _env_file(name, path, is_read=is_expanded) | env
     address = (entry.http_url or entry.url or "").strip()
+    proxy = _proxy(name, entry.proxy)
     config = ServerConfig(
         name=name,
         transport=transport,
@@ -104,6 +106,8 @@ def assemble(
         url=(address if is_expanded else _stand_in(address, transport)) or None,
         headers=_texts(entry.headers),
         oauth=_oauth(entry.oauth),
+        tls=_tls(name, entry.tls, folder=folder, home=home),
+        proxy=_stand_in(proxy, "streamable_http") if proxy and not is_expanded else proxy,
         timeouts=_timeouts(name, entry),
         enabled=entry.enabled is not False and entry.disabled is not True,
         secrets=secrets,
@@ -111,6 +115,7 @@ def assemble(
     )
     if not is_expanded and address:
         msgspec.structs.force_setattr(config, "url", address)
+    msgspec.structs.force_setattr(config, "proxy", proxy)
     check_texts(config)
     return config
 
@@ -121,6 +126,13 @@ def doubts_about(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
     yield from _reserved_headers(config)
     yield from _whole_command_line(entry, config)
     yield from _unit_of_timeout(entry, config)
+    scheme = (config.url or "").partition("://")[0]
+    if config.tls is not None and scheme in ("http", "ws"):
+        yield Doubt(
+            f"The address of server {config.name!r} begins with {scheme}://, so its `tls` is not "
+            f"used. Write {scheme}s:// if the server speaks TLS.",
+            ("tls",),
+        )
     oauth = entry.oauth
     if isinstance(oauth, OAuthEntry) and oauth.flow == "client_credentials":
         missing = [it for it in ("client_id", "client_secret") if not getattr(oauth, it)]
@@ -238,6 +250,30 @@ def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT0
         return None
     scopes = given.pop("scopes", ())
     return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)
+
+
+def _tls(name: str, entry: TlsEntry | None, *, folder: Path, home: str) -> TlsConfig | None:
+    # An empty variable means that a path is not given.
+    given = {} if entry is None else msgspec.structs.asdict(entry)
+    given = {field: value for field, value in given.items() if value}
+    for field in set(given) - {"client_key_password"}:
+        given[field] = _folder(_at_home(given[field], home), folder)
+    try:
+        return TlsConfig(**given) if given else None
+    except ConfigError as error:
+        raise FieldError(f"Server {name!r}: {error}", field="tls") from None
+
+
+def _proxy(name: str, written: str | bool | None) -> str | None:  # noqa: FBT001 - `false` is a value of the file
+    if written is True:
+        raise FieldError(
+            f"The `proxy` of server {name!r} must be the address of a proxy, or `false`.",
+            field="proxy",
+        )
+    if written is None:
+        return None
+    address = (written or "").strip()
+    return "" if address.lower() == "none" else address
 
 
 def _unused_fields(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:

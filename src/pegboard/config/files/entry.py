@@ -15,6 +15,7 @@ __all__ = [
     "Scalar",
     "ServerEntry",
     "TimeoutsEntry",
+    "TlsEntry",
 ]
 
 Scalar = str | int | float | bool
@@ -59,6 +60,32 @@ class OAuthEntry(msgspec.Struct, kw_only=True):
     ] = None
     storage: Annotated[
         Literal["file", "keyring"] | None, Meta(description="Where tokens are stored.")
+    ] = None
+
+
+class TlsEntry(msgspec.Struct, kw_only=True):
+    """Certificates for the connection to an `https` or `wss` address."""
+
+    ca: Annotated[
+        str | None,
+        Meta(
+            description="A PEM file, or a folder of PEM files, with CA certificates to trust in "
+            "addition to those of the system."
+        ),
+    ] = None
+    client_cert: Annotated[
+        str | None,
+        Meta(description="The PEM file of the client certificate; it may contain the key, too."),
+    ] = None
+    client_key: Annotated[
+        str | None, Meta(description="The PEM file of the private key of the client certificate.")
+    ] = None
+    client_key_password: Annotated[
+        str | None,
+        Meta(
+            description="The password of an encrypted private key. Write it as a variable: "
+            '"${KEY_PASSWORD}".'
+        ),
     ] = None
 
 
@@ -109,6 +136,16 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     ] = None
     oauth: Annotated[
         bool | OAuthEntry | None, Meta(description="Log in with OAuth 2.1; `true` is enough.")
+    ] = None
+    tls: Annotated[
+        TlsEntry | None, Meta(description="Certificates: your own CA, a client certificate.")
+    ] = None
+    proxy: Annotated[
+        str | bool | None,
+        Meta(
+            description="The address of an HTTP proxy for this server. `false` uses no proxy. By "
+            "default, the environment decides."
+        ),
     ] = None
     timeouts: TimeoutsEntry | None = None
     timeout: Annotated[
@@ -189,6 +226,11 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
         "redirectPort": "redirect_port",
         "callbackPort": "redirect_port",
         "loginTimeout": "login_timeout",
+    },
+    TlsEntry: {
+        "clientCert": "client_cert",
+        "clientKey": "client_key",
+        "clientKeyPassword": "client_key_password",
     },
     TimeoutsEntry: {},
     CommandEntry: {},

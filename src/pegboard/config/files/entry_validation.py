@@ -15,6 +15,7 @@ from pegboard.config.files.entry import (
     OAuthEntry,
     ServerEntry,
     TimeoutsEntry,
+    TlsEntry,
 )
 from pegboard.config.files.jsonc import Document, Node
 from pegboard.config.problems import FieldPath, Problem, ProblemKind, Severity, shown_path
@@ -34,6 +35,7 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "command": CommandEntry,
     "oauth": OAuthEntry,
     "timeouts": TimeoutsEntry,
+    "tls": TlsEntry,
 }
 _HINTS: dict[tuple[str, type], str] = {
     ("args", str): ' Write a list with one text for each argument: ["--port", "8080"].',

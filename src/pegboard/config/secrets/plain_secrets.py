@@ -68,7 +68,7 @@ def text_of(value: object) -> str:
 
 def _found(server: str, entry: Mapping[str, object]) -> Iterator[tuple[FieldPath, str, str]]:
     """Give the path of each, the variable it calls for, and what that would hold."""
-    for field in ("bearer_token", "url", "http_url"):
+    for field in ("bearer_token", "url", "http_url", "proxy"):
         value = entry.get(field)
         if isinstance(value, str) and _holds_secret(field, value):
             yield (field,), _variable(server, field), value
@@ -91,10 +91,14 @@ def _found(server: str, entry: Mapping[str, object]) -> Iterator[tuple[FieldPath
 def _objects(
     entry: Mapping[str, object],
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, object]]]:
-    for path in (("env",), ("headers",), ("oauth",), ("command", "env")):
+    for path in (("env",), ("headers",), ("oauth",), ("tls",), ("command", "env")):
         found = value_at(entry, path)
         if isinstance(found, Mapping):
-            yield path, cast("Mapping[str, object]", found)
+            members = cast("Mapping[str, object]", found)
+            if path == ("tls",):
+                # The other members are paths, even if their names end in `key`.
+                members = {key: it for key, it in members.items() if is_secret_name(key)}
+            yield path, members
 
 
 def _commands(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -122,7 +122,7 @@ def _duplicate_entries(servers: list[ServerConfig]) -> Iterator[Finding]:
         if config.enabled:
             who = (config.transport, config.command, config.args, config.cwd, config.url)
             with_what = tuple(sorted((*config.env.items(), *config.headers.items())))
-            alike[who, with_what, config.bearer_token].append(config)
+            alike[who, with_what, config.bearer_token, config.tls].append(config)
     for first, *others in alike.values():
         for other in others:
             yield found(

@@ -74,6 +74,7 @@ def catalog_key(config: ServerConfig) -> str:
         # The credential may decide which tools the server offers.
         config.bearer_token,
         None if config.oauth is None else (config.oauth.client_id, config.oauth.scopes),
+        None if config.tls is None else config.tls.client_cert,
     )
     # Not JSON: an environment may hold text that is not valid Unicode.
     return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
