@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.measure import ROOT, WORKERS
-from bench.peers import python_of
+from bench.measure import ROOT, WORKERS, run_worker
+from bench.peers import python_of, versions
 
 OURS = Path(sys.executable)
 UPSTREAM = WORKERS / "upstream_server.py"
 TICKS = os.sysconf("SC_CLK_TCK")
+_UNVERIFIED = ssl.create_default_context()
+"""To see that a server of ours has started; what is measured verifies its certificate."""
+_UNVERIFIED.check_hostname = False
+_UNVERIFIED.verify_mode = ssl.CERT_NONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,14 @@ class Contender:
         """What its process has worked so far; its children not included."""
         fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def load(self, era: str, connections: int, seconds: float) -> dict[str, float]:
+        """Call its echo on some connections at once; gives its CPU time per call, and more."""
+        before = self.cpu_seconds()
+        found = run_worker(
+            OURS, "gateway_load", self.url, era, self.tool, str(connections), str(seconds)
+        )
+        return {**found, "cpu_per_call": (self.cpu_seconds() - before) / found["calls"]}
 
     def resident_mib(self) -> float:
         """What its process holds in memory."""
@@ -95,7 +108,7 @@ def running(
 
 def _answers(url: str) -> bool:
     try:
-        urllib.request.urlopen(url, timeout=5).close()
+        urllib.request.urlopen(url, timeout=5, context=_UNVERIFIED).close()
     except urllib.error.HTTPError as error:
         return error.code != 503
     except OSError:
@@ -104,33 +117,52 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
-def upstream() -> Iterator[Contender]:
+def upstream(certificate: Path | None = None) -> Iterator[Contender]:
     """The bare server that everybody stands in front of."""
+    with _listening([OURS, UPSTREAM, "http"], certificate) as contender:
+        yield contender
+
+
+@contextmanager
+def light_http(certificate: Path | None = None) -> Iterator[Contender]:
+    """An upstream that takes next to no time."""
+    with _listening([OURS, WORKERS / "light_server.py"], certificate) as contender:
+        yield contender
+
+
+@contextmanager
+def _listening(command: list[Any], certificate: Path | None) -> Iterator[Contender]:
     port = free_port()
-    url = f"http://127.0.0.1:{port}/mcp"
-    with running([OURS, UPSTREAM, "http", port], f"{url}/") as process:
+    url = f"{'https' if certificate else 'http'}://127.0.0.1:{port}/mcp"
+    tls = [certificate] if certificate else []
+    with running([*command, port, *tls], f"{url}/") as process:
         yield Contender(url=url, tool="echo", pid=process.pid)
 
 
 @contextmanager
-def pegboard(servers: Mapping[str, Any], *options: str) -> Iterator[Contender]:
+def pegboard(
+    servers: Mapping[str, Any],
+    *options: str,
+    python: Path = OURS,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Contender]:
     """Our own gateway, as `pegboard serve` starts it, with nothing of this user's in reach."""
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
     with (
-        serve_command(servers) as command,
-        running([*command, "--port", port, *options], f"{origin}/readyz") as process,
+        serve_command(servers, python=python) as command,
+        running([*command, "--port", port, *options], f"{origin}/readyz", env=env) as process,
     ):
         yield Contender(url=f"{origin}/mcp-full", tool="echo", pid=process.pid)
 
 
 @contextmanager
-def serve_command(servers: Mapping[str, Any]) -> Iterator[list[str]]:
+def serve_command(servers: Mapping[str, Any], *, python: Path = OURS) -> Iterator[list[str]]:
     """What starts our own gateway in front of some servers."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "mcp.json"
         config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
-        command = [str(OURS), "-m", "pegboard.cli.main", "serve", "--config", str(config)]
+        command = [str(python), "-m", "pegboard.cli.main", "serve", "--config", str(config)]
         yield [*command, "--store", f"sqlite:///{folder}/store.db"]
 
 
@@ -208,6 +240,7 @@ def contextforge(url: str) -> Iterator[Contender]:
             "JWT_SECRET_KEY": "only-for-this-measurement-0123456789",
             "AUTH_ENCRYPTION_SECRET": "only-for-this-measurement-0123456789",
             "PLATFORM_ADMIN_PASSWORD": "Only-for-this-measurement-1!",
+            "DEFAULT_USER_PASSWORD": "Only-for-this-measurement-2!",
             "SSRF_ALLOW_LOCALHOST": "true",
             "SSRF_ALLOW_PRIVATE_NETWORKS": "true",
         }
@@ -219,6 +252,7 @@ def contextforge(url: str) -> Iterator[Contender]:
                 {"Content-Type": "application/json"},
             )
             urllib.request.urlopen(request, timeout=60).close()
-            yield Contender(
-                url=f"{origin}/mcp", tool="peer-echo", pid=process.pid, eras=("legacy",)
-            )
+            # Version 1.1 brought the SDK 2, and with it the modern era.
+            sdk = versions(python_of("contextforge"), ["mcp"])["mcp"]
+            eras = ("legacy",) if sdk.startswith("1.") else ("modern", "legacy")
+            yield Contender(url=f"{origin}/mcp", tool="peer-echo", pid=process.pid, eras=eras)

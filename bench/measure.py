@@ -1,9 +1,11 @@
 """Repetitions, medians, and the table they end up in."""
 
+import dataclasses
 import json
+import os
 import statistics
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,18 +26,21 @@ class Row:
     detail: str = ""
 
 
-def run_worker(python: Path, worker: str, measurement: str) -> dict[str, Any]:
+def run_worker(
+    python: Path, worker: str, *arguments: str, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Run one measurement in a fresh process."""
     run = subprocess.run(
-        [python, WORKERS / f"{worker}.py", measurement],
+        [python, WORKERS / f"{worker}.py", *arguments],
         check=False,
         cwd=ROOT,
+        env={**os.environ, **(env or {})},
         capture_output=True,
         encoding="utf-8",
         timeout=600,
     )
     if run.returncode != 0:
-        raise SystemExit(f"{worker}.py {measurement} failed:\n{run.stderr}")
+        raise SystemExit(f"{worker}.py {' '.join(arguments)} failed:\n{run.stderr}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
@@ -52,6 +57,30 @@ def interleave(
         name: {figure: statistics.median(values) for figure, values in found.items()}
         for name, found in figures.items()
     }
+
+
+Figures = dict[str, float]
+Rounds = Sequence[Mapping[str, Figures]]
+"""What each contender reached, round by round."""
+
+
+def take_turns(repetitions: int, contenders: Mapping[str, Callable[[], Figures]]) -> Rounds:
+    """Run the contenders in turn, always in the same order.
+
+    Each comes after the same one every time. If the order changed, a contender would sometimes
+    follow itself, and find the processor's caches as it left them.
+    """
+    return [{name: it() for name, it in contenders.items()} for _ in range(repetitions)]
+
+
+def median_of(rounds: Rounds, name: str, figure: str) -> float:
+    """Return the median of a figure over the rounds."""
+    return statistics.median(it[name][figure] for it in rounds)
+
+
+def median_ratio(rounds: Rounds, name: str, other: str, figure: str) -> float:
+    """Return the median of the ratios of two contenders, which share the minutes of a round."""
+    return statistics.median(it[name][figure] / it[other][figure] for it in rounds)
 
 
 def at_least(claim: str, measured: float, goal: float, detail: str) -> Row:
@@ -80,6 +109,11 @@ def limit(claim: str, measured: float, goal: float, unit: str, detail: str = "")
         met=measured <= goal,
         detail=detail,
     )
+
+
+def not_measured(row: Row, reason: str) -> Row:
+    """Keep the claim and the goal of a row, and say why there is no figure."""
+    return dataclasses.replace(row, measured=None, met=None, detail=f"not measured: {reason}")
 
 
 def table(rows: list[Row]) -> str:

@@ -1,20 +1,21 @@
 """Measure everything once, print the tables, write `bench/results/` and the page quoting them."""
 
+import argparse
 import dataclasses
 import datetime
 import json
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
-from bench import foundation, gateway, storage, upstreams
+from bench import calls, foundation, gateway, storage, upstreams
 from bench.measure import ROOT, table
 
 SUITES = {
     "foundation": foundation.measure,
     "upstreams": upstreams.measure,
+    "calls": calls.measure,
     "storage": storage.measure,
     "gateway": gateway.measure,
 }
@@ -22,10 +23,25 @@ SUITES = {
 
 def main() -> None:
     """Run every suite, or those that are named."""
-    unknown = [name for name in sys.argv[1:] if name not in SUITES]
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=calls.GROUPS,
+        help="run these groups of the suite `calls`; this prints, and writes nothing",
+    )
+    asked = parser.parse_args()
+    unknown = [name for name in asked.suites if name not in SUITES]
     if unknown:
-        raise SystemExit(f"usage: python -m bench.run [{' | '.join(SUITES)}] …")
-    for name in sys.argv[1:] or SUITES:
+        parser.error(f"no such suite: {', '.join(unknown)}")
+    if asked.only:
+        if asked.suites not in ([], ["calls"]):
+            parser.error("--only chooses from the suite `calls`")
+        rows, versions = calls.measure(asked.only)
+        print(f"{table(rows)}\n\nVersions: {json.dumps(versions)}")
+        return
+    for name in asked.suites or SUITES:
         rows, versions = SUITES[name]()
         path = write_result(name, versions, rows=[dataclasses.asdict(row) for row in rows])
         quote_in_docs("measurements.md", name, table(rows))

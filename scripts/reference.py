@@ -30,10 +30,17 @@ SCHEMAS = {
     ),
 }
 """Each shipped schema, and the function that gives its text; the second contains the first."""
+DRAWINGS = {
+    "docs/architecture/call.svg": ("scripts.walk_pages", "call_drawing"),
+    "docs/architecture/search.svg": ("scripts.walk_pages", "search_drawing"),
+}
+"""Each drawing that shares its module with others, and the function that gives its text."""
 PARTS = {
     "README.md": ("scripts.claims", "english"),
     "README.zh-CN.md": ("scripts.claims", "chinese"),
     "docs/architecture.md": ("scripts.where_is_what", "table"),
+    "docs/architecture/call.md": ("scripts.walk_pages", "call_table"),
+    "docs/architecture/search.md": ("scripts.walk_pages", "search_table"),
 }
 """Each file of which only what stands between two markers is made, and the function that does."""
 ROOMS = room_tables.readmes()
@@ -42,7 +49,7 @@ ROOMS = room_tables.readmes()
 
 def stale(chosen: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Give each file that is not what the code would make of it, with what it should be."""
-    for name in (*PAGES, *SCHEMAS, *PARTS, *ROOMS):
+    for name in (*PAGES, *SCHEMAS, *DRAWINGS, *PARTS, *ROOMS):
         if chosen and not any(part in name for part in chosen):
             continue
         path, text = ROOT / name, made(name)
@@ -54,8 +61,9 @@ def made(name: str) -> str:
     """Return what the code makes of a file."""
     if name in PAGES:
         return _function(PAGES[name], "page")()
-    if name in SCHEMAS:
-        return _function(*SCHEMAS[name])()
+    whole = SCHEMAS.get(name) or DRAWINGS.get(name)
+    if whole is not None:
+        return _function(*whole)()
     path = ROOT / name
     part = room_tables.table(name) if name in ROOMS else _function(*PARTS[name])()
     page = path.read_text("utf-8") if path.is_file() else room_tables.page(name)

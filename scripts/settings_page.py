@@ -68,7 +68,8 @@ def page() -> str:
             _entries(TimeoutsEntry, Timeouts),
             "\n### `oauth`\n\nAn object, or `true` for the defaults.\n",
             _entries(OAuthEntry, OAuthConfig),
-            "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder.\n",
+            "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder. "
+            "[Use a hosted server](../guides/hosted-servers.md) explains each field.\n",
             _entries(TlsEntry, TlsConfig),
             "\n## The gateway\n\nThe section `gateway`. Its `auth` is described below; its "
             "`tenants` is an object with the configuration file of each tenant but the first.\n",

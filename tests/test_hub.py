@@ -646,7 +646,7 @@ async def test_secrets_in_addresses_are_not_logged_by_others(
                 ServerConfig(name="web", transport="streamable_http", url=url)
             ) as hub:
                 await hub.call("mcp_web_echo", {"text": "hi"})
-    assert any(record.name == "httpx2" for record in caplog.records)
+    assert any(record.name == "pegboard.upstream" for record in caplog.records)
     assert "hunter2" not in caplog.text
     assert "pass-word-1" not in caplog.text
 

@@ -28,6 +28,8 @@ FEWEST, LONGEST = 50, 60
 """It goes on until it has so many answers, but not for more seconds than that."""
 WARM_UP = 0.5
 """Seconds that are not counted."""
+DECLARED = {"elicitation": {"form": {}}, "sampling": {}, "roots": {"listChanged": True}}
+"""What most desktop clients can do."""
 
 
 class Connection(asyncio.Protocol):
@@ -122,17 +124,27 @@ def request_for(
     *,
     headers: dict[str, str] | None = None,
 ) -> bytes:
-    """A call of a tool in one of the eras; in the older one a session is opened for it."""
+    """A call of a tool in one of the eras; in the older one a session is opened for it.
+
+    The era `declaring` is the older one, with a client that can be asked.
+    """
     more = headers or {}
     if era == "modern":
         named = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": tool}
         return post(url, call(tool, arguments, modern_envelope()), {**named, **more})
-    return post(url, call(tool, arguments, {}), {**open_session(url, more), **more})
+    session = open_session(url, more, DECLARED if era == "declaring" else {})
+    return post(url, call(tool, arguments, {}), {**session, **more})
 
 
-def open_session(url: str, more: dict[str, str]) -> dict[str, str]:
+def open_session(
+    url: str, more: dict[str, str], capabilities: dict[str, Any] | None = None
+) -> dict[str, str]:
     """Shake hands; gives the headers of the session."""
-    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+    params = {
+        "protocolVersion": HANDSHAKE,
+        "capabilities": capabilities or {},
+        "clientInfo": CLIENT,
+    }
     answer = _urlopen(url, {"id": 1, "method": "initialize", "params": params}, more)
     session = {"MCP-Protocol-Version": HANDSHAKE}
     if answer.headers.get("Mcp-Session-Id"):

@@ -46,7 +46,7 @@ async def memory() -> None:
     from upstream_server import build
 
     server = build()
-    await _calls(server, ServerConfig(name="peer", transport="memory", server=server), 25, 48)
+    await _calls(server, ServerConfig(name="peer", transport="memory", server=server), 60, 48)
 
 
 async def stdio() -> None:

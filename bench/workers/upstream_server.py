@@ -1,4 +1,4 @@
-"""The server that every contender calls: `stdio`, or `http PORT`. Needs only the MCP SDK."""
+"""The server that every contender calls: `stdio`, or `http PORT [CERTIFICATE]`. Needs the SDK."""
 
 import sys
 from typing import Any
@@ -46,17 +46,18 @@ async def serve_stdio() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def serve_http(port: int) -> None:
+def serve_http(port: int, certificate: str | None = None) -> None:
     import uvicorn
 
-    uvicorn.run(build().streamable_http_app(), port=port, log_level="critical")
+    app = build().streamable_http_app()
+    uvicorn.run(app, port=port, log_level="critical", ssl_certfile=certificate)
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["stdio"]:
             anyio.run(serve_stdio)
-        case ["http", port]:
-            serve_http(int(port))
+        case ["http", port, *certificate]:
+            serve_http(int(port), *certificate)
         case other:
             raise SystemExit(f"What is {other}?")

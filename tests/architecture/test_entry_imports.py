@@ -17,7 +17,7 @@ from tests.cli.handy import Home
 
 WATCHED = {
     *("anyio", "asyncio", "msgspec", "pydantic", "jsonschema", "jsonschema_rs"),
-    *("mcp", "mcp_types", "httpx2", "httptools", "websockets"),
+    *("mcp", "mcp_types", "aiohttp", "httpx2", "httptools", "websockets"),
     *("starlette", "sse_starlette", "uvicorn", "prometheus_client", "opentelemetry"),
     *("numpy", "Stemmer", "re2", "bpe_openai", "docstring_parser"),
     *("typer", "rich", "tomlkit", "platformdirs"),
@@ -42,12 +42,14 @@ TELL = f"\nimport sys; sys.stderr.write('\\n{MARK}' + ' '.join(sys.modules))"
 
 VALUES = {"anyio", "asyncio", "jsonschema_rs", "msgspec", "platformdirs", "pydantic"}
 """What a hub needs for the tools and settings of any server."""
-CONNECTING = {
-    *("mcp", "mcp_types", "httpx2", "httptools", "opentelemetry"),
+CONNECTING = {"aiohttp", "opentelemetry"}
+"""What a hub needs besides to talk to a process or over HTTP."""
+SERVING = {
+    *("mcp", "mcp_types", "httpx2", "httptools"),
     # The MCP SDK imports these itself, whatever part of it is used.
     *("cryptography", "sse_starlette", "starlette", "uvicorn"),
 }
-"""What a hub needs besides to talk to a server."""
+"""What a gateway needs besides."""
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def test_a_hub_without_servers_imports_nothing_of_a_wire(home: Home) -> None:
     assert loaded_by(code, home) == VALUES
 
 
-def test_a_hub_that_calls_a_server_imports_the_sdk(home: Home) -> None:
+def test_a_hub_that_calls_a_server_imports_an_http_client_and_not_the_sdk(home: Home) -> None:
     code = HUB.format(file=str(home.folder / "mcp.json"), do="await hub.call('mcp_handy_count')")
     assert loaded_by(code, home) == VALUES | CONNECTING
 
@@ -120,7 +122,7 @@ def test_a_gateway_that_has_searched_imports_neither_a_store_nor_the_terminal(ho
         process.kill()
         process.wait()
     searching = {"Stemmer", "numpy", "re2"}
-    assert watched_in(rest) == VALUES | CONNECTING | searching | {"typer"}
+    assert watched_in(rest) == VALUES | CONNECTING | SERVING | searching | {"typer"}
 
 
 def said_until(words: str, process: subprocess.Popen[str]) -> str:

@@ -42,7 +42,7 @@ WORDS = [
     "access", "api_keys", "audit", "authentication", "backoff", "bm25", "bridge",
     "cache", "catalog", "circuit", "command", "completion", "concurrency", "config", "cors",
     "deadline", "defaults", "dialects", "disconnect", "drain", "elicitation", "embedding",
-    "env_file", "errors", "evaluation", "export", "fast_path", "fork", "gemini", "groups",
+    "env_file", "errors", "evaluation", "event_stream", "export", "fork", "gemini", "groups",
     "guardian", "health", "host", "http", "hub", "hybrid", "import", "index", "json_path",
     "jsonc", "jsonrpc", "jwt", "legacy", "limits", "listing", "log", "mcp_json", "metrics",
     "migrations", "notifications", "oauth", "openai", "orphans", "otel", "persistence", "plan",

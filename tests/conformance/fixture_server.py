@@ -256,7 +256,7 @@ async def serve_stdio() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def serve_http() -> None:
+def serve_http(certificate: str | None = None) -> None:
     app: Any = Fixture().server.streamable_http_app()
     lifespan = app.router.lifespan_context
 
@@ -270,7 +270,8 @@ def serve_http() -> None:
     # The socket listens before the test is told.
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    uvicorn.Server(uvicorn.Config(app, log_level="critical")).run([listener])
+    config = uvicorn.Config(app, log_level="critical", ssl_certfile=certificate)
+    uvicorn.Server(config).run([listener])
 
 
 if __name__ == "__main__":
@@ -279,5 +280,7 @@ if __name__ == "__main__":
             anyio.run(serve_stdio)
         case ["http"]:
             serve_http()
+        case ["https", certificate]:
+            serve_http(certificate)
         case other:
             raise SystemExit(f"What is {other}?")

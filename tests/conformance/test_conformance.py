@@ -1,5 +1,6 @@
 """The official conformance suite: against a bare upstream, and against the gateway before it."""
 
+import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.conformance.scenarios import BEYOND, REQUIRED
 from tests.conformance.suite import Failures, run_suite
 from tests.journeys.process import gateway_process, serving_process
+from tests.tls import Authority
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -24,9 +26,12 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 def upstream() -> Generator[str]:
     """The bare upstream behind HTTP."""
     with serving_process(*FIXTURE, "http") as process:
-        assert process.stderr is not None
-        port = next(line.split()[-1] for line in process.stderr if "serving at port" in line)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{_port(process)}/mcp"
+
+
+def _port(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return next(line.split()[-1] for line in process.stderr if "serving at port" in line)
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +93,12 @@ def test_an_upstream_over_stdio_serves_both_eras_completely(tmp_path: Path) -> N
     entry = {"command": FIXTURE[0], "args": [*FIXTURE[1:], "stdio"]}
     for revision, found in _through(entry, tmp_path, MODERN, HANDSHAKE).items():
         assert {name: found[name] for name in REQUIRED[revision] if found[name]} == {}
+
+
+@interop_full
+def test_an_upstream_over_https_serves_both_eras_completely(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with serving_process(*FIXTURE, "https", str(authority.sign())) as process:
+        entry = {"url": f"https://127.0.0.1:{_port(process)}/mcp", "tls": {"ca": str(authority.ca)}}
+        for revision, found in _through(entry, tmp_path, MODERN, HANDSHAKE).items():
+            assert {name: found[name] for name in REQUIRED[revision] if found[name]} == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from scripts import errors_page, gateway_tools_page, settings_page
-from scripts.reference import PAGES, PARTS, ROOMS, made
+from scripts.reference import DRAWINGS, PAGES, PARTS, ROOMS, made
 
 from pegboard import errors
 from pegboard.auth.settings import AuthSettings, TokenIssuer
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 INTERNAL = {"PEGBOARD_CHILD", "PEGBOARD_COMPLETE", "PEGBOARD_SERVING"}
 
 
-@pytest.mark.parametrize("name", [*PAGES, *PARTS, *ROOMS])
+@pytest.mark.parametrize("name", [*PAGES, *DRAWINGS, *PARTS, *ROOMS])
 def test_a_page_is_what_the_code_makes_of_it(name: str) -> None:
     assert (ROOT / name).read_text("utf-8") == made(name), "run `python -m scripts.reference`"
 

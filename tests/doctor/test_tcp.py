@@ -1,17 +1,13 @@
 import socket
-import ssl
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 import anyio.abc
 import pytest
-from anyio.streams.tls import TLSStream
 
 from pegboard.doctor import Finding
-from tests.doctor.certificates import certificate, server_context
 from tests.doctor.patients import codes, diagnosis, found_in, report_of
 from tests.upstream.http_servers import answer, build_server, read_request, serving, serving_raw
 
@@ -27,22 +23,6 @@ async def always(status: str, body: bytes = b"", **headers: str) -> AsyncGenerat
 
     async with serving_raw(handle) as origin:
         yield origin
-
-
-@asynccontextmanager
-async def serving_tls(path: Path) -> AsyncGenerator[int]:
-    """A server that speaks nothing but TLS, with that certificate; gives its port."""
-    context = server_context(path)
-
-    async def handle(stream: anyio.abc.SocketStream) -> None:
-        try:
-            secure = await TLSStream.wrap(stream, server_side=True, ssl_context=context)
-            await secure.receive()
-        except ssl.SSLError:
-            return
-
-    async with serving_raw(handle) as origin:
-        yield int(origin.rpartition(":")[2])
 
 
 async def of_answer(code: str, status: str, body: bytes = b"", **headers: str) -> Finding:
@@ -82,44 +62,6 @@ async def test_an_address_that_no_way_leads_to_is_told() -> None:
 async def test_a_host_that_nobody_knows_is_told() -> None:
     finding = await diagnosis({"url": "http://nonesuch.invalid/mcp"}, "host_unknown")
     assert "'nonesuch.invalid'" in finding.what
-
-
-async def test_a_certificate_that_nobody_has_signed_is_told(tmp_path: Path) -> None:
-    async with serving_tls(certificate(tmp_path)) as port:
-        finding = await diagnosis({"url": f"https://127.0.0.1:{port}/mcp"}, "tls_untrusted")
-    assert "self-signed" in finding.what
-    assert "SSL_CERT_FILE" in finding.remedy
-
-
-async def test_a_certificate_that_has_expired_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = certificate(tmp_path, days=-1)
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    async with serving_tls(path) as port:
-        await diagnosis({"url": f"https://127.0.0.1:{port}/mcp"}, "tls_expired")
-
-
-async def test_a_certificate_of_another_name_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = certificate(tmp_path, address="127.0.0.2")
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    async with serving_tls(path) as port:
-        await diagnosis({"url": f"https://127.0.0.1:{port}/mcp"}, "tls_wrong_name")
-
-
-async def test_https_to_a_server_of_plain_http_is_told_with_the_right_address() -> None:
-    async with serving(build_server().streamable_http_app()) as origin:
-        url = origin.replace("http:", "https:") + "/mcp"
-        finding = await diagnosis({"url": url}, "tls_not_spoken")
-    assert f'"url": "{origin}/mcp"' in finding.remedy
-
-
-async def test_http_to_a_server_of_https_is_told_with_the_right_address(tmp_path: Path) -> None:
-    async with serving_tls(certificate(tmp_path)) as port:
-        finding = await diagnosis({"url": f"http://127.0.0.1:{port}/mcp"}, "tls_expected")
-    assert f'"url": "https://127.0.0.1:{port}/mcp"' in finding.remedy
 
 
 async def test_a_proxy_that_says_that_https_is_expected_is_believed() -> None:

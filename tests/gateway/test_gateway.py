@@ -121,7 +121,6 @@ async def test_a_gateway_that_is_not_open_answers_nothing() -> None:
         assert not gateway.is_ready
         with pytest.raises(RpcError):
             await caller.names()
-        assert gateway.input_schema(caller.client, "search_tools") is None
         gateway.connected(caller.client, caller.wire)
         gateway.disconnected("")
         async with gateway:

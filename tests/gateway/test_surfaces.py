@@ -2,6 +2,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from pegboard import Registry
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
@@ -111,8 +112,6 @@ async def test_a_name_of_the_gateways_own_tools_means_the_same_for_every_caller(
         assert [tool["name"] for tool in found["structuredContent"]["tools"]] == ["register_tool"]
         shown = await search.call("get_tool_definition", tool_name="register_tool")
         assert json.loads(text_of(shown))["server"] == "bare"
-        assert gateway.input_schema(search.client, "register_tool") == REGISTER.input_schema
-        assert gateway.input_schema(full.client, "register_tool") == {"type": "object"}
         for result in (
             await search.call("call_tool", name="register_tool", arguments={}),
             await full.call("register_tool"),
@@ -176,15 +175,22 @@ async def test_definitions_keep_all_that_a_server_said_of_its_tools() -> None:
         }
 
 
-async def test_schemas_of_listed_tools_are_known_for_headers() -> None:
-    async with hub(bench("calc", echo=echo)) as it, Gateway(it) as gateway:
-        full = Caller(gateway, face=FULL).client
-        assert gateway.input_schema(full, "mcp_calc_echo") == {"type": "object"}
-        assert gateway.input_schema(full, "nothing") is None
-        assert gateway.input_schema(full, "search_tools") is None
-        own = gateway.input_schema(Caller(gateway).client, "search_tools")
-        assert own is not None
-        assert "query" in own["properties"]
+async def test_a_transport_can_check_the_tool_that_a_name_means_before_it_runs() -> None:
+    ran: list[str] = []
+    bare = memory("bare", Bench(register_tool=lambda _: ran.append("theirs") or ""), prefix="")
+    meant: list[Tool] = []
+
+    def refuse(tool: Tool) -> None:
+        meant.append(tool)
+        raise RpcError(-32020, "The headers differ.")
+
+    async with hub(bare) as it, Gateway(it) as gateway:
+        for face in (FULL, Face()):
+            exchange = Caller(gateway, face=face).exchange("tools/call", name="register_tool")
+            with pytest.raises(RpcError) as caught:
+                await gateway.respond(replace(exchange, on_tool=refuse))
+            assert caught.value.code == -32020
+    assert (meant[0].server, meant[1], ran) == ("bare", REGISTER, [])
 
 
 async def test_new_tools_are_listed_at_once_and_from_any_thread() -> None:

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from pegboard import (
 from pegboard.errors import PegboardError
 from pegboard.model import ArgumentSchema, Tally
 from pegboard.policies import Target
+from pegboard.policies.retry import RULES, Outcome, may_repeat
 
 
 class FlakyError(Exception):
@@ -197,3 +199,57 @@ def test_pauses_grow_stay_below_their_ceiling_and_are_random() -> None:
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"attempts|initial"):
         Retry(**options)
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "when-a-server-dies.md"
+TIMES = {"never": 0, "once": 1, "three times": 3}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "times", "times_if_idempotent"),
+    [
+        (Outcome.NOT_SENT, 1, 1),
+        (Outcome.REFUSED, 1, 1),
+        (Outcome.RESUMABLE, 3, 3),
+        (Outcome.LOST, 0, 1),
+        (Outcome.REPLACED, 1, 1),
+        (Outcome.SETTLED, 0, 0),
+    ],
+)
+def test_each_outcome_is_repeated_as_often_as_the_table_says(
+    outcome: Outcome, times: int, times_if_idempotent: int
+) -> None:
+    def repetitions(*, idempotent: bool) -> int:
+        return sum(may_repeat(outcome, idempotent=idempotent, before=it) for it in range(10))
+
+    assert repetitions(idempotent=False) == times
+    assert repetitions(idempotent=True) == times_if_idempotent
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_policy_has_its_own_number_but_repeats_nothing_more_than_the_table(
+    outcome: Outcome,
+) -> None:
+    for idempotent in (False, True):
+        allowed = may_repeat(outcome, idempotent=idempotent)
+        assert may_repeat(outcome, idempotent=idempotent, before=4, times=5) is allowed
+        assert not may_repeat(outcome, idempotent=idempotent, before=5, times=5)
+        assert not may_repeat(outcome, idempotent=idempotent, times=0)
+
+
+def test_the_guide_says_the_same_of_each_outcome_as_the_table() -> None:
+    lines = GUIDE.read_text("utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| Outcome |"))
+    rows: dict[str, str] = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        outcome, _, does = (cell.strip() for cell in line.strip("|").split("|"))
+        rows[outcome] = does
+    assert list(rows) == [it.value for it in Outcome]
+    for outcome in Outcome:
+        does, rule = rows[outcome.value], RULES[outcome]
+        # "Never" also says what does not happen besides; the number comes first.
+        numbers = [TIMES[it] for it in ("once", "three times", "never") if it in does]
+        assert numbers[0] == rule.times, outcome
+        assert ("only if the tool matches" in does) is rule.only_idempotent, outcome

@@ -10,6 +10,7 @@ from pegboard.gateway.eras import for_client
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
+from pegboard.model import Tool
 from pegboard.model.principal import Scope
 
 
@@ -45,6 +46,9 @@ class FakeGateway:
         scope = self.missing_scope(request)
         if scope is not None:
             raise MissingScopeError(scope, request.client.principal)
+        name = request.params.get("name")
+        if request.on_tool is not None and isinstance(name, str) and name in self.schemas:
+            request.on_tool(Tool(name=name, input_schema=self.schemas[name]))
         self.heard.append(request)
         result = await self._result(request)
         return for_client(result, request.client, method=request.method, info=self.info)
@@ -128,9 +132,6 @@ class FakeGateway:
     def disconnected(self, session: str) -> None:
         self.gone.append(session)
         self.left.set()
-
-    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
-        return self.schemas.get(tool)
 
     async def drain(self, seconds: float) -> None:
         self.is_ready = False

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ from mcp_types import (
 )
 
 from pegboard.server import App, Limits, RequestPipeline
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from tests.server.fake_gateway import FakeGateway
 
@@ -23,6 +25,10 @@ META: dict[str, Any] = {
     CLIENT_INFO_META_KEY: {"name": "test", "version": "1"},
 }
 TAKES_BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+WATCHER = "pegboard.server.http.app.DisconnectWatcher"
+"""What a test replaces, so that long requests are looked after at once."""
+hasty = partial(DisconnectWatcher, after=0.01, ping_every=0.02)
 
 
 @asynccontextmanager

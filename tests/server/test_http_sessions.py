@@ -1,5 +1,6 @@
 """The handshake era over HTTP: sessions, on a real socket."""
 
+import json
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, HttpAuthenticator, Limits, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
-from tests.server.serving import TAKES_BOTH, served, served_fake
+from tests.server.serving import TAKES_BOTH, WATCHER, hasty, served, served_fake
 from tests.server.test_jsonrpc import UNREADABLE
 
 INITIALIZE: dict[str, Any] = {
@@ -245,6 +246,86 @@ async def test_a_stream_that_was_lost_begins_anew_wherever_it_is_to_go_on() -> N
             assert stream.status_code == 200
 
 
+async def test_a_session_has_one_stream_at_a_time() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
+            assert stream.headers["mcp-session-id"] == session
+            second = await client.get(f"{url}/mcp", headers=_of(session))
+            assert second.status_code == 409
+            with anyio.fail_after(5):
+                assert (await client.delete(f"{url}/mcp", headers=_of(session))).is_success
+                assert not [line async for line in stream.aiter_lines() if "data" in line]
+
+
+async def test_a_stream_may_be_opened_again_after_it_was_closed() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        with anyio.fail_after(5):
+            for _ in range(2):
+                status = 409
+                while status == 409:  # until the server has noticed
+                    async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
+                        status = stream.status_code
+                assert status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("POST", {"accept": "application/json"}, 406),
+        ("POST", {"accept": "text/event-stream"}, 406),
+        ("POST", {"content-type": "text/plain"}, 415),
+        ("POST", {"content-type": "application/json; charset=utf-8"}, 200),
+        ("POST", {"accept": "*/*"}, 200),
+        ("GET", {"accept": "application/json"}, 406),
+        ("PUT", {}, 405),
+        ("DELETE", {"accept": "nothing"}, 200),
+    ],
+)
+async def test_what_a_session_accepts(method: str, headers: dict[str, str], status: int) -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        response = await client.request(
+            method, f"{url}/mcp", json=PING, headers={**_of(session), **headers}
+        )
+        assert response.status_code == status
+        assert response.headers["mcp-session-id"] == session
+        if status == 405:
+            assert response.headers["allow"] == "GET, POST, DELETE"
+
+
+async def test_notifications_and_responses_are_accepted_without_a_body() -> None:
+    async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        heard = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+        late = {"jsonrpc": "2.0", "id": 99, "result": {}}
+        for body in (heard, late, {**late, "error": {"code": 1, "message": "No."}}):
+            response = await client.post(f"{url}/mcp", json=body, headers=_of(session))
+            assert (response.status_code, response.content) == (202, b"")
+            assert response.headers["mcp-session-id"] == session
+        assert [it.method for it in gateway.heard] == ["notifications/roots/list_changed"]
+
+
+async def test_a_client_may_refuse_what_it_is_asked() -> None:
+    async with served_fake() as (_, url), httpx2.AsyncClient() as client:
+        session = await open_session(client, f"{url}/mcp")
+        params = {"name": "ask"}
+        call = {"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params}
+        with anyio.fail_after(5):
+            async with client.stream(
+                "POST", f"{url}/mcp", json=call, headers=_of(session)
+            ) as stream:
+                lines = (it async for it in stream.aiter_lines() if it.startswith("data: "))
+                question = json.loads((await anext(lines)).removeprefix("data: "))
+                assert question["method"] == "elicitation/create"
+                said = {"code": -32042, "message": "Not now.", "data": {"a": 1}}
+                refusal = {"jsonrpc": "2.0", "id": question["id"], "error": said}
+                await client.post(f"{url}/mcp", json=refusal, headers=_of(session))
+                response = json.loads((await anext(lines)).removeprefix("data: "))
+                assert response == {"jsonrpc": "2.0", "id": "a", "error": said}
+
+
 async def test_a_session_that_is_used_gives_way_to_none() -> None:
     limits = Limits(sessions_per_principal=1)
     async with served_fake(limits=limits) as (_, url), httpx2.AsyncClient() as client:
@@ -329,7 +410,7 @@ REVOKED = UnauthenticatedError("Not any more.", reason="revoked")
 async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
+    monkeypatch.setattr(WATCHER, hasty)
     guard = Fickle()
     app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
@@ -346,7 +427,7 @@ async def test_the_stream_of_whoever_is_not_let_in_any_more_ends(
 async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
+    monkeypatch.setattr(WATCHER, hasty)
     guard = Fickle()
     app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:
@@ -355,8 +436,6 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
         async with client.stream("GET", f"{url}/mcp", headers=headers):
             session = await open_session(client, f"{url}/mcp")
             async with client.stream("GET", f"{url}/mcp", headers=_of(session)) as stream:
-                # The next check is the last one, and no client is given up meanwhile.
-                monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 3600)
                 guard.error = REVOKED
                 with anyio.fail_after(5):
                     assert not [line async for line in stream.aiter_lines() if "data" in line]
@@ -365,7 +444,7 @@ async def test_the_stream_of_one_ends_while_nobody_knows_of_another(
 async def test_a_mistake_of_whoever_knows_the_callers_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sessions.CHECK_EVERY", 0.02)
+    monkeypatch.setattr(WATCHER, hasty)
     guard = Fickle()
     app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
     async with served(app) as url, httpx2.AsyncClient() as client:

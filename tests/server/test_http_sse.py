@@ -14,7 +14,7 @@ from mcp_types import ElicitResult
 
 from pegboard.server import App, HttpAuthenticator, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
-from tests.server.serving import TAKES_BOTH, served, served_fake
+from tests.server.serving import TAKES_BOTH, WATCHER, hasty, served, served_fake
 from tests.server.test_http_sessions import INITIALIZE, NO_IDS, PING, REVOKED, ByName, Fickle
 
 
@@ -108,7 +108,7 @@ async def test_only_whoever_opened_a_stream_may_post_to_it() -> None:
 async def test_a_stream_ends_with_the_credential_although_it_is_never_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.http.sse.PING_EVERY", 0.2)
+    monkeypatch.setattr(WATCHER, hasty)
     guard = Fickle()
     app = App(RequestPipeline(FakeGateway()), authenticator=HttpAuthenticator(guard))
 
@@ -149,6 +149,28 @@ async def test_a_request_with_an_impossible_id_is_refused() -> None:
             response = await client.post(address, json=body, headers=TAKES_BOTH)
             assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
         assert (await client.post(address, json=PING, headers=TAKES_BOTH)).status_code == 202
+
+
+async def test_a_call_that_the_client_cancels_gets_no_answer() -> None:
+    gateway = FakeGateway()
+    async with (
+        served(App(RequestPipeline(gateway))) as url,
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{url}/sse") as stream,
+    ):
+        with anyio.fail_after(5):
+            lines = stream.aiter_lines()
+            address = url + await data_in(lines)
+            for message in (INITIALIZE, call_of("hang")):
+                await client.post(address, json=message, headers=TAKES_BOTH)
+            await gateway.waiting.wait()
+            method = "notifications/cancelled"
+            body = {"jsonrpc": "2.0", "method": method, "params": {"requestId": 2}}
+            await client.post(address, json=body, headers=TAKES_BOTH)
+            await gateway.cancelled.wait()
+            await client.post(address, json={**PING, "id": 3}, headers=TAKES_BOTH)
+            told = [json.loads(await data_in(lines))["id"] for _ in range(2)]
+            assert told == [INITIALIZE["id"], 3]
 
 
 async def test_messages_without_a_stream_go_nowhere() -> None:

@@ -1,6 +1,5 @@
 """The modern era over HTTP, on a real socket."""
 
-from functools import partial
 from typing import Any
 
 import anyio
@@ -13,12 +12,17 @@ from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Gateway
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.server import App, HttpAuthenticator, RequestPipeline
-from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from tests.server.fake_gateway import FakeGateway
-from tests.server.serving import modern_headers, modern_request, post, served, served_fake
+from tests.server.serving import (
+    WATCHER,
+    hasty,
+    modern_headers,
+    modern_request,
+    post,
+    served,
+    served_fake,
+)
 from tests.upstream.board_servers import hub_of
-
-hasty = partial(DisconnectWatcher, after=0.01, ping_every=0.02)
 
 
 async def test_a_client_of_the_sdk_lists_and_calls() -> None:
@@ -112,7 +116,7 @@ async def test_a_stream_that_is_closed_cancels_its_request() -> None:
 
 
 async def test_a_long_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
+    monkeypatch.setattr(WATCHER, hasty)
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
         body = modern_request("tools/call", {"name": "hang"})
         headers = modern_headers(body)
@@ -135,7 +139,7 @@ async def test_whoever_is_not_let_in_any_more_is_let_go(
                 raise UnauthenticatedError("Not any more.", reason="revoked")
             return LOCAL
 
-    monkeypatch.setattr("pegboard.server.http.app.DisconnectWatcher", hasty)
+    monkeypatch.setattr(WATCHER, hasty)
     gateway = FakeGateway()
     app = App(RequestPipeline(gateway), authenticator=HttpAuthenticator(Fickle()))
     async with served(app) as url, httpx2.AsyncClient() as client:

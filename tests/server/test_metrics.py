@@ -5,6 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pegboard import CallRecord
+from pegboard.errors import ServerNotFoundError
 from pegboard.server import Metrics
 
 
@@ -42,12 +43,25 @@ async def test_methods_that_nobody_knows_share_a_label() -> None:
 
 async def test_calls_are_counted_by_server_and_never_by_tool() -> None:
     metrics = Metrics()
+    observe = metrics.observer(lambda server: server)
     for tool in ("a", "b"):
-        metrics.note_call(CallRecord(tool, 0.0, 70.0, "timeout", server="files"))
+        observe(CallRecord(tool, 0.0, 70.0, "timeout", server="files"))
     found = await samples(metrics)
     assert found["pegboard_calls_total", (("outcome", "timeout"), ("server", "files"))] == 2
     assert found["pegboard_call_seconds_bucket", (("le", "60.0"), ("server", "files"))] == 0
     assert found["pegboard_call_seconds_bucket", (("le", "+Inf"), ("server", "files"))] == 2
+
+
+async def test_a_call_of_a_server_that_does_not_exist_makes_no_label() -> None:
+    metrics = Metrics()
+
+    def find(server: str) -> None:
+        raise ServerNotFoundError(server, known=[])
+
+    metrics.observer(find)(CallRecord("a", 0.0, 1.0, "refused", server="made up"))
+    found = await samples(metrics)
+    assert found["pegboard_calls_total", (("outcome", "refused"), ("server", ""))] == 1
+    assert "made up" not in str(found)
 
 
 async def test_gauges_are_looked_at_when_somebody_asks() -> None:

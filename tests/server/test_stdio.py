@@ -152,7 +152,7 @@ async def test_an_older_client_is_asked() -> None:
 async def test_a_client_that_never_answers_is_waited_for_no_longer_than_it_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pegboard.server.legacy_session.LONGEST_ANSWER", 0.05)
+    monkeypatch.setattr("pegboard.server.client_peer.LONGEST_ANSWER", 0.05)
     async with talking() as (_, peer):
         await peer.asks(INITIALIZE)
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "ask"}}
@@ -279,6 +279,27 @@ async def test_a_client_that_fills_both_pipes_and_hangs_up_is_not_waited_for(
     finally:
         for descriptor in (their_input, our_output, our_input):
             os.close(descriptor)
+
+
+async def test_a_line_whose_writer_is_cancelled_half_way_is_completed_by_the_next() -> None:
+    (source, target) = os.pipe()
+    wire, reader = StdioWire(source, target), StdioWire(source, target)
+    long, short = b"x" * 1_000_000, b"short"
+    try:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wire.write, long + b"\n")
+                await anyio.wait_all_tasks_blocked()  # the pipe is full
+                tasks.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks, aclosing(reader.lines()) as lines:
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await wire.write(b"never\n")
+                tasks.start_soon(wire.write, short + b"\n")
+                assert [await anext(lines), await anext(lines)] == [long, short]
+    finally:
+        os.close(source)
+        os.close(target)
 
 
 async def test_a_cancelled_request_is_cancelled() -> None:

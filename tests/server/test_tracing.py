@@ -10,7 +10,7 @@ from pegboard.gateway import ClientRequest
 from pegboard.server import App, RequestPipeline
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_headers, modern_request, served
-from tests.server.test_legacy_fast_path import call, open_session
+from tests.server.test_legacy_session import call, open_session
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"

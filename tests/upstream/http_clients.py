@@ -1,44 +1,44 @@
-"""Clients for the tests of the HTTP transports, and what their failures say."""
+"""Sessions and clients for the tests of the HTTP transports, and what their failures say."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import httpx2
+import msgspec
 import pytest
-from mcp import Client, MCPError
-from mcp_types import JSONRPCError
 from starlette.applications import Starlette
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.errors.failures import Failure, failure_of
-from pegboard.upstream.http.client import (
-    HttpPool,
-    UpstreamHttpClient,
-    http_transport,
-    sse_transport,
-)
-from tests.upstream.http_servers import (
-    Gate,
-    build_server,
-)
+from pegboard.errors import UpstreamError
+from pegboard.upstream import Questions
+from pegboard.upstream.connection import OnChanged
+from pegboard.upstream.http.client import HttpClient
+from pegboard.upstream.http.pool import HttpPool
+from pegboard.upstream.messages.failures import FailedError, Failure, failure_behind
+from pegboard.upstream.session.session import UpstreamSession, open_session
+from tests.upstream.http_servers import Gate, build_server
+
+REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
 
 
 @asynccontextmanager
 async def connected(
     config: ServerConfig,
-    pool: HttpPool,
+    pool: HttpPool | None = None,
     *,
-    mode: str = "legacy",
+    protocol: Any = "legacy",
     on_lost: Callable[[str], None] = lambda reason: None,
-    client: UpstreamHttpClient | None = None,
-) -> AsyncGenerator[Client]:
-    if config.transport == "sse":
-        transport = sse_transport(config, pool, on_lost=on_lost, client=client)
-    else:
-        transport = http_transport(config, pool, client=client)
-    async with Client(transport, mode=mode, read_timeout_seconds=10) as session:
+    on_changed: OnChanged = lambda kind, name: None,
+) -> AsyncGenerator[UpstreamSession]:
+    """Open a session, in the handshake era unless the test says otherwise."""
+    async with open_session(
+        msgspec.structs.replace(config, protocol=protocol),
+        pool=HttpPool() if pool is None else pool,
+        questions=Questions(),
+        on_lost=on_lost,
+        on_changed=on_changed,
+    ) as session:
         yield session
 
 
@@ -49,36 +49,32 @@ def app_of(transport: str, gate: Gate | None = None, **options: Any) -> tuple[St
     return server.streamable_http_app(**options), "/mcp"
 
 
-async def failure_in(call: Any) -> Failure:
-    with anyio.fail_after(8), pytest.raises(MCPError) as caught:
-        await call
-    failure = failure_of(caught.value.error)
+async def call(session: UpstreamSession, tool: str, **arguments: Any) -> Any:
+    """Call a tool; gives its structured result."""
+    raw = await session.request("tools/call", {"name": tool, "arguments": arguments}, tool=tool)
+    assert not raw.get("isError"), raw
+    return raw["structuredContent"]["result"]
+
+
+async def failure_in(work: Awaitable[object]) -> Failure:
+    with anyio.fail_after(8), pytest.raises((FailedError, UpstreamError)) as caught:
+        await work
+    failure = failure_behind(caught.value)
     assert failure is not None, caught.value
     return failure
 
 
-async def refusal_of(config: ServerConfig, pool: HttpPool) -> MCPError:
-    """What connecting fails with, inside of however many groups."""
+async def refusal_of(config: ServerConfig, pool: HttpPool | None = None) -> Failure:
+    """What connecting fails with."""
+
+    async def connect() -> None:
+        async with connected(config, pool):
+            pass
+
+    return await failure_in(connect())
+
+
+async def post(client: HttpClient, **headers: str) -> bytes:
+    """Send a request; gives the body of the response."""
     with anyio.fail_after(8):
-        try:
-            async with connected(config, pool):
-                pass
-        except (MCPError, ExceptionGroup) as caught:
-            error: Exception = caught
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            assert isinstance(error, MCPError), error
-            return error
-    raise AssertionError("The server let us in.")
-
-
-def post(client: UpstreamHttpClient, url: str, **headers: str) -> Any:
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    return client.request("POST", url, json=body, headers=headers)
-
-
-def failure_from(response: httpx2.Response) -> Failure:
-    assert response.status_code == 503
-    failure = failure_of(JSONRPCError.model_validate_json(response.content).error)
-    assert failure is not None
-    return failure
+        return await client.whole_body(await client.post(REQUEST, headers))

@@ -170,7 +170,7 @@ async def cutting_proxy(origin: str, marker: bytes) -> AsyncGenerator[str]:
         yield address
 
 
-async def read_request(stream: anyio.abc.SocketStream) -> tuple[bytes, bytes]:
+async def read_request(stream: anyio.abc.ByteReceiveStream) -> tuple[bytes, bytes]:
     """Read one HTTP request; gives its head and its body."""
     data = b""
     while b"\r\n\r\n" not in data:

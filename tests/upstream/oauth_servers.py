@@ -17,7 +17,7 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -218,6 +218,34 @@ async def machine_server(accounts: MachineAccounts) -> AsyncGenerator[str]:
         server = build_server(auth=settings, token_verifier=accounts)
         async with serving(server.streamable_http_app(), listener=listener) as address:
             yield f"{address}/mcp"
+
+
+class ForeignStorage:
+    """The SDK's protocol and no more."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+def metadata_of(origin: str, **fields: Any) -> OAuthMetadata:
+    """Return the metadata of an authorization server with the usual endpoints."""
+    endpoints = {
+        "authorization_endpoint": f"{origin}/authorize",
+        "token_endpoint": f"{origin}/token",
+    }
+    return OAuthMetadata.model_validate({"issuer": origin, **endpoints, **fields})
 
 
 def browse(url: str) -> bool:

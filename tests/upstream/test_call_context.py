@@ -121,7 +121,7 @@ async def test_over_http_each_of_two_clients_gets_its_own_question() -> None:
 def unclaimed(hub: Hub) -> int:
     """How many questions wait until it is known whose they are."""
     connection: Any = hub.server("talk").connection
-    return len(connection._session._calls._unclaimed)
+    return len(connection._session._routing.calls._unclaimed)
 
 
 async def test_on_a_pipe_nobody_is_asked_what_another_client_may_have_caused() -> None:

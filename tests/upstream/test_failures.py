@@ -3,24 +3,21 @@
 import json
 from typing import Any
 
-import httpx2
 import pytest
 from anyio.abc import SocketStream
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import JSONRPCError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from pegboard.upstream.errors.failures import failure_of, failure_of_answer
-from pegboard.upstream.http.client import HttpPool
+from pegboard import UpstreamError
+from pegboard.upstream.http.pool import HttpPool
+from pegboard.upstream.messages.failures import failure_of_response
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
 from tests.upstream.board_servers import hub_of
-from tests.upstream.http_clients import (
-    failure_from,
-    post,
-)
+from tests.upstream.http_clients import call, connected, failure_in, post
 from tests.upstream.http_servers import (
     answer,
     config_for,
@@ -68,9 +65,9 @@ async def test_an_error_status_becomes_the_kind_of_failure_it_is(
 
     app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        client = pool.client_for(config_for(origin))
-        session = {k: v for k, v in headers.items() if k == "mcp-session-id"}
-        failure = failure_from(await post(client, origin + "/mcp", **session))
+        async with pool.client_for(config_for(origin + "/mcp")) as client:
+            client.session_id = headers.get("mcp-session-id")
+            failure = await failure_in(post(client))
         assert (failure.kind, failure.status) == (expected, status)
         assert failure.challenge == headers.get("www-authenticate")
         assert failure.retry_after == (7 if "retry-after" in headers else None)
@@ -83,8 +80,10 @@ async def test_an_error_that_the_server_words_itself_passes_unchanged() -> None:
 
     app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        response = await post(pool.client_for(config_for(origin)), origin + "/mcp")
-        assert (response.status_code, response.json()) == (400, SAID)
+        async with pool.client_for(config_for(origin + "/mcp")) as client:
+            with pytest.raises(ServerRpcError) as caught:
+                await post(client)
+        assert (caught.value.code, caught.value.message) == (-32602, "No such tool.")
 
 
 async def test_no_server_can_claim_that_a_request_was_not_sent() -> None:
@@ -96,8 +95,11 @@ async def test_no_server_can_claim_that_a_request_was_not_sent() -> None:
 
     app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        response = await post(pool.client_for(config_for(origin)), origin + "/mcp")
-        assert failure_of(JSONRPCError.model_validate(response.json()).error) is None
+        config = config_for(origin + "/mcp", protocol="2026-07-28")
+        async with connected(config, pool, protocol="2026-07-28") as session:
+            with pytest.raises(UpstreamError) as caught:
+                await call(session, "echo")
+        assert caught.value.sent
 
 
 async def test_secrets_that_a_server_repeats_are_hidden() -> None:
@@ -108,19 +110,19 @@ async def test_secrets_that_a_server_repeats_are_hidden() -> None:
 
     app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        client = pool.client_for(config_for(origin, bearer_token="very-secret-token"))
-        response = await post(client, origin + "/mcp")
-        assert b"bad token" in response.content
-        assert b"very-secret-token" not in response.content
-        assert "very-secret-token" not in repr(client)
-        client.set_runtime_headers({"Authorization": "Bearer newer-token", "X-Key": "newer-key"})
-        response = await post(client, origin + "/mcp")
-        assert b"bad token" in response.content
-        assert b"newer" not in response.content
-        assert "\x1b" not in failure_from(response).message
-        client.set_runtime_headers({"X-Padding": "170"})
-        response = await post(client, origin + "/mcp")
-        assert b"very-" not in response.content
+        config = config_for(origin + "/mcp", bearer_token="very-secret-token")
+        async with pool.client_for(config) as client:
+            said = (await failure_in(post(client))).message
+            assert "bad token" in said
+            assert "very-secret-token" not in said
+            assert "very-secret-token" not in repr(client)
+            client.set_headers({"Authorization": "Bearer newer-token", "X-Key": "newer-key"})
+            said = (await failure_in(post(client))).message
+            assert "bad token" in said
+            assert "newer" not in said
+            assert "\x1b" not in said
+            client.set_headers({"X-Padding": "170"})
+            assert "very-" not in (await failure_in(post(client))).message
 
 
 async def test_a_json_answer_that_is_cut_may_have_run() -> None:
@@ -129,9 +131,12 @@ async def test_a_json_answer_that_is_cut_may_have_run() -> None:
         kind = "application/json"
         await stream.send(answer("200 OK", b'{"jsonrpc', content_type=kind, content_length="900"))
 
-    async with serving_raw(handle) as origin, HttpPool() as pool:
-        failure = failure_from(await post(pool.client_for(config_for(origin)), origin))
-        assert failure.kind == "lost"
+    async with (
+        serving_raw(handle) as origin,
+        HttpPool() as pool,
+        pool.client_for(config_for(origin)) as client,
+    ):
+        assert (await failure_in(post(client))).kind == "lost"
 
 
 async def test_an_answer_that_is_no_http_may_have_run() -> None:
@@ -139,9 +144,12 @@ async def test_an_answer_that_is_no_http_may_have_run() -> None:
         await read_request(stream)
         await stream.send(b"SSH-2.0-OpenSSH_9.6\r\n")
 
-    async with serving_raw(handle) as origin, HttpPool() as pool:
-        failure = failure_from(await post(pool.client_for(config_for(origin)), origin))
-        assert failure.kind == "lost"
+    async with (
+        serving_raw(handle) as origin,
+        HttpPool() as pool,
+        pool.client_for(config_for(origin)) as client,
+    ):
+        assert (await failure_in(post(client))).kind == "lost"
 
 
 async def test_a_failed_tls_handshake_was_not_sent() -> None:
@@ -149,28 +157,30 @@ async def test_a_failed_tls_handshake_was_not_sent() -> None:
         await stream.receive()
         await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    async with serving_raw(handle) as origin, HttpPool() as pool:
-        url = origin.replace("http:", "https:")
-        failure = failure_from(await post(pool.client_for(config_for(url)), url))
-        assert failure.kind == "not_sent"
+    async with (
+        serving_raw(handle) as origin,
+        HttpPool() as pool,
+        pool.client_for(config_for(origin.replace("http:", "https:"))) as client,
+    ):
+        assert (await failure_in(post(client))).kind == "not_sent"
 
 
 async def test_an_answer_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.upstream.http.client.LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("pegboard.upstream.http.client.LARGEST_RESPONSE", 1000)
 
     async def endpoint(request: Request) -> Response:
         return JSONResponse("x" * 2000)
 
     app = Starlette(routes=[Route("/mcp", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        failure = failure_from(await post(pool.client_for(config_for(origin)), origin + "/mcp"))
+        async with pool.client_for(config_for(origin + "/mcp")) as client:
+            failure = await failure_in(post(client))
         assert (failure.kind, failure.status) == ("http_error", 200)
 
 
 @given(header=st.text(st.characters(codec="ascii"), max_size=40) | st.floats().map(str))
 def test_whatever_a_server_says_we_know_how_long_to_wait(header: str) -> None:
-    answer = httpx2.Response(429, headers=[(b"retry-after", header.encode())])
-    failure = failure_of_answer(answer, b"", had_session=False)
+    failure = failure_of_response(429, {"retry-after": header}, b"", had_session=False)
     assert failure is not None
     assert failure.retry_after is None or 0 <= failure.retry_after <= 86_400
 
@@ -179,11 +189,10 @@ def test_whatever_a_server_says_we_know_how_long_to_wait(header: str) -> None:
 def test_whatever_a_server_answers_is_told_in_one_printable_line(
     body: bytes, status: int, had_session: bool
 ) -> None:
-    answer = httpx2.Response(status, headers={"www-authenticate": "Bearer"})
-    failure = failure_of_answer(answer, body, had_session=had_session)
+    headers = {"www-authenticate": "Bearer"}
+    failure = failure_of_response(status, headers, body, had_session=had_session)
     assert failure is not None
     assert failure.message.isprintable()
-    assert failure_of(failure.error) == failure
 
 
 PAGE = """<!doctype html><html><head><style>p { color: red }</style>
@@ -225,9 +234,8 @@ def test_markup_never_hides_a_secret_from_being_hidden(page: str, first: str) ->
     def redact(text: str) -> str:
         return text.replace("hunter&2", "***")
 
-    answer = httpx2.Response(404)
     for secret in ("hunter&2", "hunter&amp;2"):
         body = f"{first}{page}{secret}{page}".encode()
-        failure = failure_of_answer(answer, body, had_session=False, redact=redact)
+        failure = failure_of_response(404, {}, body, had_session=False, redact=redact)
         assert failure is not None
         assert "hunter&2" not in failure.message

@@ -1,5 +1,9 @@
 """Headers: swapped at run time, checked, and those of the protocol kept out."""
 
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pegboard.errors import ConfigError
-from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.http.headers import configured_headers
+from pegboard.upstream.http.headers import checked_headers, configured_headers
+from pegboard.upstream.http.pool import HttpPool
 from tests.upstream.http_clients import (
     post,
 )
@@ -31,16 +35,15 @@ async def test_runtime_headers_are_swapped_without_reconnecting() -> None:
 
     app = Starlette(routes=[Route("/", endpoint, methods=["POST"])])
     async with serving(app) as origin, HttpPool() as pool:
-        client = pool.client_for(
-            config_for(origin, headers={"X-Static": "1"}, bearer_token="very-secret-token")
-        )
-        await post(client, origin)
-        client.set_runtime_headers({"X-Tenant": "a", "X-STATIC": "2"})
-        await post(client, origin)
-        client.set_runtime_headers({"x-trace": "b", "Authorization": "Basic eA=="})
-        await post(client, origin)
-        client.set_runtime_headers({})
-        await post(client, origin)
+        config = config_for(origin, headers={"X-Static": "1"}, bearer_token="very-secret-token")
+        async with pool.client_for(config) as client:
+            await post(client)
+            client.set_headers({"X-Tenant": "a", "X-STATIC": "2"})
+            await post(client)
+            client.set_headers({"x-trace": "b", "Authorization": "Basic eA=="})
+            await post(client)
+            client.set_headers({})
+            await post(client)
     own = "Bearer very-secret-token"
     assert seen == [
         ("1", None, None, own),
@@ -71,11 +74,17 @@ async def test_runtime_headers_are_swapped_without_reconnecting() -> None:
     ],
 )
 async def test_a_header_that_is_illegal_or_reserved_is_refused(name: str, value: str) -> None:
-    client = HttpPool().client_for(config_for("http://127.0.0.1"))
-    before = dict(client.headers)
-    with pytest.raises(ConfigError):
-        client.set_runtime_headers({"X-Fine": "1", name: value})
-    assert dict(client.headers) == before
+    seen: list[dict[str, str]] = []
+    async with (
+        noting(seen) as origin,
+        HttpPool() as pool,
+        pool.client_for(config_for(origin)) as client,
+    ):
+        await post(client)
+        with pytest.raises(ConfigError):
+            client.set_headers({"X-Fine": "1", name: value})
+        await post(client)
+    assert seen[0] == seen[1]
 
 
 @given(
@@ -83,22 +92,28 @@ async def test_a_header_that_is_illegal_or_reserved_is_refused(name: str, value:
     value=st.text(max_size=20),
 )
 def test_whatever_is_accepted_as_a_header_can_be_sent(name: str, value: str) -> None:
-    client = HttpPool().client_for(config_for("http://127.0.0.1"))
     try:
-        client.set_runtime_headers({name: value})
+        [(sent, said)] = checked_headers({name: value}).items()
     except ConfigError:
         return
-    sent = client.build_request("POST", "http://127.0.0.1").headers
-    assert sent[name] == value
-    assert "\n" not in value
+    assert (sent, said) == (name.lower(), value)
+    assert re.fullmatch(r"[!#$%&'*+.^_`|~0-9a-z-]+", sent)
+    assert re.fullmatch(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?", said)
 
 
-def test_headers_of_the_protocol_in_a_configuration_are_left_out() -> None:
+async def test_headers_of_the_protocol_in_a_configuration_are_left_out() -> None:
+    seen: list[dict[str, str]] = []
     headers = {"Accept": "text/html", "Content-Type": "text/plain", "X-Fine": "1"}
-    client = HttpPool().client_for(config_for("http://127.0.0.1", headers=headers))
-    assert client.headers["x-fine"] == "1"
-    assert client.headers["accept"] == "*/*"
-    assert "content-type" not in client.headers
+    async with (
+        noting(seen) as origin,
+        HttpPool() as pool,
+        pool.client_for(config_for(origin, headers=headers)) as client,
+    ):
+        await post(client)
+    [sent] = seen
+    assert sent["x-fine"] == "1"
+    assert sent["accept"] == "application/json, text/event-stream"
+    assert sent["content-type"] == "application/json"
 
 
 def test_a_header_of_the_protocol_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,3 +121,15 @@ def test_a_header_of_the_protocol_is_left_out_and_named(caplog: pytest.LogCaptur
     assert configured_headers(config) == {"x-own": "2"}
     said = "header_ignored: 'Mcp-Session-Id' of server 'remote' belongs to the protocol"
     assert caplog.messages == [said]
+
+
+@asynccontextmanager
+async def noting(seen: list[dict[str, str]]) -> AsyncGenerator[str]:
+    """Run a server that notes the headers of each request; gives its origin."""
+
+    async def endpoint(request: Request) -> Response:
+        seen.append(dict(request.headers))
+        return JSONResponse({})
+
+    async with serving(Starlette(routes=[Route("/", endpoint, methods=["POST"])])) as origin:
+        yield origin

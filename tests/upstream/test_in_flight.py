@@ -1,7 +1,6 @@
 """What a server says in the course of calls arrives before their results, however fast it is."""
 
 from collections.abc import Mapping
-from contextvars import copy_context
 from typing import Any
 
 import anyio
@@ -37,7 +36,8 @@ async def test_a_note_that_only_waits_to_be_given_comes_before_the_result() -> N
     context = CallContext(on_progress=lambda done, *_: notes.append(done))
     with CallInFlight(context, None) as call:
         async with anyio.create_task_group() as group:
-            group.start_soon(call.progressed, 1.0, None, None)
+            call.note_progress({"progress": 1.0})
+            group.start_soon(call.tell)
             await call.all_told()
             assert notes == [1.0]
 
@@ -52,11 +52,10 @@ async def test_on_a_pipe_a_client_with_several_calls_has_a_log_once() -> None:
         return CallContext(on_log=on_log, log_level=level, client="one")
 
     # On a pipe nothing tells which call a message came with.
-    calls, reader = CallsInFlight(), copy_context()
+    calls = CallsInFlight()
 
     async def log(level: str, data: int) -> None:
-        async with anyio.create_task_group() as group:
-            reader.run(group.start_soon, calls.log, {"level": level, "data": data})
+        await logged(calls, {"level": level, "data": data})
 
     with CallInFlight(of("first", "info"), calls):
         deaf = CallContext(client="one")
@@ -78,7 +77,9 @@ async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
     with CallInFlight(CallContext(on_log=slow), CallsInFlight()) as call:
         async with anyio.create_task_group() as group:
             for number in range(5000):
-                group.start_soon(call.logged, {"level": "info", "data": number})
+                call.note_log({"level": "info", "data": number})
+                if call.is_waiting:
+                    group.start_soon(call.tell)
             for _ in range(3):
                 await anyio.lowlevel.checkpoint()
             taken.set()
@@ -112,11 +113,13 @@ async def test_of_a_flood_of_progress_a_slow_client_is_told_the_newest() -> None
     with CallInFlight(CallContext(on_progress=slow), None) as call:
         async with anyio.create_task_group() as group:
             for number in range(5000):
-                group.start_soon(call.progressed, float(number), None, None)
+                call.note_progress({"progress": number})
+                if call.is_waiting:
+                    group.start_soon(call.tell)
             for _ in range(3):
                 await anyio.lowlevel.checkpoint()
             taken.set()
-        await call.progressed(5000.0, None, None)
+        await progressed(call, 5000.0)
     assert steps[-2:] == [4999.0, 5000.0]
     assert steps == sorted(steps)
     assert len(steps) <= 1003
@@ -140,11 +143,11 @@ async def test_no_task_waits_while_a_slow_client_is_told_and_no_note_is_lost() -
     context = CallContext(on_log=on_log, on_progress=on_progress)
     with anyio.fail_after(5), CallInFlight(context, calls) as call:
         async with anyio.create_task_group() as group:
-            group.start_soon(call.progressed, 1.0, None, None)
+            group.start_soon(progressed, call, 1.0)
             await is_slow.wait()
-            await calls.log({"level": "info", "data": "two"})
-            await call.logged({"level": "info", "data": "three"})
-            await call.progressed(4.0, None, None)
+            await logged(calls, {"level": "info", "data": "two"})
+            await logged(calls, {"level": "info", "data": "three"}, call)
+            await progressed(call, 4.0)
             taken.set()
             await call.all_told()
             assert heard == [1.0, "two", "three", 4.0]
@@ -162,9 +165,9 @@ async def test_what_waits_when_the_one_who_tells_is_stopped_is_told_before_the_r
 
     with anyio.fail_after(5), CallInFlight(CallContext(on_progress=on_progress), None) as call:
         async with anyio.create_task_group() as group:
-            group.start_soon(call.progressed, 1.0, None, None)
+            group.start_soon(progressed, call, 1.0)
             await is_slow.wait()
-            await call.progressed(2.0, None, None)
+            await progressed(call, 2.0)
             group.cancel_scope.cancel()
         await call.all_told()
     assert heard == [2.0]
@@ -179,11 +182,52 @@ async def test_what_a_server_says_of_a_call_that_was_given_up_reaches_no_other_c
             scope.cancel()
             await anyio.lowlevel.checkpoint()
     # On a pipe nothing tells which call a message came with.
-    reader = copy_context()
-    with CallInFlight(two, calls):
-        assert reader.run(calls.owners) is None
-        async with anyio.create_task_group() as group:
-            reader.run(group.start_soon, calls.log, {"level": "info", "data": "of the first"})
+    with CallInFlight(two, calls) as call:
+        assert calls.owners() is None
+        assert calls.owners(call) == [call]
+        await logged(calls, {"level": "info", "data": "of the first"})
         assert heard == []
     with CallInFlight(CallContext(client="one"), calls) as call:
-        assert reader.run(calls.owners) == [call]
+        assert calls.owners() == [call]
+
+
+async def test_a_server_may_be_made_to_wait_before_notes_are_left_out() -> None:
+    heard: list[object] = []
+
+    async def slow(params: Mapping[str, Any]) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(params["data"])
+
+    with CallInFlight(CallContext(on_log=slow), CallsInFlight()) as call:
+        for number in range(5000):
+            call.note_log({"level": "info", "data": number})
+            if call.is_behind:
+                await call.catch_up()
+        await call.all_told()
+    assert heard == list(range(5000))
+
+
+async def progressed(call: CallInFlight, done: float) -> None:
+    """Do what a session does with progress."""
+    call.note_progress({"progress": done})
+    await call.tell()
+
+
+async def logged(
+    calls: CallsInFlight, params: Mapping[str, Any], came_with: CallInFlight | None = None
+) -> None:
+    """Do what a session does with a log message."""
+    call = calls.note_log(params, came_with)
+    if call is not None:
+        await call.tell()
+
+
+@pytest.mark.parametrize("progress", ["1", None, [], 10**400])
+async def test_progress_that_is_no_number_is_ignored(progress: object) -> None:
+    told: list[float] = []
+    context = CallContext(on_progress=lambda done, _, __: told.append(done))
+    with CallInFlight(context, None) as call:
+        call.note_progress({"progress": progress})
+        call.note_progress({"progress": 1, "total": 10**400})
+        await call.all_told()
+    assert told == [1.0]

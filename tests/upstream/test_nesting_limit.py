@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pegboard import ProtocolError, ServerConfig, ServerState
-from pegboard.upstream.messages.jsonrpc import mended, read_message
+from pegboard.upstream.messages.jsonrpc import read_message, result_in
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP, without_depths
 from tests.upstream.board_servers import SERVERS, hub_of
 from tests.upstream.http_servers import serving
@@ -70,27 +70,28 @@ async def test_what_is_not_too_deep_arrives_whole(wire: str, era: str) -> None:
 
 
 @pytest.mark.parametrize("levels", range(MOST_LEVELS - 10, MOST_LEVELS + 10))
-def test_there_is_no_depth_between_what_is_read_and_what_is_cut(levels: int) -> None:
+async def test_there_is_no_depth_between_what_is_read_and_what_is_cut(levels: int) -> None:
     said = answer({"id": 1, "method": "tools/list"}, era="legacy", levels=levels)
     assert said is not None
-    message = read_message(said.encode())
-    assert message is not None
-    assert read_message(mended(said.encode())) == message
-    tools = message.model_dump()["result"]["tools"]
+    tools = (await result_of(said.encode()))["tools"]
     assert [tool["name"] for tool in tools][1:3] == ["deep", "out"]
     # A field begins on the fifth level.
     assert (tools[1]["inputSchema"] == TOO_DEEP) == (levels + 4 > MOST_LEVELS)
 
 
-def test_no_depth_is_too_much() -> None:
+async def test_no_depth_is_too_much() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     list_ = (
         b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":%b},{"name":"b"}]}}'
     )
     tools = [{"name": "a", "inputSchema": TOO_DEEP}, {"name": "b"}]
-    message = read_message(list_ % deep)
+    assert await result_of(list_ % deep) == {"tools": tools}
+
+
+async def result_of(data: bytes) -> dict[str, Any]:
+    message = read_message(data)
     assert message is not None
-    assert message.model_dump()["result"] == {"tools": tools}
+    return await result_in(message, data)
 
 
 _values = st.recursive(

@@ -11,61 +11,74 @@ import anyio.to_thread
 import httpx2
 import pytest
 from anyio.abc import SocketStream
-from mcp import Client, MCPError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from pegboard.config.servers import OAuthConfig, ServerConfig
-from pegboard.errors import ConfigError
-from pegboard.upstream.errors.failures import Failure, failure_of
-from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
+from pegboard.config.servers import OAuthConfig, Protocol, ServerConfig
+from pegboard.errors import (
+    ConfigError,
+    PegboardError,
+    ServerAuthenticationError,
+)
 from pegboard.upstream.oauth.provider import oauth_provider, open_in_browser
-from pegboard.upstream.oauth.token_storage import FileTokenStorage
-from tests.upstream.http_servers import Gate, config_for, read_request, serving_raw
+from pegboard.upstream.oauth.token_storage import FileTokenStorage, Login
+from pegboard.upstream.standalone import StandaloneClient
+from tests.upstream.board_servers import hub_of
+from tests.upstream.http_servers import config_for, read_request, serving_raw
 from tests.upstream.oauth_servers import (
     Accounts,
+    ForeignStorage,
     MachineAccounts,
     browse,
     free_port,
     machine_server,
+    metadata_of,
     protected_server,
 )
 
 
-def login_config(url: str, *, login_timeout: float = 5, **oauth: Any) -> ServerConfig:
-    return config_for(url, oauth=OAuthConfig(login_timeout=login_timeout, **oauth))
+@pytest.fixture(autouse=True)
+def browser(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], bool]], None]:
+    """Have a browser whose person agrees to everything, or another one."""
+
+    def replace(opened: Callable[[str], bool]) -> None:
+        monkeypatch.setattr("webbrowser.open", opened)
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    replace(browse)
+    return replace
+
+
+Browser = Callable[[Callable[[str], bool]], None]
+
+
+def login_config(
+    url: str, *, login_timeout: float = 5, protocol: Protocol = "legacy", **oauth: Any
+) -> ServerConfig:
+    settings = OAuthConfig(login_timeout=login_timeout, **oauth)
+    return config_for(url, oauth=settings, protocol=protocol)
 
 
 @asynccontextmanager
-async def logged_in(
-    config: ServerConfig, auth: httpx2.Auth, *, mode: str = "legacy"
-) -> AsyncGenerator[Client]:
-    async with (
-        HttpPool() as pool,
-        Client(http_transport(config, pool, auth=auth), mode=mode) as session,
-    ):
-        yield session
+async def logged_in(config: ServerConfig, storage: Any) -> AsyncGenerator[StandaloneClient]:
+    client = StandaloneClient(config, token_storage=storage)
+    try:
+        await client.connect()
+        yield client
+    finally:
+        await client.close()
 
 
-async def failure_to(config: ServerConfig, auth: httpx2.Auth) -> Failure:
-    """Why connecting fails."""
-    with anyio.fail_after(10):
-        try:
-            async with logged_in(config, auth):
-                pass
-        except (MCPError, ExceptionGroup) as caught:
-            error: Exception = caught
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            assert isinstance(error, MCPError), error
-            failure = failure_of(error.error)
-            assert failure is not None
-            return failure
-    raise AssertionError("The server let us in.")
+async def refusal_of(config: ServerConfig, storage: Any) -> str:
+    """Why connecting fails for want of a login."""
+    with anyio.fail_after(10), pytest.raises(ServerAuthenticationError) as caught:
+        async with logged_in(config, storage):
+            raise AssertionError("The server let us in.")
+    return str(caught.value)
 
 
-async def echo(session: Client) -> None:
-    result = await session.call_tool("echo", {"text": "hello"})
-    assert result.structured_content == {"result": "hello"}
+async def echo(client: StandaloneClient) -> None:
+    result = await client.call_tool("echo", {"text": "hello"})
+    assert result["structuredContent"] == {"result": "hello"}
 
 
 def kept(path: Path) -> dict[str, Any]:
@@ -87,83 +100,74 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.covers("X-LITE-5")
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_person_logs_in_once_with_a_browser(path: Path, mode: str) -> None:
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+async def test_a_person_logs_in_once_with_a_browser(path: Path, protocol: Protocol) -> None:
     accounts = Accounts()
     async with protected_server(accounts) as url:
-        config = login_config(url)
+        config = login_config(url, protocol=protocol)
         for _ in range(2):
-            auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-            async with logged_in(config, auth, mode=mode) as session:
-                await echo(session)
+            async with logged_in(config, FileTokenStorage(path)) as client:
+                await echo(client)
     assert (accounts.logins, len(accounts.clients)) == (1, 1)
-    [client] = accounts.clients.values()
-    assert str((client.redirect_uris or [])[0]).startswith("http://127.0.0.1:")
+    [registered] = accounts.clients.values()
+    assert str((registered.redirect_uris or [])[0]).startswith("http://127.0.0.1:")
 
 
-async def test_a_program_can_show_the_address_of_the_login_itself(path: Path) -> None:
+async def test_a_program_can_show_the_address_of_the_login_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     accounts = Accounts()
     addresses: list[str] = []
     async with protected_server(accounts) as url, anyio.create_task_group() as group:
 
-        def show(address: str) -> None:
+        def show(_: str, address: str) -> None:
             addresses.append(address)
             group.start_soon(anyio.to_thread.run_sync, browse, address)
 
-        config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), on_login=show)
-        async with logged_in(config, auth) as session:
-            await echo(session)
+        async with hub_of(login_config(url), on_login=show) as hub:
+            result = await hub.call("mcp_remote_echo", {"text": "hello"})
+            assert result.text() == "hello"
     assert len(addresses) == 1
     assert "code_challenge_method=S256" in addresses[0]
 
 
 async def test_a_person_logs_in_to_a_server_with_server_sent_events(path: Path) -> None:
     accounts = Accounts()
-    lost: list[str] = []
-    async with protected_server(accounts, path="/sse") as url, HttpPool() as pool:
+    async with protected_server(accounts, path="/sse") as url:
         config = config_for(url, "sse", oauth=OAuthConfig())
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        transport = sse_transport(config, pool, on_lost=lost.append, auth=auth)
-        async with Client(transport, mode="legacy") as session:
-            await echo(session)
+        async with logged_in(config, FileTokenStorage(path)) as client:
+            await echo(client)
             accounts.access_tokens.clear()
-            await echo(session)
-    assert (accounts.logins, accounts.renewals, lost) == (1, 1, [])
+            await echo(client)
+            assert client.is_connected
+    assert (accounts.logins, accounts.renewals) == (1, 1)
 
 
-async def test_a_login_that_is_given_up_can_be_begun_again(path: Path) -> None:
+async def test_a_login_that_is_given_up_can_be_begun_again(path: Path, browser: Browser) -> None:
     accounts = Accounts()
-    asked = anyio.Event()
-    async with protected_server(accounts) as url, anyio.create_task_group() as group:
-
-        def show(address: str) -> None:
-            if asked.is_set():
-                group.start_soon(anyio.to_thread.run_sync, browse, address)
-            asked.set()
-
+    async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), on_login=show)
-
-        async def give_up(scope: anyio.CancelScope) -> None:
-            await asked.wait()
-            scope.cancel()
-
         with anyio.CancelScope() as scope:
-            group.start_soon(give_up, scope)
-            async with logged_in(config, auth):
+
+            def give_up(_: str) -> bool:
+                anyio.from_thread.run_sync(scope.cancel)
+                return True
+
+            browser(give_up)
+            async with logged_in(config, FileTokenStorage(path)):
                 raise AssertionError
-        async with logged_in(config, auth) as session:
-            await echo(session)
-    assert accounts.logins == 1
+        browser(browse)
+        async with logged_in(config, FileTokenStorage(path)) as client:
+            await echo(client)
+    assert (accounts.logins, len(accounts.clients)) == (1, 1)
 
 
 async def test_only_the_configured_scopes_are_asked_for(path: Path) -> None:
     accounts = Accounts()
     async with protected_server(accounts) as url:
         config = login_config(url, scopes=("use", "more"))
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
     assert accounts.asked_scopes == [["use", "more"]]
 
@@ -184,8 +188,7 @@ async def test_a_client_that_is_registered_already_is_not_registered_again(path:
         config = login_config(
             url, client_id="ours", client_secret="our-own-secret", redirect_port=port
         )
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
     assert list(accounts.clients) == ["ours"]
 
@@ -194,13 +197,11 @@ async def test_a_token_that_has_ended_is_renewed_after_a_restart(path: Path) -> 
     accounts = Accounts()
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
         accounts.access_tokens.clear()
         keep(path, {**kept(path), "expires_at": 1.0})
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
     assert (accounts.logins, accounts.renewals) == (1, 1)
 
@@ -209,8 +210,7 @@ async def test_a_token_that_the_server_refuses_is_renewed_in_mid_session(path: P
     accounts = Accounts()
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
             accounts.access_tokens.clear()
             async with anyio.create_task_group() as group:
@@ -223,83 +223,56 @@ async def test_what_another_process_has_renewed_is_used(path: Path) -> None:
     accounts = Accounts()
     async with protected_server(accounts) as url:
         config = login_config(url)
-        ours, theirs = (
-            oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-            for _ in range(2)
-        )
-        async with logged_in(config, ours) as our_session, logged_in(config, theirs) as session:
+        async with (
+            logged_in(config, FileTokenStorage(path)) as ours,
+            logged_in(config, FileTokenStorage(path)) as theirs,
+        ):
             accounts.access_tokens.clear()
-            await echo(session)
-            await echo(our_session)
+            await echo(theirs)
+            await echo(ours)
     assert (accounts.logins, accounts.renewals) == (1, 1)
 
 
 async def test_a_login_that_cannot_be_renewed_is_asked_for_in_words(path: Path) -> None:
     accounts = Accounts()
-    async with protected_server(accounts) as url:
-        config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
-            await echo(session)
-            accounts.access_tokens.clear()
-            accounts.refresh_tokens.clear()
-            words: list[str] = []
+    async with (
+        protected_server(accounts) as url,
+        logged_in(login_config(url), FileTokenStorage(path)) as client,
+    ):
+        await echo(client)
+        accounts.access_tokens.clear()
+        accounts.refresh_tokens.clear()
 
-            async def call() -> None:
-                with pytest.raises(MCPError) as caught:
-                    await echo(session)
-                failure = failure_of(caught.value.error)
-                assert failure is not None
-                assert failure.kind == "unauthorized"
-                words.append(failure.message)
+        async def call() -> None:
+            with pytest.raises(ServerAuthenticationError, match=r"has expired. Try again"):
+                await echo(client)
 
-            async with anyio.create_task_group() as group:
-                for _ in range(5):
-                    group.start_soon(call)
-            assert len(words) == 5
-            for each in words:
-                assert "The login for server 'remote' has expired. Try again" in each
-            assert accounts.logins == 1
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(call)
+        assert accounts.logins == 1
         assert "tokens" not in kept(path)
-        async with logged_in(config, auth) as session:
-            await echo(session)
+        await echo(client)
     assert accounts.logins == 2
 
 
-class ForeignStorage:
-    """The SDK's protocol and no more."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
 async def test_any_token_storage_of_the_sdk_will_do() -> None:
-    accounts = Accounts()
+    accounts, storage = Accounts(), ForeignStorage()
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=ForeignStorage(), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, storage) as client:
             accounts.access_tokens.clear()
-            await echo(session)
+            await echo(client)
             assert (accounts.logins, accounts.renewals) == (1, 1)
+        accounts.access_tokens.clear()
+        async with logged_in(config, storage) as client:
+            await echo(client)
+            assert (accounts.logins, accounts.renewals) == (1, 2)
             accounts.access_tokens.clear()
             accounts.refresh_tokens.clear()
-            with pytest.raises(MCPError, match="has expired"):
-                await echo(session)
-        async with logged_in(config, auth) as session:
-            await echo(session)
+            with pytest.raises(ServerAuthenticationError, match="has expired"):
+                await echo(client)
+            await echo(client)
     assert accounts.logins == 2
 
 
@@ -309,8 +282,7 @@ async def test_a_damaged_token_file_asks_for_a_new_login(path: Path, content: by
     damage(path, content)
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
     assert accounts.logins == 1
     assert kept(path)["tokens"]["access_token"].startswith("access-")
@@ -324,19 +296,16 @@ def broken_browser(url: str) -> bool:
     raise OSError("no such program")
 
 
-@pytest.mark.parametrize("browser", [no_browser, broken_browser])
+@pytest.mark.parametrize("opened", [no_browser, broken_browser])
 async def test_without_a_browser_the_error_says_what_to_do(
-    path: Path, browser: Callable[[str], bool]
+    path: Path, browser: Browser, opened: Callable[[str], bool]
 ) -> None:
-    accounts = Accounts()
-    async with protected_server(accounts) as url:
-        config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browser)
-        failure = await failure_to(config, auth)
-    assert failure.kind == "unauthorized"
-    assert "needs a browser" in failure.message
-    assert "`on_login`" in failure.message
-    assert "/authorize?response_type=code" in failure.message
+    browser(opened)
+    async with protected_server(Accounts()) as url:
+        words = await refusal_of(login_config(url), FileTokenStorage(path))
+    assert "needs a browser" in words
+    assert "`on_login`" in words
+    assert "/authorize?response_type=code" in words
 
 
 def test_a_machine_without_a_screen_has_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,14 +315,11 @@ def test_a_machine_without_a_screen_has_no_browser(monkeypatch: pytest.MonkeyPat
     assert not open_in_browser("http://127.0.0.1/")
 
 
-async def test_a_login_that_takes_too_long_ends_in_words(path: Path) -> None:
-    accounts = Accounts()
-    async with protected_server(accounts) as url:
-        config = login_config(url, login_timeout=0.1)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=bool)
-        failure = await failure_to(config, auth)
-    assert failure.kind == "unauthorized"
-    assert "took longer than 0.1 s" in failure.message
+async def test_a_login_that_takes_too_long_ends_in_words(path: Path, browser: Browser) -> None:
+    browser(bool)
+    async with protected_server(Accounts()) as url:
+        words = await refusal_of(login_config(url, login_timeout=0.1), FileTokenStorage(path))
+    assert "took longer than 0.1 s" in words
 
 
 async def test_a_refused_login_ends_in_words(path: Path) -> None:
@@ -361,9 +327,8 @@ async def test_a_refused_login_ends_in_words(path: Path) -> None:
     accounts.refuses = True
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        failure = await failure_to(config, auth)
-    assert "was refused: access_denied" in failure.message
+        words = await refusal_of(config, FileTokenStorage(path))
+    assert "was refused: access_denied" in words
 
 
 async def test_a_port_that_is_taken_ends_in_words(path: Path) -> None:
@@ -373,12 +338,11 @@ async def test_a_port_that_is_taken_ends_in_words(path: Path) -> None:
     accounts = Accounts()
     async with serving_raw(handle) as taken, protected_server(accounts) as url:
         config = login_config(url, redirect_port=int(taken.rpartition(":")[2]))
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        failure = await failure_to(config, auth)
-    assert "`redirect_port`" in failure.message
+        words = await refusal_of(config, FileTokenStorage(path))
+    assert "`redirect_port`" in words
 
 
-async def test_strangers_at_the_door_do_not_disturb_a_login(path: Path) -> None:
+async def test_strangers_at_the_door_do_not_disturb_a_login(path: Path, browser: Browser) -> None:
     accounts = Accounts()
 
     def browse_among_strangers(url: str) -> bool:
@@ -395,34 +359,24 @@ async def test_strangers_at_the_door_do_not_disturb_a_login(path: Path) -> None:
 
     async with protected_server(accounts) as url:
         config = login_config(url)
-        auth = oauth_provider(
-            config, storage=FileTokenStorage(path), open_browser=browse_among_strangers
-        )
-        async with logged_in(config, auth) as session:
+        browser(browse_among_strangers)
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
 
 
-async def test_calls_do_not_wait_for_each_other_behind_a_login() -> None:
-    gate = Gate()
+async def test_calls_do_not_wait_for_each_other_behind_a_login(path: Path) -> None:
+    config, storage = login_config("https://a.example/mcp"), FileTokenStorage(path)
     tokens = OAuthToken(access_token="good", expires_in=3600)
-
-    async def handle(stream: SocketStream) -> None:
-        await read_request(stream)
-        await gate.pass_through()
-        await stream.send(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
-
-    storage = ForeignStorage()
-    await storage.set_tokens(tokens)
-    async with serving_raw(handle) as origin, HttpPool() as pool:
-        config = login_config(origin)
-        client = pool.client_for(config, oauth_provider(config, storage=storage))
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.post, origin)
-            await gate.until_waiting(1)
-            for _ in range(4):
-                group.start_soon(client.post, origin)
-            await gate.until_waiting(5)
-            gate.released.set()
+    await storage.set_login(Login().with_tokens(tokens))
+    auth = oauth_provider(config, storage=storage)
+    requests = [httpx2.Request("POST", "https://a.example/mcp") for _ in range(5)]
+    flows = [auth.async_auth_flow(request) for request in requests]
+    with anyio.fail_after(5):
+        assert [await anext(flow) for flow in flows] == requests
+    assert {request.headers["authorization"] for request in requests} == {"Bearer good"}
+    for flow in flows:
+        with pytest.raises(StopAsyncIteration):
+            await flow.asend(httpx2.Response(202))
 
 
 async def test_an_authorization_server_that_never_answers_is_given_up(path: Path) -> None:
@@ -434,9 +388,9 @@ async def test_an_authorization_server_that_never_answers_is_given_up(path: Path
 
     async with serving_raw(handle) as origin:
         config = config_for(origin + "/mcp", seconds=0.3, oauth=OAuthConfig())
-        auth = oauth_provider(config, storage=FileTokenStorage(path), open_browser=browse)
-        failure = await failure_to(config, auth)
-    assert failure.kind == "not_sent"
+        with anyio.fail_after(10), pytest.raises(PegboardError):
+            async with logged_in(config, FileTokenStorage(path)):
+                raise AssertionError("The server let us in.")
 
 
 async def test_a_renewal_that_fails_for_now_does_not_forget_the_login(path: Path) -> None:
@@ -445,14 +399,16 @@ async def test_a_renewal_that_fails_for_now_does_not_forget_the_login(path: Path
         await stream.send(b"HTTP/1.1 503 Unavailable\r\ncontent-length: 0\r\n\r\n")
 
     storage = FileTokenStorage(path)
-    await storage.set_tokens(OAuthToken(access_token="a", refresh_token="r", expires_in=-5))
-    await storage.set_client_info(OAuthClientInformationFull(client_id="c"))
-    before = kept(path)
     async with serving_raw(handle) as origin:
-        config = login_config(origin)
-        failure = await failure_to(config, oauth_provider(config, storage=storage))
-    assert failure.kind == "unauthorized"
-    assert "Try again later" in failure.message
+        login = Login(
+            client=OAuthClientInformationFull(client_id="c"),
+            authorization_server=metadata_of(origin),
+        )
+        tokens = OAuthToken(access_token="a", refresh_token="r", expires_in=-5)
+        await storage.set_login(login.with_tokens(tokens))
+        before = kept(path)
+        words = await refusal_of(login_config(origin), storage)
+    assert "Try again later" in words
     assert kept(path) == before
 
 
@@ -468,8 +424,7 @@ async def test_a_program_logs_in_by_its_own_credentials(path: Path, method: str)
             client_secret="a-robots-secret",
             scopes=("use",),
         )
-        auth = oauth_provider(config, storage=FileTokenStorage(path))
-        async with logged_in(config, auth) as session:
+        async with logged_in(config, FileTokenStorage(path)) as session:
             await echo(session)
             accounts.tokens.clear()
             await echo(session)
@@ -489,15 +444,14 @@ async def test_credentials_are_only_sent_to_the_authorization_server_they_were_f
         "client_id": "robot",
         "client_secret": "robots-secret",
     }
-    async with machine_server(first) as url:
-        config = login_config(url, **oauth)
-        auth = oauth_provider(config, storage=FileTokenStorage(path))
-        async with logged_in(config, auth) as session:
-            await echo(session)
+    async with (
+        machine_server(first) as url,
+        logged_in(login_config(url, **oauth), FileTokenStorage(path)) as client,
+    ):
+        await echo(client)
     async with machine_server(second) as url:
-        config = login_config(url, **oauth)
-        failure = await failure_to(config, oauth_provider(config, storage=FileTokenStorage(path)))
-    assert failure.kind == "unauthorized"
+        words = await refusal_of(login_config(url, **oauth), FileTokenStorage(path))
+    assert "belongs to another authorization server" in words
     assert second.requests == []
 
 
@@ -509,8 +463,9 @@ def test_a_program_without_credentials_is_refused_at_once() -> None:
 async def test_no_secret_is_shown(path: Path) -> None:
     config = login_config("http://127.0.0.1", client_id="x", client_secret="our-own-secret")
     storage = FileTokenStorage(path)
-    await storage.set_tokens(OAuthToken(access_token="very-secret"))
+    login = Login().with_tokens(OAuthToken(access_token="very-secret"))
+    await storage.set_login(login)
     auth = oauth_provider(config, storage=storage)
-    shown = repr(auth) + repr(storage) + repr(config) + str(vars(storage))
+    shown = f"{auth!r} {storage!r} {config!r} {vars(storage)} {login!r} {login}"
     assert "very-secret" not in shown
     assert "our-own-secret" not in shown

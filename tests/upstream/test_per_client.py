@@ -110,9 +110,8 @@ async def test_the_least_recently_used_idle_connection_makes_room(
 async def test_only_what_its_client_can_answer_is_offered_over_a_connection_of_its_own() -> None:
     async with talkative("memory", "legacy", sharing="per_client") as (hub, _):
         await call(hub, "pid", client="one", capabilities={"elicitation": {}})
-        session = connections(hub)["one"]._session._session
-        offered = session._build_capabilities("2025-11-25")
-        assert (offered.elicitation is None, offered.sampling, offered.roots) == (False, None, None)
+        offered = connections(hub)["one"]._session._routing.client_capabilities
+        assert set(offered) == {"elicitation"}
 
 
 async def test_a_clients_roots_are_told_over_its_own_connection() -> None:

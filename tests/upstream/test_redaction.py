@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from pegboard.config import ServerConfig
-from pegboard.upstream.errors.log_filter import hide_secrets_of
+from pegboard.upstream.transport import hide_secrets_of
 
 
 def docs(secret: str) -> ServerConfig:

@@ -20,7 +20,7 @@ from pegboard import (
     Text,
     UpstreamError,
 )
-from pegboard.upstream.messages.tool_results import result_of
+from pegboard.model.result import result_of
 from tests.upstream.board_servers import OPEN, Bench, hub_of, limits, memory, until
 
 QUESTION = types.ElicitRequestFormParams(

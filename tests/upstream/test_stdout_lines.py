@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.upstream.stdio.stdout_reader import Lines, LineTooLongError
+from pegboard.upstream.stdio.pipes import Lines, LineTooLongError
 
 texts = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\r\n", b"\n\n", b"d\ne", b"\xff"]))
 

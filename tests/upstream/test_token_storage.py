@@ -23,11 +23,14 @@ from pegboard.errors import ConfigError
 from pegboard.upstream.oauth.token_storage import (
     FileTokenStorage,
     KeyringTokenStorage,
+    Login,
     LoginStorage,
+    SdkStorage,
     token_key,
     token_storage_for,
 )
 from tests.upstream.http_servers import config_for
+from tests.upstream.oauth_servers import ForeignStorage
 
 TOKENS = OAuthToken(access_token="very-secret", refresh_token="more-secret", expires_in=60)
 CLIENT = OAuthClientInformationFull(client_id="ours", client_secret="our-secret")
@@ -41,6 +44,8 @@ SERVER = OAuthMetadata.model_validate(
         "token_endpoint": "https://b.example/token",
     }
 )
+
+LOGIN = Login(client=CLIENT, resource=RESOURCE, authorization_server=SERVER).with_tokens(TOKENS)
 
 
 def entries(folder: Path) -> list[str]:
@@ -72,50 +77,33 @@ def storage(
 
 
 async def test_what_is_kept_is_found_again(storage: LoginStorage) -> None:
-    assert await storage.get_tokens() is None
-    assert await storage.get_client_info() is None
-    assert await storage.get_servers() == (None, None)
-    await storage.set_client_info(CLIENT)
-    await storage.set_tokens(TOKENS)
-    await storage.set_servers(RESOURCE, SERVER)
-    assert await storage.get_tokens() == TOKENS
-    assert await storage.get_client_info() == CLIENT
-    assert await storage.get_servers() == (RESOURCE, SERVER)
-    assert (await storage.get_expiry() or 0) > 0
+    assert await storage.get_login() == Login()
+    await storage.set_login(LOGIN)
+    assert await storage.get_login() == LOGIN
+    assert (LOGIN.expires_at or 0) > 0
 
 
 async def test_forgetting_the_tokens_keeps_the_registration(storage: LoginStorage) -> None:
-    await storage.set_client_info(CLIENT)
-    await storage.set_tokens(TOKENS)
-    await storage.forget_tokens()
-    assert await storage.get_tokens() is None
-    assert await storage.get_expiry() is None
-    assert await storage.get_client_info() == CLIENT
-
-
-async def test_changes_at_the_same_time_do_not_undo_each_other(storage: LoginStorage) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(storage.set_client_info, CLIENT)
-        group.start_soon(storage.set_tokens, TOKENS)
-        group.start_soon(storage.set_servers, RESOURCE, SERVER)
-    assert await storage.get_tokens() == TOKENS
-    assert await storage.get_client_info() == CLIENT
-    assert await storage.get_servers() == (RESOURCE, SERVER)
+    await storage.set_login(LOGIN.with_tokens(None))
+    login = await storage.get_login()
+    assert (login.tokens, login.expires_at) == (None, None)
+    assert (login.client, login.authorization_server) == (CLIENT, SERVER)
 
 
 async def test_no_secret_is_shown(storage: LoginStorage) -> None:
-    await storage.set_tokens(TOKENS)
-    assert "secret" not in f"{storage!r} {storage}".replace("test_no_secret_is_shown", "")
+    await storage.set_login(LOGIN)
+    shown = f"{storage!r} {storage} {LOGIN!r} {LOGIN}"
+    assert "secret" not in shown.replace("test_no_secret_is_shown", "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "tokens" / "a.json"
-    await FileTokenStorage(path).set_tokens(TOKENS)
+    await FileTokenStorage(path).set_login(LOGIN)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.chmod(0o644)
-    await FileTokenStorage(path).set_tokens(TOKENS)
+    await FileTokenStorage(path).set_login(LOGIN)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert entries(path.parent) == ["a.json"]
 
@@ -131,10 +119,9 @@ def test_a_damaged_file_counts_as_no_login(
 
     async def read_and_write() -> None:
         storage = FileTokenStorage(path)
-        assert await storage.get_tokens() is None
-        assert await storage.get_client_info() is None
-        await storage.set_tokens(TOKENS)
-        assert await storage.get_tokens() == TOKENS
+        assert await storage.get_login() == Login()
+        await storage.set_login(LOGIN)
+        assert await storage.get_login() == LOGIN
 
     anyio.run(read_and_write)
 
@@ -146,14 +133,14 @@ def test_a_damaged_file_counts_as_no_login(
 async def test_a_file_of_another_shape_counts_as_no_login(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(content, "utf-8")
-    assert await FileTokenStorage(path).get_tokens() is None
+    assert await FileTokenStorage(path).get_login() == Login()
 
 
 async def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.mkdir()
     with pytest.raises(OSError):
-        await FileTokenStorage(path).set_tokens(TOKENS)
+        await FileTokenStorage(path).set_login(LOGIN)
     assert entries(tmp_path) == ["a.json"]
 
 
@@ -163,12 +150,28 @@ async def test_two_writers_never_leave_half_a_file(tmp_path: Path) -> None:
     async def write(name: str) -> None:
         storage = FileTokenStorage(path)
         for _ in range(20):
-            await storage.set_tokens(OAuthToken(access_token=name * 1000))
+            await storage.set_login(Login().with_tokens(OAuthToken(access_token=name * 1000)))
             assert json.loads(path.read_text("utf-8"))["tokens"]["access_token"][0] in "ab"
 
     async with anyio.create_task_group() as group:
         group.start_soon(write, "a")
         group.start_soon(write, "b")
+
+
+async def test_a_storage_of_the_sdk_keeps_the_servers_of_a_login_until_another_issuer_has_it() -> (
+    None
+):
+    theirs = ForeignStorage()
+    ours = SdkStorage(theirs)
+    client = CLIENT.model_copy(update={"issuer": str(SERVER.issuer)})
+    login = LOGIN.model_copy(update={"client": client})
+    await ours.set_login(login)
+    assert await ours.get_login() == login
+    theirs.tokens = OAuthToken(access_token="renewed elsewhere")
+    assert (await ours.get_login()).authorization_server == SERVER
+    theirs.client = CLIENT.model_copy(update={"issuer": "https://c.example"})
+    assert await ours.get_login() == Login(tokens=theirs.tokens, client=theirs.client)
+    assert (await SdkStorage(theirs).get_login()).authorization_server is None
 
 
 def test_each_server_client_and_choice_of_scopes_has_a_key_of_its_own() -> None:

@@ -2,7 +2,7 @@
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.upstream.errors.translate import error_of
+from pegboard.upstream.session.translate import error_of
 
 
 def test_an_error_of_ours_inside_another_ends_in_one_full_stop() -> None:

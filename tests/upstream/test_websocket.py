@@ -7,15 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError, UpstreamError
-from pegboard.upstream.errors.failures import Failure, failure_of
-from pegboard.upstream.websocket import websocket_transport
+from pegboard.upstream.websocket import websocket_channel
 from tests.upstream.board_servers import hub_of
+from tests.upstream.http_clients import call, connected, failure_in, refusal_of
 from tests.upstream.http_servers import Gate, build_server, config_for, cutting_proxy
 
 pytest.importorskip("websockets", reason="needs the extra pegboard[websocket]")
@@ -63,23 +61,6 @@ async def websocket_server(
         yield f"ws://127.0.0.1:{port}", running
 
 
-@asynccontextmanager
-async def connected(
-    config: ServerConfig, *, on_lost: Callable[[str], None] = lambda reason: None
-) -> AsyncGenerator[Client]:
-    async with Client(websocket_transport(config, on_lost=on_lost), mode="legacy") as session:
-        yield session
-
-
-async def failure_to(config: ServerConfig) -> Failure:
-    with anyio.fail_after(5), pytest.raises(MCPError) as caught:
-        async with connected(config):
-            raise AssertionError
-    failure = failure_of(caught.value.error)
-    assert failure is not None
-    return failure
-
-
 @pytest.mark.covers("R-SAGE-24", "R-SAGE-26")
 async def test_tools_are_called_over_a_websocket_at_the_same_time() -> None:
     gate = Gate()
@@ -89,17 +70,16 @@ async def test_tools_are_called_over_a_websocket_at_the_same_time() -> None:
         connected(config_for(url, "websocket")) as session,
     ):
 
-        async def call() -> None:
-            results.append((await session.call_tool("wait")).structured_content)
+        async def wait() -> None:
+            results.append(await call(session, "wait"))
 
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(call)
+                group.start_soon(wait)
             await gate.until_waiting(3)
-            echoed = await session.call_tool("echo", {"text": "grüß Gott 🙂"})
-            assert echoed.structured_content == {"result": "grüß Gott 🙂"}
+            assert await call(session, "echo", text="grüß Gott 🙂") == "grüß Gott 🙂"
             gate.released.set()
-    assert results == [{"result": "done"}] * 3
+    assert results == ["done"] * 3
 
 
 async def test_a_result_of_three_megabytes_passes() -> None:
@@ -107,8 +87,7 @@ async def test_a_result_of_three_megabytes_passes() -> None:
         websocket_server() as (url, _),
         connected(config_for(url, "websocket")) as session,
     ):
-        result = await session.call_tool("large", {"size": 3_000_000})
-        assert result.structured_content == {"result": "x" * 3_000_000}
+        assert await call(session, "large", size=3_000_000) == "x" * 3_000_000
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -120,14 +99,13 @@ async def test_a_connection_that_ends_is_reported_once_and_its_calls_fail(closes
         async with cutting_proxy(origin, b"\0never\0") as proxy, anyio.create_task_group() as group:
             failed = anyio.Event()
 
-            async def call() -> None:
+            async def wait() -> None:
                 config = config_for(proxy.replace("http:", "ws:"), "websocket")
                 async with connected(config, on_lost=lost.append) as session:
-                    with pytest.raises(MCPError):
-                        await session.call_tool("wait")
+                    assert (await failure_in(call(session, "wait"))).kind == "lost"
                     failed.set()
 
-            group.start_soon(call)
+            group.start_soon(wait)
             await gate.until_waiting(1)
             for connection in server.connections:
                 if closes:
@@ -172,7 +150,7 @@ async def test_a_refused_handshake_is_told_apart(status: int, kind: str) -> None
         return connection.respond(status, "no\n")
 
     async with websocket_server(respond=respond) as (url, _):
-        failure = await failure_to(config_for(url, "websocket"))
+        failure = await refusal_of(config_for(url, "websocket"))
     assert (failure.kind, failure.status) == (kind, status)
 
 
@@ -183,18 +161,22 @@ async def test_a_redirect_is_not_followed() -> None:
         return response
 
     async with websocket_server(respond=respond) as (url, _):
-        failure = await failure_to(config_for(url, "websocket"))
+        failure = await refusal_of(config_for(url, "websocket"))
     assert failure.status == 307
 
 
 async def test_a_server_that_cannot_be_reached_was_not_sent_anything() -> None:
-    assert (await failure_to(config_for("ws://127.0.0.1:1/", "websocket"))).kind == "not_sent"
+    assert (await refusal_of(config_for("ws://127.0.0.1:1/", "websocket"))).kind == "not_sent"
 
 
 async def test_the_error_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets", None)
     with pytest.raises(ConfigError, match=r"pegboard\[websocket\]"):
-        async with connected(config_for("ws://127.0.0.1:1/", "websocket")):
+        async with websocket_channel(
+            config_for("ws://127.0.0.1:1/", "websocket"),
+            receive=lambda message: None,
+            on_lost=lambda reason: None,
+        ):
             raise AssertionError
 
 

@@ -38,6 +38,8 @@ class CallLimits:
     ) -> None:
         self._per_minute = calls_per_minute
         self._concurrent = concurrent_calls
+        self.limits_everyone: bool = calls_per_minute is not None or concurrent_calls is not None
+        """Whether callers have limits that have none of their own."""
         self._clock = clock
         self._callers: OrderedDict[tuple[str, str], _Caller] = OrderedDict()
 

@@ -1,6 +1,6 @@
 """Gateway: answers the requests of MCP clients on any transport, and drains them at shutdown."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -10,14 +10,14 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
-from pegboard.errors import ConfigError, PegboardError, ToolNotFoundError
+from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcError
-from pegboard.gateway.router import RequestHandler, Router
+from pegboard.gateway.router import Router
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
@@ -135,16 +135,25 @@ class Gateway(AsyncContextManagerMixin):
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
-        try:
-            if method == _LISTEN:
-                result = await self._handle(request, handler, tenants)
-            else:
-                result = await self._handle_until_done(request, handler, tenants)
-        except PegboardError as error:
-            raise rpc_error_of(error, client.principal) from error
-        except RecursionError:
-            raise RpcError(INVALID_PARAMS, "The request is nested too deeply.") from None
-        return for_client(result, client, method=method, info=self.info)
+        with anyio.CancelScope() as scope:
+            self._begin(scope, method)
+            try:
+                name = client.principal.tenant
+                tenant = tenants.known(name) or await self._found(name, tenants)
+                with tenant:
+                    caller = tenant.caller(request)
+                    missing = missing_scope(request, self.options)
+                    if missing is not None:
+                        raise MissingScopeError(missing, client.principal)
+                    result = await handler(tenant, caller)
+            except PegboardError as error:
+                raise rpc_error_of(error, client.principal) from error
+            except RecursionError:
+                raise RpcError(INVALID_PARAMS, "The request is nested too deeply.") from None
+            finally:
+                self._end(scope)
+            return for_client(result, client, method=method, info=self.info)
+        raise CutOffError
 
     async def admit(self, client: Client) -> None:
         """Refuse a client whose address names no group that it may see.
@@ -197,19 +206,6 @@ class Gateway(AsyncContextManagerMixin):
         if left is not None and self._group is not None:
             self._group.start_soon(self._leave, left)
 
-    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool, or ``None`` if the client may not see it."""
-        tenant = self._known(client)
-        if tenant is None:
-            return None
-        own = tenant.surfaces.own(tool, client)
-        if own is not None:
-            return own.definition.input_schema
-        try:
-            return tenant.tools.find(tool, tenant.visibility(client)).input_schema
-        except (ToolNotFoundError, RpcError):
-            return None
-
     async def drain(self, seconds: float) -> None:
         """Refuse new requests, and wait for the running ones, but not longer than this.
 
@@ -240,34 +236,15 @@ class Gateway(AsyncContextManagerMixin):
                 self._idle = anyio.Event()
                 await self._idle.wait()
 
-    async def _handle_until_done(
-        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
-    ) -> dict[str, Any]:
-        """Handle a request that a drain waits for."""
-        with anyio.CancelScope() as scope:
+    def _begin(self, scope: anyio.CancelScope, method: str) -> None:
+        """Let a drain wait for a request, or cancel it; a drain does not wait for listeners."""
+        if method != _LISTEN:
             self._running.add(scope)
-            try:
-                return await self._handle(request, handler, tenants)
-            finally:
-                self._running.remove(scope)
-                if not self._running:
-                    self._idle.set()
-        raise CutOffError
 
-    async def _handle(
-        self, request: ClientRequest, handler: RequestHandler, tenants: Tenants
-    ) -> dict[str, Any]:
-        name = request.client.principal.tenant
-        tenant = tenants.known(name) or await self._found(name, tenants)
-        tenant.busy += 1
-        try:
-            caller = tenant.caller(request)
-            scope = self.missing_scope(request)
-            if scope is not None:
-                raise MissingScopeError(scope, request.client.principal)
-            return await handler(tenant, caller)
-        finally:
-            tenant.busy -= 1
+    def _end(self, scope: anyio.CancelScope) -> None:
+        self._running.discard(scope)
+        if not self._running:
+            self._idle.set()
 
     async def _found(self, name: str, tenants: Tenants) -> Tenant:
         tenant = await tenants.find(name)
@@ -293,7 +270,7 @@ class Gateway(AsyncContextManagerMixin):
         )
 
         def make(hub: Hub) -> Tenant:
-            bridge = Bridge(hub, suspended_calls, self._sessions)
+            bridge = Bridge(suspended_calls, self._sessions)
             return Tenant(hub, options, group, bridge=bridge, methods=methods)
 
         opens, most = self._open_tenant, options.open_tenants

@@ -8,6 +8,7 @@ from mcp_types import INTERNAL_ERROR
 
 from pegboard.model.json_values import object_in
 from pegboard.model.principal import Principal, Surface
+from pegboard.model.tool import Tool
 from pegboard.upstream import Era
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Client",
     "ClientRequest",
     "Face",
+    "OnTool",
     "OnWatched",
     "RpcError",
     "Surface",
@@ -24,6 +26,8 @@ __all__ = [
 
 OnWatched = Callable[[str, BaseException | None], None]
 """Receives the URI of each resource to watch, and the error if the subscription failed."""
+OnTool = Callable[[Tool], None]
+"""Receives the tool that a call means, before the tool runs; the client gets what it raises."""
 _MOST_PARTS = 10_000
 
 
@@ -76,6 +80,8 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON-RPC id; `subscriptions/listen` sends it with every notification."""
     on_watched: OnWatched | None = None
     """Called for each resource that `subscriptions/listen` asks to watch."""
+    on_tool: OnTool | None = None
+    """Called by `tools/call`, to check what the transport knows of the arguments."""
 
 
 class RpcError(Exception):

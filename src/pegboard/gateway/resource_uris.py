@@ -10,6 +10,7 @@ from typing import Any, cast
 from pegboard.errors import ServerNotFoundError
 from pegboard.gateway.request import object_in
 from pegboard.hub import Hub
+from pegboard.upstream import UpstreamServer
 
 __all__ = ["ResourceUris", "scheme_of", "server_of"]
 
@@ -41,17 +42,15 @@ class ResourceUris:
             return None
         return None if self._keeps(server) else (server, uri)
 
-    def in_content(self, result: dict[str, Any], server: str) -> dict[str, Any]:
+    def in_content(self, result: dict[str, Any], server: UpstreamServer) -> dict[str, Any]:
         """Return a result whose resources have their URIs in the gateway."""
         blocks: object = result.get("content")
-        if not isinstance(blocks, list) or self._keeps(server):
+        if not isinstance(blocks, list) or server.config.prefix == "":
             return result
         if not any(_holds_uri(block) for block in cast("list[object]", blocks)):
             return result
-        return {
-            **result,
-            "content": [self.in_block(it, server) for it in cast("list[Any]", blocks)],
-        }
+        name = server.config.name
+        return {**result, "content": [self.in_block(it, name) for it in cast("list[Any]", blocks)]}
 
     def in_block(self, block: Any, server: str) -> Any:
         """Return a content block whose resource has its URI in the gateway."""

@@ -88,11 +88,15 @@ class Router:
         if arguments is not None and not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "`arguments` of `tools/call` is an object.")
         given = {**object_in(arguments)}  # pyright: ignore[reportUnknownArgumentType]
-        own = tenant.surfaces.own(name, caller.client)
+        client, on_tool = caller.request.client, caller.request.on_tool
+        own = tenant.surfaces.own(name, client)
+        tool = await tenant.calls.find(name, caller.visibility) if own is None else own.definition
+        if on_tool is not None:
+            on_tool(tool)
         if own is not None:
             return await own.call(caller, given)
-        relays = tenant.surfaces.relays(caller.client)
-        return await tenant.calls.call(caller, name, given, relays=relays)
+        relays = tenant.surfaces.relays(client)
+        return await tenant.calls.call(caller, tool, given, relays=relays)
 
     async def _list_resources(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         return {**await tenant.resources.page(caller, size=self._size), **self._hints}

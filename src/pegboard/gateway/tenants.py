@@ -117,6 +117,13 @@ class Tenant:
         """How many requests run."""
         self._groups = Groups(hub, options)
 
+    def __enter__(self) -> None:
+        """Count a request that runs: the tenant stays open until it ends."""
+        self.busy += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.busy -= 1
+
     def caller(self, request: ClientRequest) -> CallerContext:
         """Return a request with the visibility of its client.
 

@@ -294,7 +294,11 @@ class Hub:
             ServerNotFoundError: when there is none of that name.
         """
         self._guard.check()
-        return self._supervisor.find(name)
+        servers = self._supervisor.servers
+        try:
+            return servers[name]
+        except (KeyError, TypeError):
+            raise ServerNotFoundError(name, known=list(servers)) from None
 
     def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
         """Call a subscriber for each server event; call the returned function to unsubscribe.
@@ -409,7 +413,7 @@ class Hub:
             # A list, because it may be an iterator.
             selection["servers"] = servers = list(servers)
             for name in servers:
-                self._supervisor.find(name)
+                self.server(name)
         return Toolset(self.registry, why_missing=self._why_missing, **selection)
 
     @property

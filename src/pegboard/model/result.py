@@ -19,7 +19,7 @@ from pegboard.model.content import (
 )
 from pegboard.model.json_values import freeze
 
-__all__ = ["ToolResult"]
+__all__ = ["MOST_BLOCKS", "LazyResult", "ToolResult", "result_of"]
 
 
 class _Absent(msgspec.Struct, frozen=True):
@@ -166,3 +166,82 @@ def _block_text(block: Content) -> str:
 
 def _size(data: str) -> str:
     return f"{len(data) * 3 // 4 - data[-2:].count('=')} bytes"
+
+
+MOST_BLOCKS = 10_000
+"""The most content blocks of one result: each is checked while all other calls wait."""
+
+_CONTENT: Any = ToolResult.__dict__["content"]
+"""Where the content really is: the property of `LazyResult` hides it."""
+
+
+class LazyResult(ToolResult, frozen=True, kw_only=True):
+    """The result of a server, whose content blocks are parsed when they are first read.
+
+    The gateway passes most results on as they came, and reads no block. In every other way it is a
+    `ToolResult`, and equal to one with the same content.
+    """
+
+    def __post_init__(self) -> None:
+        """Leave everything as the server sent it."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolResult):
+            return NotImplemented
+        return all(getattr(self, it) == getattr(other, it) for it in ToolResult.__struct_fields__)
+
+    def __hash__(self) -> int:
+        return hash((self.is_error, self.text()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{it}={getattr(self, it)!r}" for it in ToolResult.__struct_fields__)
+        return f"ToolResult({fields})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plain_result, ({it: getattr(self, it) for it in ToolResult.__struct_fields__},)
+
+
+def result_of(raw: Mapping[str, Any]) -> ToolResult:
+    """Return the result of `tools/call` as a `ToolResult` that keeps all its fields.
+
+    Raises:
+        TypeError, ValueError: when it is not such a result.
+    """
+    blocks = raw.get("content") or ()
+    if len(blocks) > MOST_BLOCKS:
+        raise ValueError(f"It has {len(blocks)} content blocks; the limit is {MOST_BLOCKS}.")
+    for block in blocks:
+        if not isinstance(block, dict):
+            kind = type(cast("object", block)).__name__
+            raise ValueError(f"A content block is an object, not {kind!r}.")  # noqa: TRY004 - documented
+    return LazyResult(
+        content=blocks,
+        structured_content=raw.get("structuredContent"),
+        is_error=bool(raw.get("isError")),
+        meta=freeze(raw.get("_meta") or {}),
+        wire=raw,
+    )
+
+
+def _plain_result(fields: dict[str, Any]) -> ToolResult:
+    return ToolResult(**fields)
+
+
+def _read_content(self: LazyResult) -> tuple[Content, ...]:
+    content: object = _CONTENT.__get__(self)
+    if isinstance(content, tuple):
+        return cast("tuple[Content, ...]", content)
+    parsed = tuple(_block_of(it) for it in cast("list[dict[str, Any]]", content))
+    _CONTENT.__set__(self, parsed)
+    return parsed
+
+
+def _block_of(block: dict[str, Any]) -> Content:
+    try:
+        return msgspec.convert(block, Content)
+    except msgspec.ValidationError:
+        return Other(block=block)
+
+
+# Not in the class: there it would be taken for the default of the field.
+LazyResult.content = property(_read_content)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,9 +1,10 @@
-"""Retry: repeat a failed call with backoff, if repeating it is safe."""
+"""Retry: the one table of which failed calls are repeated, and a policy that repeats them."""
 
 import copy
 import logging
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import ClassVar
 
 import anyio
@@ -14,9 +15,77 @@ from pegboard.model import Step, Tool, ToolCall
 from pegboard.model.tool_names import name_matcher
 from pegboard.policies.policy import Target
 
-__all__ = ["Retry"]
+__all__ = ["RULES", "Outcome", "Retry", "Rule", "is_idempotent", "may_repeat"]
 
 logger: logging.Logger = logging.getLogger("pegboard.policies")
+
+
+class Outcome(StrEnum):
+    """What is known about a call that failed."""
+
+    NOT_SENT = "not sent"
+    """It certainly did not start: nothing was sent, or the server had forgotten the session."""
+    REFUSED = "refused before it ran"
+    """The server wants some arguments in headers, too, and did not look at the call."""
+    RESUMABLE = "resumable"
+    """The stream of the response ended too soon, and the server can resume it."""
+    LOST = "sent, and the response was lost"
+    """It started, and may have done its work."""
+    REPLACED = "server replaced"
+    """Its server was replaced by a new configuration before it got the call."""
+    SETTLED = "settled"
+    """It was answered, refused, or took too long: repeating it does not help."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a call with one outcome is repeated."""
+
+    times: int
+    """How often at most, without further settings; a `Retry` policy has a number of its own."""
+    only_idempotent: bool = False
+    """Only calls of tools that are declared idempotent."""
+
+
+RULES: Mapping[Outcome, Rule] = {
+    Outcome.NOT_SENT: Rule(times=1),
+    Outcome.REFUSED: Rule(times=1),
+    Outcome.RESUMABLE: Rule(times=3),
+    Outcome.LOST: Rule(times=1, only_idempotent=True),
+    Outcome.REPLACED: Rule(times=1),
+    Outcome.SETTLED: Rule(times=0),
+}
+"""What is repeated; `guides/when-a-server-dies.md` says the same to users."""
+
+
+def may_repeat(
+    outcome: Outcome, *, idempotent: bool, before: int = 0, times: int | None = None
+) -> bool:
+    """Tell whether a call is repeated.
+
+    Args:
+        outcome: what became of it.
+        idempotent: whether its tool is declared idempotent, see `is_idempotent`.
+        before: how often it was repeated for this outcome already.
+        times: how often it may be repeated, instead of what the table says.
+    """
+    rule = RULES[outcome]
+    if not rule.times or before >= (rule.times if times is None else times):
+        return False
+    return idempotent or not rule.only_idempotent
+
+
+def is_idempotent(tool: Tool, declared: Callable[[str], bool], *, name: str, trust: bool) -> bool:
+    """Tell whether a tool is declared idempotent: the only place that reads the declarations.
+
+    Args:
+        tool: the tool.
+        declared: the patterns of an operator, as a function that matches a name.
+        name: the name to match: the tool's own, or the one that its server has for it.
+        trust: whether annotations count. Those of a server are only hints, unless its entry says
+            otherwise.
+    """
+    hints = tool.annotations
+    return declared(name) or (trust and bool(hints.read_only or hints.idempotent))
 
 
 class Retry:
@@ -58,10 +127,8 @@ class Retry:
 
     def may_repeat(self, tool: Tool) -> bool:
         """Tell whether the tool is declared safe to run again."""
-        if self._declared(tool.name):
-            return True
-        hints = tool.annotations
-        return tool.server is None and bool(hints.read_only or hints.idempotent)
+        trust = tool.server is None
+        return is_idempotent(tool, self._declared, name=tool.name, trust=trust)
 
     def wrap(self, step: Step, target: Target) -> Step:
         """Repeat the step when it fails, if that is safe."""
@@ -75,8 +142,8 @@ class Retry:
                 try:
                     return await step(_with_own_arguments(call))
                 except Exception as error:
-                    safe = repeatable if _started(call) > before else _is_transient(error)
-                    if not safe:
+                    outcome = _outcome_of(error, started=_started(call) > before)
+                    if not may_repeat(outcome, idempotent=repeatable, times=self.attempts):
                         raise
                     logger.info(
                         "call_repeated",
@@ -111,5 +178,8 @@ def _started(call: ToolCall) -> int:
     return 0 if call.tally is None else call.tally.attempts
 
 
-def _is_transient(error: Exception) -> bool:
-    return isinstance(error, PegboardError) and error.transient
+def _outcome_of(error: Exception, *, started: bool) -> Outcome:
+    if started:
+        return Outcome.LOST
+    is_transient = isinstance(error, PegboardError) and error.transient
+    return Outcome.NOT_SENT if is_transient else Outcome.SETTLED

@@ -52,9 +52,9 @@ class Entry:
     __slots__ = (
         "_candidate",
         "_policies",
-        "_step",
         "groups",
         "inline",
+        "made",
         "may_wait",
         "permitted",
         "tool",
@@ -74,7 +74,8 @@ class Entry:
         """False when an access list hides the tool."""
         self._candidate = candidate
         self._policies = policies
-        self._step: Step | None = None
+        self.made: Step | None = None
+        """The tool with its policies around it, once `step` has made it."""
 
     @property
     def is_definition(self) -> bool:
@@ -99,11 +100,11 @@ class Entry:
 
     def step(self) -> Step:
         """Return the tool with its policies around it."""
-        if self._step is None:
+        if self.made is None:
             candidate = self._candidate
             target = Target(self.tool, candidate.arguments())
-            self._step = wrap_step(candidate.implementation.step, target, self._policies)
-        return self._step
+            self.made = wrap_step(candidate.implementation.step, target, self._policies)
+        return self.made
 
     def of(self, tool: Tool) -> "Entry":
         """Return an entry of another definition, with the policies and groups of this entry."""

@@ -313,7 +313,8 @@ class Registry:
             InvalidQueryError: when the query or an option is not valid; see `SearchOptions`.
         """
         self._guard.check()
-        return self._searching.search(text, options, where=where)
+        [response] = self._searching.search_many([text], options, where=where)
+        return response
 
     def search_many(
         self,
@@ -472,12 +473,13 @@ class Registry:
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
         if not isinstance(arguments, dict) and isinstance(arguments, Mapping):
             given = dict(cast("Mapping[str, Any]", arguments))
-        problem = entry.problem(given, off=self._catalog.groups.off)
+        off = self._catalog.groups.off
+        problem = entry.problem(given, off=off) if off or not isinstance(arguments, dict) else None
         tally = Tally() if entry.may_wait else None
         call = ToolCall(entry.tool, given, attached, inline, tally)
         if problem is not None:
             return refusal(problem, entry.telemetry), call
-        return entry.step(), call
+        return entry.made or entry.step(), call
 
     def _not_found(self, name: object) -> ToolNotFoundError:
         names = (tool.name for tool in self._catalog.visible())

@@ -50,13 +50,6 @@ class Searching:
         has_usage = self._usage_boost is None or self._usage_boost.is_known
         return has_usage and self.engine.is_warm(method)
 
-    def search(
-        self, text: str, options: SearchOptions, *, where: Visible | None = None
-    ) -> SearchResponse:
-        """Return the tools that fit a text; see `Registry.search`."""
-        [response] = self.search_many([text], options, where=where)
-        return response
-
     def search_many(
         self, texts: Iterable[str], options: SearchOptions, *, where: Visible | None = None
     ) -> list[SearchResponse]:

@@ -70,10 +70,6 @@ class GatewayPort(Protocol):
         """Note that a session is over."""
         ...
 
-    def input_schema(self, client: Client, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool as this client sees it; ``None`` if it sees none."""
-        ...
-
     async def drain(self, seconds: float) -> None:
         """Refuse new calls, and wait this many seconds for the running ones."""
         ...

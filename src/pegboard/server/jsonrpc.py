@@ -2,17 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, TypeGuard
 
 import msgspec
-from mcp_types.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    JSONRPCMessage,
-    jsonrpc_message_adapter,
-)
-from pydantic import ValidationError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from pegboard.gateway.request import RpcError
 from pegboard.server.message_limits import RequestId, UnreadableError, is_request_id
@@ -20,20 +13,24 @@ from pegboard.server.message_limits import RequestId, UnreadableError, is_reques
 __all__ = [
     "PING",
     "as_event",
+    "check_client_info",
+    "check_message",
     "encode",
     "error_message",
-    "has_false_id",
     "internal_error",
     "is_request",
-    "message_of",
     "not_a_request",
     "notification_message",
+    "request_message",
     "result_message",
 ]
 
 
 PING = b": ping\r\n\r\n"
 """A comment that keeps an event stream open."""
+
+LONGEST_CLIENT_INFO = 16_384
+"""The most bytes of JSON that the capabilities and the description of a client may have."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -51,29 +48,39 @@ def is_request(message: object) -> TypeGuard[dict[str, Any]]:
     )
 
 
-def has_false_id(message: Any) -> bool:
-    """Tell whether a message is a request with an id that the protocol does not allow.
+def check_message(value: Any) -> dict[str, Any]:
+    """Return a JSON value if it is a request, a notification or a response.
 
-    The SDK takes it for a notification, but its sender waits for a response.
+    Raises:
+        RpcError: when it is none of them.
     """
+    if is_request(value) or _is_response(value):
+        return value
+    words = "This is not a single JSON-RPC request, notification or response object"
+    raise RpcError(INVALID_REQUEST, words)
+
+
+def _is_response(message: Any) -> TypeGuard[dict[str, Any]]:
     match message:
-        case {"method": _, "id": request_id}:
-            return not is_request_id(request_id)
+        case {"method": _}:
+            return False
+        case {"jsonrpc": "2.0", "id": request_id, "result": {}}:
+            return is_request_id(request_id)
+        case {"jsonrpc": "2.0", "id": request_id, "error": {"code": int(), "message": str()}}:
+            return request_id is None or is_request_id(request_id)
         case _:
             return False
 
 
-def message_of(value: Any) -> JSONRPCMessage:
-    """Return a JSON value as a message of the SDK.
+def check_client_info(capabilities: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    """Refuse a client description that is too long to be kept.
 
     Raises:
-        RpcError: when it is not a message.
+        RpcError: when it is too long.
     """
-    if not has_false_id(value):
-        with suppress(ValidationError):
-            return jsonrpc_message_adapter.validate_python(value, by_name=False)
-    words = "This is not a single JSON-RPC request, notification or response object"
-    raise RpcError(INVALID_REQUEST, words)
+    if len(encode(capabilities)) + len(encode(info)) > LONGEST_CLIENT_INFO:
+        words = f"Capabilities and clientInfo have more than {LONGEST_CLIENT_INFO} bytes."
+        raise RpcError(INVALID_PARAMS, words)
 
 
 def not_a_request() -> RpcError:
@@ -100,6 +107,12 @@ def error_message(request_id: RequestId | None, error: RpcError) -> bytes:
     if error.data is not None:
         said["data"] = error.data
     return encode({"jsonrpc": "2.0", "id": request_id, "error": said})
+
+
+def request_message(request_id: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
+    """Return a request to a client."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return encode({**message, "params": params} if params else message)
 
 
 def notification_message(method: str, params: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import anyio.to_thread
 
+from pegboard.errors import ServerNotFoundError
 from pegboard.model import CallRecord
 
 __all__ = ["Gauge", "Metrics"]
@@ -52,9 +53,26 @@ class Metrics:
         self._requests[method, outcome] += 1
         self._request_times[method,].add(seconds)
 
-    def note_call(self, record: CallRecord) -> None:
-        """Count a tool call; this is an observer for a registry."""
-        server = record.server or ""
+    def observer(self, find_server: Callable[[str], object]) -> Callable[[CallRecord], None]:
+        """Return the observer that counts the calls of a registry.
+
+        Args:
+            find_server: raises `ServerNotFoundError` for a server that does not exist. A client
+                that registers a definition may name any server; each would be a new label.
+        """
+
+        def observe(record: CallRecord) -> None:
+            server = record.server
+            try:
+                if server is not None:
+                    find_server(server)
+            except ServerNotFoundError:
+                server = None
+            self._note_call(server or "", record)
+
+        return observe
+
+    def _note_call(self, server: str, record: CallRecord) -> None:
         self._calls[server, record.outcome] += 1
         self._call_times[server,].add(record.duration)
 

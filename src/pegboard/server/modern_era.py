@@ -1,6 +1,5 @@
 """The modern era on every transport: each request says who its client is, without a session."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,17 +11,13 @@ from mcp_types import (
 )
 
 from pegboard.gateway.notifications import watched_in
-from pegboard.gateway.request import Client, ClientRequest, Face, RpcError, object_in
+from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
-from pegboard.server.jsonrpc import internal_error
-from pegboard.server.legacy_session import check_client_info
-from pegboard.server.request_pipeline import RequestPipeline
+from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.tracing import trace_in
 
-__all__ = ["client_of", "listening_params", "refusal_of", "respond_modern"]
-
-logger: logging.Logger = logging.getLogger("pegboard.server")
+__all__ = ["client_of", "listening_params", "refusal_of"]
 
 _LONGEST_TRACE = 8192
 
@@ -51,21 +46,6 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
         capabilities=capabilities,
         info=info or {},
     )
-
-
-async def respond_modern(pipeline: RequestPipeline, request: ClientRequest) -> dict[str, Any]:
-    """Return the result of a request, as the gateway shaped it for this era.
-
-    Raises:
-        RpcError: the error that the client gets instead; no other error leaves this function.
-    """
-    try:
-        return await pipeline.respond(request)
-    except RpcError:
-        raise
-    except Exception as error:
-        logger.exception("A request failed: %s.", request.method)
-        raise internal_error() from error
 
 
 def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:

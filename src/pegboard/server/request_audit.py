@@ -61,8 +61,7 @@ class RequestAudit:
         if failure and not self._is_permitted(request):
             self.refused(request)
             return
-        is_call = request.method == "tools/call"
-        if is_call and self._gateway.own_tool(request) not in _REGISTERING:
+        if request.method == "tools/call" and _text(request.params.get("name")) not in _REGISTERING:
             # The registry has recorded it, and there may be thousands a second.
             return
         action, target = self._action(request)

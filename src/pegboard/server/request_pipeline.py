@@ -1,5 +1,6 @@
 """RequestPipeline: rate limits, metrics, audit and tracing around every request."""
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -13,15 +14,18 @@ from msgspec.structs import replace
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
 from pegboard.gateway.notifications import watched_in
-from pegboard.gateway.request import Client, ClientRequest, RpcError
+from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
 from pegboard.observe import Audit
 from pegboard.server.gateway_port import GatewayPort
+from pegboard.server.jsonrpc import internal_error
 from pegboard.server.metrics import Metrics
 from pegboard.server.request_audit import RequestAudit, code_of
 from pegboard.server.startup import Startup
 from pegboard.server.tracing import continued, trace_in
 
 __all__ = ["RATE_LIMITED", "RequestPipeline"]
+
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 RATE_LIMITED = -32011
 """The JSON-RPC error code of a request that exceeds a rate limit."""
@@ -75,15 +79,20 @@ class RequestPipeline:
         """Return the raw result of a request.
 
         Raises:
-            RpcError: the error that the client gets instead.
+            RpcError: the error that the client gets instead; no other error leaves this function.
         """
         outcome = failure = "error"
-        request = self._noting_watches(request)
+        startup = self._startup
+        if request.method == _LISTEN:
+            request = self._noting_watches(request)
         result: dict[str, Any] = {}
         started = time.perf_counter()
         self.running += 1
         try:
-            result = await self._answer(request)
+            if startup is not None and not startup.is_open and request.method not in _AT_ONCE:
+                await startup.wait()
+            with self._admit(request), _traced(request):
+                result = await self.gateway.respond(request)
         except anyio.get_cancelled_exc_class():
             outcome = failure = "cancelled"
             raise
@@ -91,6 +100,9 @@ class RequestPipeline:
             outcome = "limited" if error.code == RATE_LIMITED else "error"
             failure = code_of(error)
             raise
+        except Exception as error:
+            logger.exception("A request failed: %s.", request.method)
+            raise internal_error() from error
         else:
             outcome, failure = "ok", ""
             return result
@@ -101,23 +113,18 @@ class RequestPipeline:
             if failure != RateLimitedError.code:
                 self.request_audit.answered(request, result, failure=failure, seconds=seconds)
 
-    async def _answer(self, request: ClientRequest) -> dict[str, Any]:
-        if self._startup is not None and request.method not in _AT_ONCE:
-            await self._startup.wait()
-        with self._admit(request):
-            if request.method != _LISTEN:
-                return await self._traced(request)
-        # A client listens for hours; that is no running call, so it is outside of the limits.
-        return await self._traced(request)
-
     def _admit(self, request: ClientRequest) -> AbstractContextManager[object]:
-        uses = self._uses(request)
+        """Return the context in which a request counts against the limits of its caller."""
+        principal = request.client.principal
+        is_limited = (
+            self._limits.limits_everyone or principal.calls_per_minute or principal.concurrent_calls
+        )
+        uses = self._uses(request) if is_limited else ()
         if not uses:
             return _FREE
         try:
             suspended = self.gateway.parked(request)
-            principal = request.client.principal
-            return self._limits.admit(principal, suspended=suspended, uses=len(uses))
+            admission = self._limits.admit(principal, suspended=suspended, uses=len(uses))
         except RateLimitedError as error:
             for use in uses:
                 self.request_audit.refused(use, error.code)
@@ -125,6 +132,11 @@ class RequestPipeline:
                 raise RpcError(INVALID_PARAMS, str(error), {"code": error.code}) from error
             data = {"retryAfter": error.retry_after}
             raise RpcError(RATE_LIMITED, str(error), data) from error
+        if request.method != _LISTEN:
+            return admission
+        # A client listens for hours; that is no running call, so it does not stay counted.
+        with admission:
+            return _FREE
 
     def _uses(self, request: ClientRequest) -> Sequence[ClientRequest]:
         """Return the parts of a request that count against the limits, without refused ones."""
@@ -136,8 +148,6 @@ class RequestPipeline:
 
     def _noting_watches(self, request: ClientRequest) -> ClientRequest:
         """Return a request to listen that also records the resources it subscribes to."""
-        if request.method != _LISTEN:
-            return request
         started = time.perf_counter()
 
         def note(uri: str, error: BaseException | None) -> None:
@@ -149,12 +159,13 @@ class RequestPipeline:
 
         return replace(request, on_watched=note)
 
-    async def _traced(self, request: ClientRequest) -> dict[str, Any]:
-        carrier = trace_in(request.params)
-        if carrier is None:
-            return await self.gateway.respond(request)
-        with continued(carrier, request.method):
-            return await self.gateway.respond(request)
+
+def _traced(request: ClientRequest) -> AbstractContextManager[object]:
+    """Return the context in which a request is a span of the trace that its client carries on."""
+    # Most requests carry none.
+    has_trace = "traceparent" in object_in(request.params.get("_meta"))
+    carrier = trace_in(request.params) if has_trace else None
+    return _FREE if carrier is None else continued(carrier, request.method)
 
 
 def _watching(request: ClientRequest, uri: str) -> ClientRequest:

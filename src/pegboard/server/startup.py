@@ -13,7 +13,9 @@ class Startup:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._is_open = anyio.Event()
+        self.is_open: bool = False
+        """Whether the hub is open, or cannot be opened."""
+        self._opened = anyio.Event()
         self._done = anyio.Event()
         self.error: Exception | None = None
         """Why the hub cannot be opened."""
@@ -27,20 +29,20 @@ class Startup:
         """Open the hub, and give its servers a few seconds."""
         try:
             await self._hub.start(wait=False)
-            self._is_open.set()
+            self._note_open()
             # A server that hangs must not keep the others from being used.
             await self._hub.started(until=PATIENCE)
         except Exception as error:  # noqa: BLE001 - `run` raises it again at the end
             self.error = error
         finally:
-            self._is_open.set()
+            self._note_open()
             self._done.set()
 
     async def wait(self) -> None:
         """Return once the hub is open: its configuration and its cached tools are read."""
-        if not self._is_open.is_set():
+        if not self.is_open:
             with anyio.move_on_after(PATIENCE):
-                await self._is_open.wait()
+                await self._opened.wait()
 
     async def finished(self) -> None:
         """Return once the hub is open and its servers had their few seconds.
@@ -51,3 +53,7 @@ class Startup:
         await self._done.wait()
         if self.error is not None:
             raise self.error
+
+    def _note_open(self) -> None:
+        self.is_open = True
+        self._opened.set()

@@ -3,36 +3,34 @@
 import logging
 import os
 import select
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Never
 
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
-from mcp.shared.transport_context import TransportContext
 from mcp_types import INVALID_REQUEST, PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.gateway.request import ClientRequest, Face, RpcError
 from pegboard.model.principal import LOCAL
-from pegboard.server.jsonrpc import encode, error_message, message_of
-from pegboard.server.legacy_session import (
-    INLINE,
-    Context,
-    LegacySession,
-    Params,
-    PendingRequests,
-    SessionChannel,
-)
+from pegboard.server.client_peer import ClientPeer, PeerChannel
+from pegboard.server.jsonrpc import check_message, error_message
+from pegboard.server.legacy_session import LegacySession
 from pegboard.server.message_limits import BodyTooLargeError, read_json, request_id_in
-from pegboard.server.modern_era import client_of, refusal_of, respond_modern
+from pegboard.server.modern_era import client_of, refusal_of
 from pegboard.server.request_pipeline import RequestPipeline
 
 __all__ = ["LONGEST_LINE", "StdioWire", "claim_stdio", "serve_stdio"]
@@ -51,6 +49,8 @@ _SESSION = "stdio"
 _PROBE = "server/discover"
 """Clients of both eras may begin with this method, so it decides nothing."""
 _TOO_LONG = b"?"
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 _CHUNK = 256 * 1024
 
 
@@ -66,6 +66,8 @@ class StdioWire:
         # On a socket only this tells that the client has stopped sending; not every system has it.
         self._inlet.register(source, getattr(select, "POLLRDHUP", 0))
         self._writing = anyio.Lock(fast_acquire=True)
+        self._unsent = b""
+        """The rest of a line whose writer was cancelled; the next writer completes the line."""
 
     @property
     def is_left(self) -> bool:
@@ -94,11 +96,16 @@ class StdioWire:
         """Send a line; if the client is gone, the end of the input will tell."""
         with suppress(OSError):
             async with self._writing:
-                rest = memoryview(line)
-                while rest:
-                    await self._until_writable()
-                    # A writable pipe takes this many bytes without blocking.
-                    rest = rest[os.write(self._target, rest[: select.PIPE_BUF]) :]
+                rest = memoryview(self._unsent + line)
+                try:
+                    while rest:
+                        await self._until_writable()
+                        # A writable pipe takes this many bytes without blocking.
+                        rest = rest[os.write(self._target, rest[: select.PIPE_BUF]) :]
+                finally:
+                    # A line of which nothing was written is dropped.
+                    before = len(rest) - len(line)
+                    self._unsent = bytes(rest if before < 0 else rest[:before])
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         while True:
@@ -157,120 +164,140 @@ async def serve_stdio(
         drained: set once the running calls have finished; the responses that are not written
             yet are written then.
     """
-    to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
-    client = _Client(pipeline, Face() if face is None else face)
-    pending = PendingRequests()
+    client = _Client(pipeline, Face() if face is None else face, wire)
     async with anyio.create_task_group() as around:
         if drained is not None:
-            around.start_soon(_leave, drained, pending, around.cancel_scope)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, wire, to_us, pending, around.cancel_scope)
-            tasks.start_soon(_write, wire, from_us, pending)
-            await client.run(incoming, outgoing)
+            around.start_soon(_leave, drained, client.peer, around.cancel_scope)
+        try:
+            async with anyio.create_task_group() as tasks:
+                await _read(wire, client, tasks, around.cancel_scope)
+                # This ends the session, even if a line waits for a client that does not read.
+                around.cancel_scope.deadline = anyio.current_time() + LAST_WORDS
+                client.peer.close()
+        finally:
+            client.end()
         around.cancel_scope.cancel()
 
 
 class _Client:
-    def __init__(self, pipeline: RequestPipeline, face: Face) -> None:
+    """The client at the other end: its first request decides its era."""
+
+    def __init__(self, pipeline: RequestPipeline, face: Face, wire: StdioWire) -> None:
         self._pipeline = pipeline
         self._face = face
+        self._outlet = _LineOutlet(wire)
         self._is_modern: bool | None = None
-        self._legacy_session = LegacySession(pipeline, session=_SESSION, principal=LOCAL, face=face)
+        self._legacy_session = LegacySession(
+            pipeline, session=_SESSION, principal=LOCAL, face=face, outlet=self._outlet
+        )
+        self.peer: ClientPeer = self._legacy_session.peer
 
-    async def run(
-        self,
-        read: MemoryObjectReceiveStream[SessionMessage | Exception],
-        write: MemoryObjectSendStream[SessionMessage],
-    ) -> None:
-        dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=INLINE)
-        self._legacy_session.begin(dispatcher)
-        try:
-            await dispatcher.run(self._on_request, self._on_notify)
-        finally:
-            self._legacy_session.end()
+    def accept(self, message: dict[str, Any]) -> Work | None:
+        """Take a message; return what is left to do for it."""
+        if "method" not in message or "id" not in message:
+            self.peer.note(message)
+            if "method" in message and self._is_modern is False:
+                return partial(self._legacy_session.hear, message)
+            return None
+        respond = self._responder(message)
+        return partial(self.peer.serve, self.peer.begin(message), respond, self._outlet)
 
-    async def _on_request(self, context: Context, method: str, params: Params) -> dict[str, Any]:
-        is_modern = method != "initialize" and _is_enveloped(params)
+    def end(self) -> None:
+        """Let the gateway forget the client."""
+        self._legacy_session.end()
+
+    def _responder(self, message: dict[str, Any]) -> Callable[[], Awaitable[dict[str, Any]]]:
+        method = message["method"]
+        is_modern = method != "initialize" and _is_enveloped(message.get("params"))
         era = is_modern if self._is_modern is None else self._is_modern
         if method != _PROBE:
             self._is_modern = era
         if era:
-            return await self._answer_modern(context, method, params)
+            return partial(self._respond_modern, message)
         if is_modern:
-            raise MCPError(
-                INVALID_REQUEST,
-                "This connection was opened with the `initialize` handshake; requests of the "
-                "2026-07-28 protocol are not accepted on it.",
-            )
-        return await self._legacy_session.on_request(context, method, params)
+            return _refuse_modern
+        return partial(self._legacy_session.respond, message, self._outlet)
 
-    async def _on_notify(self, context: Context, method: str, params: Params) -> None:
-        if self._is_modern is False:
-            await self._legacy_session.on_notify(context, method, params)
-
-    async def _answer_modern(self, context: Context, method: str, params: Params) -> dict[str, Any]:
+    async def _respond_modern(self, message: dict[str, Any]) -> dict[str, Any]:
+        method, params = message["method"], message.get("params")
         if method == "initialize":
-            raise MCPError(
+            raise RpcError(
                 UNSUPPORTED_PROTOCOL_VERSION,
                 "This connection speaks the 2026-07-28 protocol, which has no handshake.",
                 {"supported": list(MODERN_PROTOCOL_VERSIONS)},
             )
+        route = classify_inbound_request({"method": method, "params": params})
+        if isinstance(route, InboundLadderRejection):
+            raise refusal_of(route)
+        channel = _NotifyingChannel(self.peer, self._outlet)
+        request = ClientRequest(
+            id=message["id"],
+            method=method,
+            params=params or {},
+            client=client_of(route, principal=LOCAL, face=self._face),
+            channel=channel,
+        )
         try:
-            route = classify_inbound_request({"method": method, "params": params})
-            if isinstance(route, InboundLadderRejection):
-                raise refusal_of(route)
-            request = ClientRequest(
-                id=context.request_id,
-                method=method,
-                params=params or {},
-                client=client_of(route, principal=LOCAL, face=self._face),
-                channel=_NotifyingChannel(context),
-            )
-            return await respond_modern(self._pipeline, request)
-        except RpcError as error:
-            raise MCPError(error.code, error.message, error.data) from error
+            return await self._pipeline.respond(request)
+        finally:
+            channel.close()
 
 
-class _NotifyingChannel(SessionChannel):
+class _LineOutlet:
+    """Writes messages as lines."""
+
+    is_over = False  # the end of the input tells that the client is gone
+
+    def __init__(self, wire: StdioWire) -> None:
+        self._wire = wire
+
+    async def send(self, message: bytes) -> None:
+        await self._wire.write(message + b"\n")
+
+
+class _NotifyingChannel(PeerChannel):
+    __slots__ = ()
+
     async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
         raise RpcError(INVALID_REQUEST, f"A client of this protocol version is not asked {method}.")
 
 
+async def _refuse_modern() -> Never:
+    raise RpcError(
+        INVALID_REQUEST,
+        "This connection was opened with the `initialize` handshake; requests of the "
+        "2026-07-28 protocol are not accepted on it.",
+    )
+
+
 async def _read(
-    wire: StdioWire,
-    to_us: MemoryObjectSendStream[SessionMessage | Exception],
-    pending: PendingRequests,
-    scope: anyio.CancelScope,
+    wire: StdioWire, client: _Client, tasks: anyio.abc.TaskGroup, scope: anyio.CancelScope
 ) -> None:
-    with to_us:
-        async for line in wire.lines():
-            if not line.strip():
-                continue
-            value: Any = None
-            try:
-                value = read_json(line)
-                message = message_of(value)
-            except BodyTooLargeError as error:
-                refusal = error_message(error.request_id, RpcError(INVALID_REQUEST, str(error)))
-            except RpcError as error:
-                refusal = error_message(request_id_in(value), error)
-            else:
-                pending.add(message)
-                try:
-                    to_us.send_nowait(SessionMessage(message))
-                except anyio.WouldBlock:
-                    await _while_taken(wire, scope, partial(to_us.send, SessionMessage(message)))
-                continue
-            await _while_taken(wire, scope, partial(wire.write, refusal + b"\n"))
-        await pending.wait(GRACE)
-    # This ends the session, even if a line waits for a client that does not read.
-    scope.deadline = anyio.current_time() + LAST_WORDS
+    """Read the messages of a client until it closes its end and has its responses."""
+    async for line in wire.lines():
+        if not line.strip():
+            continue
+        value: Any = None
+        try:
+            value = read_json(line)
+            message = check_message(value)
+        except BodyTooLargeError as error:
+            refusal = error_message(error.request_id, RpcError(INVALID_REQUEST, str(error)))
+        except RpcError as error:
+            refusal = error_message(request_id_in(value), error)
+        else:
+            work = client.accept(message)
+            if work is not None and message["method"] == "initialize":
+                # Its response is written before the next message is read.
+                await _while_taken(wire, scope, work)
+            elif work is not None:
+                tasks.start_soon(work)
+            continue
+        await _while_taken(wire, scope, partial(wire.write, refusal + b"\n"))
+    await client.peer.wait_until_answered(GRACE)
 
 
-async def _while_taken(
-    wire: StdioWire, scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]
-) -> None:
+async def _while_taken(wire: StdioWire, scope: anyio.CancelScope, work: Work) -> None:
     """Do work that may wait until the client reads; end the session if the client has left."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_once_left, wire, scope)
@@ -286,23 +313,13 @@ async def _end_once_left(wire: StdioWire, scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _leave(drained: anyio.Event, pending: PendingRequests, scope: anyio.CancelScope) -> None:
+async def _leave(drained: anyio.Event, peer: ClientPeer, scope: anyio.CancelScope) -> None:
     await drained.wait()
-    await pending.wait(GRACE)
+    await peer.wait_until_answered(GRACE)
     scope.cancel()
 
 
-async def _write(
-    wire: StdioWire, from_us: MemoryObjectReceiveStream[SessionMessage], pending: PendingRequests
-) -> None:
-    with from_us:
-        async for it in from_us:
-            message = it.message.model_dump(by_alias=True, exclude_unset=True)
-            await wire.write(encode(message) + b"\n")
-            pending.remove(it.message)
-
-
-def _is_enveloped(params: Params) -> bool:
+def _is_enveloped(params: Any) -> bool:
     match params:
         case {"_meta": {**meta}}:
             return PROTOCOL_VERSION_META_KEY in meta

@@ -8,7 +8,7 @@ from opentelemetry import context, propagate, trace
 
 from pegboard.gateway.request import object_in
 
-__all__ = ["continued", "trace_in", "with_trace"]
+__all__ = ["continued", "trace_in", "with_current_trace", "with_trace"]
 
 _FIELDS = ("traceparent", "tracestate", "baggage")
 
@@ -28,6 +28,13 @@ def with_trace(params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping
         return params
     said = {key: headers[key] for key in _FIELDS if key in headers}
     return {**params, "_meta": {**object_in(params.get("_meta")), **said}}
+
+
+def with_current_trace(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the params of a request to a client with the trace context of the running request."""
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return {**params, "_meta": {**object_in(params.get("_meta")), **carrier}} if carrier else params
 
 
 @contextmanager

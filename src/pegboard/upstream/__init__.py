@@ -23,12 +23,8 @@ if TYPE_CHECKING:
         NoCatalogCache,
         StoreCatalogCache,
     )
-    from pegboard.upstream.connection import (
-        Connection,
-        Era,
-        Negotiated,
-        ServerState,
-    )
+    from pegboard.upstream.connection import Era, Negotiated, ServerState
+    from pegboard.upstream.connections.stateful import StatefulConnection
     from pegboard.upstream.events import (
         ElicitationCompleted,
         OnServerEvent,
@@ -55,7 +51,6 @@ __all__ = [
     "CachedCatalog",
     "CallContext",
     "CatalogCache",
-    "Connection",
     "ElicitationCompleted",
     "Era",
     "FileCatalogCache",
@@ -77,6 +72,7 @@ __all__ = [
     "ServerState",
     "ServerStatus",
     "ServerUp",
+    "StatefulConnection",
     "StoreCatalogCache",
     "Supervisor",
     "UpstreamServer",
@@ -88,7 +84,6 @@ _HOMES = {
     "Board": "server",
     "CallContext": "call_context",
     "CatalogCache": "catalog.cache",
-    "Connection": "connection",
     "ElicitationCompleted": "events",
     "Era": "connection",
     "FileCatalogCache": "catalog.cache",
@@ -111,6 +106,7 @@ _HOMES = {
     "ServerState": "connection",
     "ServerStatus": "server",
     "ServerUp": "events",
+    "StatefulConnection": "connections.stateful",
     "StoreCatalogCache": "catalog.cache",
     "Supervisor": "supervisor",
     "UpstreamServer": "server",

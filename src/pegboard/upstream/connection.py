@@ -1,5 +1,6 @@
 """Connection: the protocols of a connection and a session, and the states of a server."""
 
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
@@ -8,7 +9,7 @@ from typing import Any, Literal, Protocol
 import anyio
 import msgspec
 
-from pegboard.errors import PegboardError, ServerUnavailableError
+from pegboard.errors import ConnectionLostError, ProtocolError, ServerUnavailableError
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.events import ServerEvent
 from pegboard.upstream.owner_loop import OwnerLoop
@@ -16,13 +17,16 @@ from pegboard.upstream.server_requests import Questions
 
 __all__ = [
     "Changed",
-    "Connection",
     "ConnectionCallbacks",
     "ConnectionDeps",
     "Era",
     "Greeting",
+    "HeaderMismatchError",
     "Negotiated",
     "OnChanged",
+    "Request",
+    "ResumableLossError",
+    "ResumePoint",
     "ServerBusyError",
     "ServerState",
     "Session",
@@ -125,6 +129,28 @@ class ServerBusyError(ServerUnavailableError):
     """The server is reachable, but accepts no requests just now."""
 
 
+class HeaderMismatchError(ProtocolError):
+    """The server wants arguments in headers that the request did not have, and did not run it."""
+
+    sent: bool = False
+
+
+class ResumePoint(msgspec.Struct, frozen=True):
+    """Where the stream of a response ended."""
+
+    number: int | str
+    """The id of the request."""
+    last_event: str
+    pause: float
+    """The seconds after which the server wants to be asked."""
+
+
+class ResumableLossError(ConnectionLostError):
+    """The stream of a response ended too soon, and the server may resume it."""
+
+    resume: ResumePoint
+
+
 class Negotiated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a server said about itself when the session began."""
 
@@ -134,6 +160,24 @@ class Negotiated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     server_version: str = ""
     instructions: str = ""
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, with all that it needs on its way."""
+
+    method: str
+    params: Mapping[str, Any] | None = None
+    tool: str = ""
+    """The name of the tool in errors."""
+    context: CallContext | None = None
+    questions: Questions | None = None
+    """Handlers of what the server asks; the time that they take does not count."""
+    limit: float = math.inf
+    """The seconds that one attempt may take; connecting has a limit of its own."""
+    remedy: str = ""
+    """What helps when that is too short."""
+    idempotent: bool = False
+    """Whether it is declared safe to run twice."""
 
 
 class Session(Protocol):
@@ -152,8 +196,9 @@ class Session(Protocol):
         *,
         tool: str = "",
         context: CallContext | None = None,
+        resume: ResumePoint | None = None,
     ) -> dict[str, Any]:
-        """Send one request and return its raw result."""
+        """Send one request, or resume its response, and return its raw result."""
         ...
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
@@ -188,86 +233,8 @@ class ConnectionDeps(msgspec.Struct, frozen=True, kw_only=True):
     starts: anyio.CapacityLimiter
     """How many servers may start at the same time."""
     pool: Callable[[], Any]
-    """Returns the shared `HttpPool`; a function, because making one imports the SDK."""
+    """Returns the shared `HttpPool`; a function, because making one imports the HTTP library."""
     questions: Questions = Questions()
     greeting: Greeting = "ask"
     announce: Callable[[ServerEvent], None] = lambda _: None
     """Reports a server event to the subscribers of the hub."""
-
-
-class Connection(Protocol):
-    """A connection to a server that opens when needed, and can be closed and opened again."""
-
-    @property
-    def state(self) -> ServerState:
-        """Where the server is in its life."""
-        ...
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        """What the server said about itself; ``None`` before the first session."""
-        ...
-
-    @property
-    def last_error(self) -> str | None:
-        """Why the server was last unreachable or lost."""
-        ...
-
-    @property
-    def failure(self) -> PegboardError | None:
-        """The error with which connecting last failed; ``None`` once it succeeded."""
-        ...
-
-    @property
-    def startup_seconds(self) -> float | None:
-        """How long connecting took."""
-        ...
-
-    @property
-    def starts(self) -> int:
-        """How often the server was connected."""
-        ...
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests are running."""
-        ...
-
-    async def open(self, *, tool: str = "") -> None:
-        """Connect now, or wait for the attempt that is under way."""
-        ...
-
-    async def close(self) -> None:
-        """Disconnect; also when not connected."""
-        ...
-
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        tool: str = "",
-        context: CallContext | None = None,
-    ) -> dict[str, Any]:
-        """Connect if need be, send one request and return its raw result."""
-        ...
-
-    async def list_all(self, method: str) -> list[dict[str, Any]]:
-        """Connect if need be, and return the items of all pages of a list."""
-        ...
-
-    async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session."""
-        ...
-
-    def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on, without reconnecting."""
-        ...
-
-    def use_cached(self, negotiated: Negotiated) -> None:
-        """Use what an earlier run negotiated until the first session."""
-        ...
-
-    def blame(self, reason: str | None) -> None:
-        """Set the last error of a server that is connected all the same; ``None`` clears it."""
-        ...

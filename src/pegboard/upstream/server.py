@@ -9,15 +9,15 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
-    ConnectionLostError,
     NotConnectedError,
     PegboardError,
     ProtocolError,
-    ToolTimeoutError,
 )
 from pegboard.model import Step, Tool, ToolCall, ToolResult
+from pegboard.model.result import result_of
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
+from pegboard.policies.retry import is_idempotent
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
 from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
@@ -26,14 +26,15 @@ from pegboard.upstream.catalog.listing import ToolListing
 from pegboard.upstream.catalog.offline_catalog import catalog_key
 from pegboard.upstream.connection import (
     Changed,
-    Connection,
     ConnectionCallbacks,
     ConnectionDeps,
     Era,
+    Request,
     ServerState,
     Session,
     WatchedResources,
 )
+from pegboard.upstream.connections.delivery import deliver, deliver_list
 from pegboard.upstream.connections.per_client import IDLE, ClientConnections
 from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
@@ -45,8 +46,6 @@ from pegboard.upstream.events import (
     ServerDown,
     ServerUp,
 )
-from pegboard.upstream.messages.tool_results import result_of
-from pegboard.upstream.server_requests import Clock
 from pegboard.upstream.session.subscriptions import ResourceSubscriptions
 
 __all__ = ["Board", "ServerStatus", "UpstreamServer"]
@@ -106,7 +105,8 @@ class UpstreamServer:
         self._key = catalog_key(config)
         self._gone: str | None = None
         self._is_up = False
-        self._repeatable = name_matcher("idempotent", config.idempotent)
+        self._idempotent = name_matcher("idempotent", config.idempotent)
+        self._remedy = f"raise `timeouts.call` of server {config.name!r}"
         self._subscriptions = ResourceSubscriptions(
             config,
             lambda: self.connection,
@@ -130,7 +130,7 @@ class UpstreamServer:
             connection=lambda: self.connection,
         )
         kind = StatelessConnection if config.stateless else StatefulConnection
-        self.connection: Connection = kind(
+        self.connection: StatefulConnection = kind(
             config,
             deps,
             ConnectionCallbacks(
@@ -288,11 +288,11 @@ class UpstreamServer:
             UpstreamError: when the request failed.
             ToolTimeoutError: when the response did not come in time.
         """
+        self._refuse_if_unusable(method)
         with taken_context(self._owner_loop, on_progress=on_progress) as context:
+            request = self._request(method, params, method, context)
             return await self._owner_loop.run(
-                lambda: self._limited(method, params, method, context),
-                tool=method,
-                limit=self.config.timeouts.call,
+                lambda: self._deliver(request), tool=method, limit=request.limit
             )
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
@@ -302,7 +302,7 @@ class UpstreamServer:
             UpstreamError: when the request failed.
         """
         self._refuse_if_unusable()
-        return await self._owner_loop.run(lambda: self.connection.list_all(method))
+        return await self._owner_loop.run(lambda: deliver_list(self.connection, method))
 
     def definition(self, tool: str) -> dict[str, Any] | None:
         """Return a tool as the server defines it, by its original name; ``None`` if not shown."""
@@ -337,23 +337,25 @@ class UpstreamServer:
 
     def _step(self, original: str, tool: Tool) -> Step:
         name = tool.name
-        hints = tool.annotations
-        repeatable = self._repeatable(original) or (
-            self.config.trust_hints and bool(hints.read_only or hints.idempotent)
+        idempotent = is_idempotent(
+            tool, self._idempotent, name=original, trust=self.config.trust_hints
         )
+        loop = self._owner_loop
 
         async def run(call: ToolCall) -> object:
             params = {"name": original, "arguments": call.arguments}
             try:
-                with taken_context(self._owner_loop) as context:
-                    if self._owner_loop.is_current():
-                        raw = await self._call(params, name, context, repeatable=repeatable)
-                    else:
-                        raw = await self._owner_loop.run(
-                            lambda: self._call(params, name, context, repeatable=repeatable),
-                            tool=name,
-                            limit=self.config.timeouts.call,
+                self._refuse_if_unusable(name)
+                with taken_context(loop) as context:
+                    request = self._request("tools/call", params, name, context, idempotent)
+                    if not loop.is_current():
+                        raw = await loop.run(
+                            lambda: self._deliver(request), tool=name, limit=request.limit
                         )
+                    elif self._is_shared(context):
+                        raw = await deliver(self.connection, request)
+                    else:
+                        raw = await self._deliver(request)
             except PegboardError as error:
                 if error.sent:
                     call.started()
@@ -366,66 +368,37 @@ class UpstreamServer:
 
         return run
 
-    async def _call(
-        self,
-        params: Mapping[str, Any],
-        tool: str,
-        context: CallContext | None,
-        *,
-        repeatable: bool,
-    ) -> dict[str, Any]:
-        try:
-            raw = await self._limited("tools/call", params, tool, context)
-        except ConnectionLostError:
-            # A server that we stopped ourselves is not started again for this.
-            if not repeatable or self.connection.state == ServerState.CLOSED:
-                raise
-            name = self.config.name
-            logged = {"server": name, "tool": tool}
-            logger.info("call_repeated: %r of server %r", tool, name, extra=logged)
-            raw = await self._limited("tools/call", params, tool, context)
-        return raw
-
-    async def _limited(
+    def _request(
         self,
         method: str,
         params: Mapping[str, Any] | None,
         tool: str,
         context: CallContext | None,
-    ) -> dict[str, Any]:
-        self._refuse_if_unusable(tool)
-        if context is None or not context.client or self.config.sharing == "shared":
-            return await self._ask(self.connection, method, params, tool=tool, context=context)
-        async with self._of_clients.of(context) as own:
-            return await self._ask(own, method, params, tool=tool, context=context)
-
-    async def _ask(
-        self,
-        connection: Connection,
-        method: str,
-        params: Mapping[str, Any] | None,
-        *,
-        tool: str,
-        context: CallContext | None,
-    ) -> dict[str, Any]:
-        # Connecting has a limit of its own, and is not the tool's fault.
-        if connection.state != ServerState.READY:
-            await connection.open(tool=tool)
-        limit = self.config.timeouts.call
-        with anyio.move_on_after(limit) as scope:
-            questions = (context and context.questions) or self._answering
-            if questions is None:
-                return await connection.request(method, params, tool=tool, context=context)
-            # The time of a person does not count; the handler has a limit of its own.
-            context = msgspec.structs.replace(
-                context or CallContext(), questions=questions.stopping(Clock(scope))
-            )
-            return await connection.request(method, params, tool=tool, context=context)
-        raise ToolTimeoutError(
-            tool, seconds=limit, remedy=f"raise `timeouts.call` of server {self.config.name!r}"
+        idempotent: bool = False,  # noqa: FBT001, FBT002 - on the way of every call
+    ) -> Request:
+        return Request(
+            method=method,
+            params=params,
+            tool=tool,
+            context=context,
+            questions=(context and context.questions) or self._answering,
+            limit=self.config.timeouts.call,
+            remedy=self._remedy,
+            idempotent=idempotent,
         )
 
-    def _connection_for(self, context: CallContext) -> Connection:
+    def _is_shared(self, context: CallContext | None) -> bool:
+        return context is None or not context.client or self.config.sharing == "shared"
+
+    async def _deliver(self, request: Request) -> dict[str, Any]:
+        """Send a request over the connection of its client, or over the shared one."""
+        context = request.context
+        if context is None or self._is_shared(context):
+            return await deliver(self.connection, request)
+        async with self._of_clients.of(context) as own:
+            return await deliver(own, request)
+
+    def _connection_for(self, context: CallContext) -> StatefulConnection:
         """Make the connection of one client, where clients do not share one."""
         timeouts = self.config.timeouts
         if timeouts.idle is None:
@@ -437,7 +410,7 @@ class UpstreamServer:
             questions = msgspec.structs.replace(asked, of_calls=able)
             deps = msgspec.structs.replace(deps, questions=questions)
         kind = StatelessConnection if self.config.stateless else StatefulConnection
-        own: Connection = kind(
+        own = kind(
             msgspec.structs.replace(self.config, timeouts=timeouts), deps, ConnectionCallbacks()
         )
         if self.connection.negotiated is not None:

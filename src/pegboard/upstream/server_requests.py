@@ -32,6 +32,11 @@ class Clock:
         self._stops = 0
         self._left = math.inf
 
+    @property
+    def deadline(self) -> float:
+        """When the time is up, if the clock went on now."""
+        return anyio.current_time() + self._left if self._stops else self._scope.deadline
+
     def stop(self) -> None:
         """Pause the deadline until `go_on` was called as often."""
         if not self._stops:

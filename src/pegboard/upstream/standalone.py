@@ -8,13 +8,14 @@ import anyio
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.errors import NotConnectedError, ToolTimeoutError
+from pegboard.errors import NotConnectedError
 from pegboard.upstream.call_context import CallContext, OnProgress
-from pegboard.upstream.connection import Connection, ConnectionDeps, Negotiated, ServerState
+from pegboard.upstream.connection import ConnectionDeps, Negotiated, Request, ServerState
+from pegboard.upstream.connections.delivery import deliver, deliver_list
 from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.owner_loop import OwnerLoop
-from pegboard.upstream.server_requests import Clock, Questions
+from pegboard.upstream.server_requests import Questions
 
 __all__ = ["StandaloneClient"]
 
@@ -39,7 +40,7 @@ class StandaloneClient:
         self._owner_loop = OwnerLoop(config.name)
         self._guests = (questions or Questions()).answered_on(self._owner_loop)
         self._token_storage = token_storage
-        self._connection: Connection | None = None
+        self._connection: StatefulConnection | None = None
         self._pool: Any = None
         self._connecting = 0
         self._is_kept = False
@@ -96,7 +97,7 @@ class StandaloneClient:
             NotConnectedError: before `connect`.
             UpstreamError: when the request failed.
         """
-        return await self._owner_loop.run(lambda: self._connected().list_all("tools/list"))
+        return await self._owner_loop.run(lambda: deliver_list(self._connected(), "tools/list"))
 
     async def call_tool(
         self,
@@ -130,20 +131,22 @@ class StandaloneClient:
                     server=self.config.name,
                     tool=name,
                 )
-            limit = self.config.timeouts.call
-            with anyio.move_on_after(limit) as scope:
-                asked = self._guests.stopping(Clock(scope)) if self._guests.are_answered else None
-                return await connection.request(
-                    "tools/call",
-                    params,
+            return await deliver(
+                connection,
+                Request(
+                    method="tools/call",
+                    params=params,
                     tool=name,
-                    context=CallContext(on_progress=on_progress, questions=asked),
-                )
-            raise ToolTimeoutError(name, seconds=limit, remedy="raise the timeout of its client")
+                    context=CallContext(on_progress=on_progress),
+                    questions=self._guests if self._guests.are_answered else None,
+                    limit=self.config.timeouts.call,
+                    remedy="raise the timeout of its client",
+                ),
+            )
 
         return await self._owner_loop.run(call, tool=name)
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> StatefulConnection:
         if self._connection is None:
             raise NotConnectedError(
                 f"Server {self.config.name!r} is not connected. Call `connect()` first.",
@@ -188,6 +191,6 @@ class StandaloneClient:
 
     def _http_pool(self) -> Any:
         if self._pool is None:
-            kind = import_module("pegboard.upstream.http.client").HttpPool
+            kind = import_module("pegboard.upstream.http.pool").HttpPool
             self._pool = kind(token_storage=self._token_storage)
         return self._pool

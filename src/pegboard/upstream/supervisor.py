@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from pegboard.config import ServerConfig
-from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError
+from pegboard.errors import NotConnectedError, PegboardError
 from pegboard.upstream.catalog.cache import CachedCatalog
 from pegboard.upstream.connection import ConnectionDeps, ServerState, WatchedResources
 from pegboard.upstream.events import OnServerEvent, ServerEvent
@@ -21,7 +21,7 @@ from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.startup_queue import StartupQueue
 
 if TYPE_CHECKING:
-    from pegboard.upstream.http.client import OnLogin
+    from pegboard.upstream.http.pool import OnLogin
 
 __all__ = ["Supervisor"]
 
@@ -264,17 +264,6 @@ class Supervisor:
                 context = {"server": server.config.name, "reason": str(error)}
                 logger.warning("refresh_failed: %s", error, extra=context)
 
-    def find(self, name: str) -> UpstreamServer:
-        """Return a server by name.
-
-        Raises:
-            ServerNotFoundError: when there is none of that name.
-        """
-        try:
-            return self.servers[name]
-        except (KeyError, TypeError):
-            raise ServerNotFoundError(name, known=list(self.servers)) from None
-
     def on_change(self, subscriber: OnServerEvent) -> Callable[[], None]:
         """Call a subscriber for each server event; call the returned function to unsubscribe."""
         entry = (subscriber,)
@@ -313,7 +302,7 @@ class Supervisor:
 
     def _http_pool(self) -> Any:
         if self._pool is None:
-            module = import_module("pegboard.upstream.http.client")
+            module = import_module("pegboard.upstream.http.pool")
             self._pool = module.HttpPool(
                 on_login=self._on_login,
                 tenant=self._tenant,

@@ -1,110 +1,115 @@
 """Transport: choose stdio, HTTP, SSE, WebSocket or memory by the configuration of a server."""
 
+import logging
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from weakref import WeakValueDictionary
 
-import msgspec
-from mcp.client.stdio import StdioServerParameters
+import anyio
 
 from pegboard.config import ServerConfig
-from pegboard.upstream.errors.log_filter import hide_secrets_of
-from pegboard.upstream.http.client import HttpPool, http_transport, sse_transport
-from pegboard.upstream.http.fast_path import direct_to
-from pegboard.upstream.messages.jsonrpc import SingleExchanges
-from pegboard.upstream.stdio.fast_path import StdioFastPath
+from pegboard.upstream.http.pool import HttpPool
+from pegboard.upstream.http.sse_transport import sse_channel
+from pegboard.upstream.http.streamable_http import streamable_http_channel
+from pegboard.upstream.messages.channel import MessageChannel, Receive
 from pegboard.upstream.stdio.process import GRACE
-from pegboard.upstream.stdio.transport import stdio_transport
+from pegboard.upstream.stdio.transport import stdio_channel
 
-__all__ = ["OpenTransport", "open_transport"]
+__all__ = ["hide_secrets_of", "open_channel"]
+
+# A filter works only on the logger it is added to, so each that logs URLs is named.
+_LOGGERS = (
+    "aiohttp.client",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.http2",
+    "httpcore2.proxy",
+    "httpx2",
+    "mcp.client.auth.oauth2",
+    "mcp.client.sse",
+    "mcp.client.streamable_http",
+    "websockets.client",
+)
 
 
-class OpenTransport(msgspec.Struct, frozen=True):
-    """The transport for the SDK's client, and what the session needs to know about it."""
-
-    transport: Any
-    keeps_session: Callable[[], bool] = lambda: True
-    set_headers: Callable[[Mapping[str, str]], None] | None = None
-    """Replaces the runtime headers; ``None`` if the transport has no headers."""
-    direct: SingleExchanges | None = None
-    """The fast path for single requests, if the transport has one."""
+_CLOSING = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
-def open_transport(
+class _Redaction(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        # Two servers may share a name, and each has its own secrets.
+        self.known: WeakValueDictionary[int, ServerConfig] = WeakValueDictionary()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], _CLOSING):
+            # The SDK logs a traceback when we close a session while a response comes in.
+            return False
+        text = record.getMessage()
+        if record.exc_info:
+            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+        shown = text
+        # Other threads may open servers meanwhile; `valuerefs` copies the list in one step.
+        for reference in self.known.valuerefs():
+            config = reference()
+            if config is not None:
+                shown = config.redact(shown)
+        if shown != text:
+            record.msg, record.args, record.exc_info = shown, (), None
+        return True
+
+
+_redaction = _Redaction()
+
+
+def hide_secrets_of(config: ServerConfig) -> None:
+    """Redact the secrets of a server in the log records of the libraries from now on."""
+    _redaction.known[id(config)] = config
+    for name in _LOGGERS:
+        # Adding it again changes nothing.
+        logging.getLogger(name).addFilter(_redaction)
+
+
+def open_channel(
     config: ServerConfig,
     *,
     pool: HttpPool,
+    receive: Receive,
     on_lost: Callable[[str], None],
+    is_legacy: bool,
     grace: float = GRACE,
-) -> OpenTransport:
-    """Return the transport of a server; nothing is opened before it is entered.
+) -> AbstractAsyncContextManager[MessageChannel]:
+    """Return the channel to a server; nothing is opened before it is entered.
 
-    A process has ``grace`` seconds to end once its input is closed.
+    Args:
+        config: the server.
+        pool: the HTTP connections of the hub.
+        receive: gets the notifications and requests that certainly belong to no call.
+        on_lost: called once with the reason when the server goes away by itself.
+        is_legacy: whether the session begins with the handshake.
+        grace: the seconds that a process has to end once its input is closed.
     """
     hide_secrets_of(config)
     match config.transport:
-        case "memory":
-            return OpenTransport(config.server)
+        case "streamable_http":
+            return streamable_http_channel(config, pool, receive=receive)
+        case "sse":
+            return sse_channel(config, pool, receive=receive, on_lost=on_lost)
+        case "stdio" if sys.platform != "win32":
+            return stdio_channel(config, receive=receive, on_lost=on_lost, grace=grace)
         case "stdio":
-            exchanges = StdioFastPath()
-            streams = _stdio(config, on_lost, exchanges, grace=grace)
-            return OpenTransport(streams, direct=exchanges)
+            # The SDK knows job objects; our process groups and guardian are POSIX.
+            from pegboard.upstream.memory import windows_channel  # noqa: PLC0415
+
+            return windows_channel(config, receive=receive, on_lost=on_lost)
         case "websocket":
             # Few servers need it, and it needs an extra.
-            from pegboard.upstream.websocket import websocket_transport  # noqa: PLC0415
+            from pegboard.upstream.websocket import websocket_channel  # noqa: PLC0415
 
-            return OpenTransport(websocket_transport(config, on_lost=on_lost))
-        case "sse" | "streamable_http":
-            client = pool.client_for(config, _login(config, pool))
-            if config.transport == "sse":
-                streams = sse_transport(config, pool, on_lost=on_lost, client=client)
-                return OpenTransport(streams, set_headers=client.set_runtime_headers)
-            return OpenTransport(
-                http_transport(config, pool, client=client),
-                lambda: client.session_id is not None,
-                client.set_runtime_headers,
-                direct_to(config, client, pool),
-            )
+            return websocket_channel(config, receive=receive, on_lost=on_lost)
+        case "memory":
+            # It imports the SDK, which takes a second, and which no other transport needs.
+            from pegboard.upstream.memory import memory_channel  # noqa: PLC0415
 
-
-def _login(config: ServerConfig, pool: HttpPool) -> Any:
-    if config.oauth is None:
-        return None
-    # After a reload the name may stand for another server, which must not get the token.
-    key = (config.name, config.url, config.oauth)
-    if key not in pool.logins:
-        # Few servers need it, and it imports cryptography.
-        from pegboard.upstream.oauth.background_login import BackgroundLogin  # noqa: PLC0415
-        from pegboard.upstream.oauth.provider import oauth_provider  # noqa: PLC0415
-
-        show = None if pool.on_login is None else partial(pool.on_login, config.name)
-        start = pool.start_soon
-        background_login = None if start is None else BackgroundLogin(start, pool.send)
-        login = oauth_provider(
-            config,
-            storage=pool.token_storage,
-            on_login=show,
-            tenant=pool.tenant,
-            background_login=background_login,
-        )
-        pool.logins[key] = login
-    return pool.logins[key]
-
-
-def _stdio(
-    config: ServerConfig,
-    on_lost: Callable[[str], None],
-    exchanges: StdioFastPath,
-    *,
-    grace: float,
-) -> Any:
-    if sys.platform == "win32":
-        # The SDK knows job objects; our process groups and guardian are POSIX.
-        return StdioServerParameters(
-            command=config.command or "",
-            args=list(config.args),
-            env=dict(config.env),
-            cwd=config.cwd,
-        )
-    return stdio_transport(config, on_lost=on_lost, exchanges=exchanges, grace=grace)
+            return memory_channel(config, receive=receive, on_lost=on_lost, is_legacy=is_legacy)

@@ -5,67 +5,64 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import anyio
 import anyio.to_thread
-import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp import MCPError
-from mcp.client._transport import TransportStreams
-from mcp.shared.message import SessionMessage
 
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
-from pegboard.upstream.errors.failures import Failure, failure_of_answer
 from pegboard.upstream.http.headers import configured_headers
-from pegboard.upstream.http.shared_connections import is_loopback
-from pegboard.upstream.messages.jsonrpc import read_message
+from pegboard.upstream.http.proxies import proxy_for
+from pegboard.upstream.http.tls import explain_tls_error, tls_context
+from pegboard.upstream.messages.channel import DuplexChannel, Receive
+from pegboard.upstream.messages.failures import FailedError, Failure, failure_of_response
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["websocket_transport"]
+__all__ = ["websocket_channel"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 _LARGEST_MESSAGE = 64 * 1024 * 1024
 _SECONDS_TO_CLOSE = 2.0
 
-Received = SessionMessage | Exception
-
 
 @asynccontextmanager
-async def websocket_transport(
-    config: ServerConfig, *, on_lost: Callable[[str], None]
-) -> AsyncGenerator[TransportStreams]:
-    """Open a WebSocket to a server, as the pair of streams that ``mcp.Client`` takes.
+async def websocket_channel(
+    config: ServerConfig, *, receive: Receive, on_lost: Callable[[str], None]
+) -> AsyncGenerator[DuplexChannel]:
+    """Open a WebSocket to a server.
 
     Args:
         config: The server.
+        receive: Gets the notifications and requests of the server.
         on_lost: Called once with the reason when the connection ends without us closing it.
 
     Raises:
-        ConfigError: when the extra ``pegboard[websocket]`` is not installed, or a header of the
-            server cannot be sent.
-        MCPError: when the connection cannot be opened; ``failure_of`` its error says why.
+        ConfigError: when the extra ``pegboard[websocket]`` is not installed, or a header or a TLS
+            file of the server cannot be used.
+        FailedError: when the connection cannot be opened.
     """
     connection = await _open(config)
+    _, problems = _library()
+
+    async def write(line: bytes, _: object) -> None:
+        try:
+            await connection.send(line, text=True)
+        except problems.ConnectionClosed as error:
+            raise FailedError(Failure(kind="not_sent", message="The connection broke.")) from error
+
     try:
-        to_session, incoming = anyio.create_memory_object_stream[Received]()
-        outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
-        async with (
-            to_session,
-            incoming,
-            outgoing,
-            from_session,
-            anyio.create_task_group() as group,
-        ):
-            group.start_soon(_read, connection, to_session, on_lost)
-            group.start_soon(_write, connection, from_session)
+        channel = DuplexChannel(config.name, write, receive)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read, connection, channel, on_lost)
             try:
-                yield incoming, outgoing
+                yield channel
             finally:
+                channel.close()
                 group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
@@ -76,12 +73,11 @@ async def _open(config: ServerConfig) -> "ClientConnection":
     # In a thread: an import reads from the disk.
     connect, problems = await anyio.to_thread.run_sync(_library)
     url = config.url or ""
-    options: dict[str, Any] = {}
+    proxy = proxy_for(url.replace("ws", "http", 1), config.proxy, getproxies())
+    options: dict[str, Any] = {"proxy": proxy}
     if url.startswith("wss:"):
         # In a thread: it reads certificates.
-        options["ssl"] = await anyio.to_thread.run_sync(httpx2.create_ssl_context)
-    if is_loopback(urlsplit(url).hostname or ""):
-        options["proxy"] = None
+        options["ssl"] = await anyio.to_thread.run_sync(tls_context, config.tls)
     try:
         return await connect(
             url,
@@ -93,9 +89,11 @@ async def _open(config: ServerConfig) -> "ClientConnection":
             **options,
         )
     except (OSError, ValueError, problems.WebSocketException) as error:
-        failure = _failure(error, getattr(error, "response", None))
-        told = failure.redacted(config.redact).error
-        raise MCPError(told.code, told.message, told.data) from error
+        host = urlsplit(url).hostname or ""
+        is_of_proxy = isinstance(error, problems.ProxyError)
+        response = None if is_of_proxy else getattr(error, "response", None)
+        failure = _failure(error, response, host)
+        raise FailedError(failure.redacted(config.redact)) from error
 
 
 def _library() -> tuple[Any, Any]:
@@ -118,47 +116,28 @@ def _library() -> tuple[Any, Any]:
 
 
 async def _read(
-    connection: "ClientConnection",
-    to_session: MemoryObjectSendStream[Received],
-    on_lost: Callable[[str], None],
+    connection: "ClientConnection", channel: DuplexChannel, on_lost: Callable[[str], None]
 ) -> None:
     _, problems = _library()
     reason = "The server closed the connection."
-    async with to_session:
-        try:
-            async for text in connection:
-                await to_session.send(_message(text))
-        except problems.ConnectionClosed as error:
-            reason = f"The connection broke: {error}."
-        except anyio.BrokenResourceError:
-            return
-        on_lost(reason)
+    try:
+        async for text in connection:
+            data = text.encode() if isinstance(text, str) else text
+            if not channel.take(data):
+                logger.debug("not_a_message: a frame of %d bytes", len(data))
+    except problems.ConnectionClosed as error:
+        reason = f"The connection broke: {error}."
+    on_lost(reason)
+    channel.close()
 
 
-async def _write(
-    connection: "ClientConnection", from_session: MemoryObjectReceiveStream[SessionMessage]
-) -> None:
-    _, problems = _library()
-    async for outgoing in from_session:
-        try:
-            await connection.send(
-                outgoing.message.model_dump_json(by_alias=True, exclude_unset=True)
-            )
-        except problems.ConnectionClosed:
-            # The reader has seen it too, and tells the session.
-            return
-
-
-def _message(text: str | bytes) -> Received:
-    message = read_message(text.encode() if isinstance(text, str) else text)
-    return ValueError("not a message") if message is None else SessionMessage(message)
-
-
-def _failure(error: Exception, response: Any) -> Failure:
+def _failure(error: Exception, response: Any, host: str) -> Failure:
     if response is not None:
-        answer = httpx2.Response(response.status_code, headers=list(response.headers.raw_items()))
-        failure = failure_of_answer(answer, bytes(response.body or b""), had_session=False)
+        headers = {name.lower(): value for name, value in response.headers.raw_items()}
+        failure = failure_of_response(
+            response.status_code, headers, bytes(response.body or b""), had_session=False
+        )
         if failure is not None:
             return failure
-    reason = str(error).rstrip(".") or type(error).__name__
+    reason = explain_tls_error(error, host) or str(error).rstrip(".") or type(error).__name__
     return Failure(kind="not_sent", message=f"{reason}.")

@@ -22,7 +22,7 @@ from pegboard.model import (
     Text,
     ToolResult,
 )
-from pegboard.upstream.messages.tool_results import result_of
+from pegboard.model.result import result_of
 
 __all__ = [
     "AudioBlock",

@@ -21,10 +21,10 @@ from pegboard.errors import (
     ToolTimeoutError,
     UpstreamError,
 )
+from pegboard.model.result import result_of
 from pegboard.model.tool_names import mcp
 from pegboard.registry.background_loop import run_in_background
 from pegboard.upstream.connection import ServerState
-from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [

@@ -21,9 +21,9 @@ from pegboard.compat.server_calls import (
 )
 from pegboard.config import OAuthConfig, ServerConfig, Timeouts
 from pegboard.errors import ConfigError, NotConnectedError, ServerUnavailableError
+from pegboard.model.result import result_of
 from pegboard.model.schema.schema import check_output_schema
 from pegboard.model.schema.validator import compile_schema
-from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = [

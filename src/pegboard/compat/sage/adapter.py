@@ -12,8 +12,8 @@ import anyio
 
 from pegboard.config import ServerConfig, Timeouts
 from pegboard.errors import ConfigError, ProtocolError, ToolTimeoutError
+from pegboard.model.result import result_of
 from pegboard.registry.background_loop import run_in_background
-from pegboard.upstream.messages.tool_results import result_of
 from pegboard.upstream.standalone import StandaloneClient
 
 __all__ = ["RemoteMCPAdapter"]

@@ -48,7 +48,7 @@ def _start_failed(probe: Probe) -> Finding:
         case ServerUnavailableError():
             code = "unreachable"
             remedy = "Check its `url`, and whether a firewall, a VPN or a proxy is in the way."
-        case _ if "protocol version" in words.lower():
+        case _ if "protocol version" in words.lower() or "version of the protocol" in words:
             code = "unsupported_protocol"
             words = f"Server {name!r} speaks an unsupported MCP version: {words}"
             remedy = "Update the server; Pegboard speaks the versions 2024-11-05 to 2026-07-28."

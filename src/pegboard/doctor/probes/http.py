@@ -8,9 +8,10 @@ import msgspec
 from pegboard.config import ServerConfig, Transport
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
-from pegboard.upstream.errors.failures import Failure
+from pegboard.upstream.messages.failures import Failure
 
 __all__ = [
+    "NO_EVENTS",
     "TryOut",
     "speaks_https",
     "why_busy",
@@ -22,6 +23,8 @@ __all__ = [
 TryOut = Callable[[ServerConfig], Awaitable[bool]]
 """Tells whether a server answers with another address or transport."""
 
+NO_EVENTS = ("sent no events", "named its endpoint")
+"""What an error says when a server answered with something other than a stream of events."""
 _OTHERS: dict[str, tuple[Transport, str, str]] = {
     "streamable_http": ("sse", "sse", "server-sent events (the older transport)"),
     "sse": ("streamable_http", "http", "streamable HTTP (the newer transport)"),
@@ -75,7 +78,7 @@ def _no_server(probe: Probe, failure: Failure | None, status: int) -> Finding | 
             "Check its `url` and `type` against the documentation of the server.",
             server=name,
         )
-    if "does not speak MCP" in message or "cannot be read" in message or "no events" in message:
+    if any(it in message for it in ("does not speak MCP", "cannot be read", *NO_EVENTS)):
         return found(
             "not_mcp",
             f"The address of server {name!r} ({url}) answers, but does not speak MCP.",

@@ -92,7 +92,7 @@ class Prober:
         """Import what is needed to talk to servers."""
         await session_opener()
         module = await anyio.to_thread.run_sync(
-            import_module, "pegboard.upstream.http.client", abandon_on_cancel=True
+            import_module, "pegboard.upstream.http.pool", abandon_on_cancel=True
         )
         self._pool = module.HttpPool(on_login=self._on_login or self._refuse_login)
 

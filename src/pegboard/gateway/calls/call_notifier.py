@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pegboard.gateway.eras import LOG_LEVEL, RESERVED
+from pegboard.gateway.eras import LOG_LEVEL
 from pegboard.gateway.request import ClientRequest, object_in
 
-__all__ = ["LEVELS", "CallNotifier", "meta_of", "own_meta_of"]
+__all__ = ["LEVELS", "CallNotifier"]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The log levels of MCP, the least severe first."""
@@ -35,7 +35,7 @@ class CallNotifier:
         """The lowest log level to send; ``None`` if the client has not set one."""
         if self.request is None or self.request.client.era == "legacy":
             return self._level
-        level: object = meta_of(self.request).get(LOG_LEVEL)
+        level: object = _meta_of(self.request).get(LOG_LEVEL)
         return level if isinstance(level, str) and level in LEVELS else None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -74,20 +74,10 @@ class CallNotifier:
             await self.log(self._lost)
 
 
-def meta_of(request: ClientRequest) -> Mapping[str, Any]:
-    """Return the ``_meta`` that a client sent."""
+def _meta_of(request: ClientRequest) -> Mapping[str, Any]:
     return object_in(request.params.get("_meta"))
 
 
-def own_meta_of(request: ClientRequest) -> dict[str, Any]:
-    """Return the ``_meta`` of a client for the server, without the keys of the protocol."""
-    return {
-        key: value
-        for key, value in meta_of(request).items()
-        if key != "progressToken" and not key.startswith(RESERVED)
-    }
-
-
 def _token(request: ClientRequest) -> int | str | None:
-    token: object = meta_of(request).get("progressToken")
+    token: object = _meta_of(request).get("progressToken")
     return token if isinstance(token, int | str) else None

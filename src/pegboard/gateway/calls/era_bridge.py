@@ -13,16 +13,17 @@ from typing import Any, cast
 from mcp_types import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
 from pegboard.errors import ProtocolError
-from pegboard.gateway.calls.call_notifier import CallNotifier, own_meta_of
+from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.calls.suspended_calls import SuspendedCall, SuspendedCalls
+from pegboard.gateway.eras import LOG_LEVEL, RESERVED
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
 from pegboard.gateway.sessions import Sessions
-from pegboard.hub import Hub
 from pegboard.upstream import (
     CallContext,
     Question,
     QuestionRefusedError,
     Questions,
+    UpstreamServer,
     context_of_call,
 )
 
@@ -40,14 +41,15 @@ _KINDS = {
 
 
 class Bridge:
-    """Runs calls to the servers of one hub for clients of either era."""
+    """Runs calls to servers for clients of either era."""
 
-    def __init__(self, hub: Hub, suspended_calls: SuspendedCalls, sessions: Sessions) -> None:
-        self._hub = hub
+    def __init__(self, suspended_calls: SuspendedCalls, sessions: Sessions) -> None:
         self._suspended_calls = suspended_calls
         self._sessions = sessions
 
-    async def run(self, request: ClientRequest, server: str | None, work: Work) -> dict[str, Any]:
+    async def run(
+        self, request: ClientRequest, server: UpstreamServer | None, work: Work
+    ) -> dict[str, Any]:
         """Run work that calls a server, and return its raw result, or a question as the result.
 
         Raises:
@@ -55,17 +57,27 @@ class Bridge:
         """
         if server is None:
             return await work()
-        client = request.client
-        if client.era == "legacy":
-            return await self._pushed(request, server, work)
-        if self._era_of(server) == "modern":
-            return await _passed(request, CallNotifier(request), _NEVER_ASKED, work)
-        can = client.capabilities
-        if not self._suspended_calls.resumes(request) and not any(kind in can for kind in _KINDS):
-            return await _passed(request, CallNotifier(request), _CANNOT_BE_ASKED, work)
+        if request.client.era == "legacy":
+            return await self._pushed(request, server.config.name, work)
+        negotiated = server.connection.negotiated
+        is_modern = negotiated is not None and negotiated.era == "modern"
+        can, state = request.client.capabilities, request.params.get("requestState")
+        if is_modern or (state is None and _KINDS.keys().isdisjoint(can)):
+            meta = object_in(request.params.get("_meta"))
+            is_told = "progressToken" in meta or LOG_LEVEL in meta
+            notifier = CallNotifier(request) if is_told else None
+            questions = _NEVER_ASKED if is_modern else _CANNOT_BE_ASKED
+            with _Carried(_passing(request, notifier, questions)):
+                result = await work()
+            if notifier is not None:
+                await notifier.finish()
+            return result
 
         async def parked(call: SuspendedCall) -> dict[str, Any]:
-            return await _passed(request, call.notifier, _questions(call.ask, can), work)
+            with _Carried(_passing(request, call.notifier, _questions(call.ask, can))):
+                result = await work()
+            await call.notifier.finish()
+            return result
 
         return await self._suspended_calls.run(request, parked)
 
@@ -78,39 +90,35 @@ class Bridge:
 
         notifier = CallNotifier(request, level=None if session is None else session.level)
         try:
-            return await _with(_pushing(request, notifier, note_page), notifier, work)
+            with _Carried(_pushing(request, notifier, note_page)):
+                result = await work()
+            await notifier.finish()
         except ProtocolError as error:
             pages: object = object_in(error.data).get("elicitations")
             if error.rpc_code == URL_ELICITATION_REQUIRED and isinstance(pages, list):
                 for page in cast("list[object]", pages):
                     note_page(object_in(page).get("elicitationId"))
             raise
+        return result
 
-    def _era_of(self, server: str) -> str | None:
-        said = self._hub.server(server).connection.negotiated
-        return None if said is None else said.era
+
+class _Carried:
+    """Lets the requests to servers within the block carry a context."""
+
+    def __init__(self, context: CallContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = context_of_call.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        context_of_call.reset(self._token)
 
 
 def client_key(client: Client) -> str:
     """Return the key of a client: its tenant, its subject and its session."""
     principal = client.principal
     return "\0".join((principal.tenant, principal.subject, client.session))
-
-
-async def _with(context: CallContext, notifier: CallNotifier, work: Work) -> dict[str, Any]:
-    token = context_of_call.set(context)
-    try:
-        result = await work()
-    finally:
-        context_of_call.reset(token)
-    await notifier.finish()
-    return result
-
-
-async def _passed(
-    request: ClientRequest, notifier: CallNotifier, questions: Questions, work: Work
-) -> dict[str, Any]:
-    return await _with(_passing(request, notifier, questions), notifier, work)
 
 
 def _pushing(
@@ -129,26 +137,38 @@ def _pushing(
         on_logs_lost=notifier.lost,
         log_level=notifier.log_level,
         questions=_questions(ask, request.client.capabilities),
-        meta=own_meta_of(request),
+        meta=_own_meta(request),
         capabilities=request.client.capabilities,
         client=client_key(request.client),
     )
 
 
-def _passing(request: ClientRequest, notifier: CallNotifier, questions: Questions) -> CallContext:
-    params, level = request.params, notifier.log_level
+def _passing(
+    request: ClientRequest, notifier: CallNotifier | None, questions: Questions
+) -> CallContext:
+    params = request.params
+    level = None if notifier is None else notifier.log_level
     return CallContext(
-        on_progress=notifier.progress if notifier.wants_progress else None,
-        on_log=None if level is None else notifier.log,
-        on_logs_lost=notifier.lost,
+        on_progress=notifier.progress if notifier and notifier.wants_progress else None,
+        on_log=notifier.log if notifier and level is not None else None,
+        on_logs_lost=notifier.lost if notifier else None,
         log_level=level,
         questions=questions,
         passes_questions_on=True,
         params={key: params[key] for key in ("inputResponses", "requestState") if key in params},
-        meta=own_meta_of(request),
+        meta=_own_meta(request),
         capabilities=request.client.capabilities,
         client=client_key(request.client),
     )
+
+
+def _own_meta(request: ClientRequest) -> dict[str, Any]:
+    """Return the ``_meta`` of a client for the server, without the keys of the protocol."""
+    return {
+        key: value
+        for key, value in object_in(request.params.get("_meta")).items()
+        if key != "progressToken" and not key.startswith(RESERVED)
+    }
 
 
 async def _cannot(method: str, _: Mapping[str, Any]) -> Mapping[str, Any] | None:

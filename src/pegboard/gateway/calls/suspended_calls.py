@@ -144,24 +144,18 @@ class SuspendedCalls:
         self._sweep()
         return any(call.owner[0] == tenant for call in self._calls.values())
 
-    def resumes(self, request: ClientRequest) -> bool:
-        """Tell whether a request wants to resume a call; if that call is not parked, it is refused.
-
-        Starting the call again could do its work twice, because the client believes that half of it
-        is done.
-        """
-        return request.params.get("requestState") is not None
-
     def _started(self, request: ClientRequest, work: Work) -> SuspendedCall:
         call = SuspendedCall(request, _binding(request), patience=self._seconds)
         self._group.start_soon(call.run, work)
         return call
 
     def _resumed(self, request: ClientRequest) -> SuspendedCall | None:
-        if not self.resumes(request):
+        if request.params.get("requestState") is None:
             return None
         call = self._found(request)
         if call is None:
+            # Not started again: that could do its work twice, because the client believes that half
+            # of it is done.
             # All cases get the same error, so that it does not reveal which calls exist.
             raise RpcError(
                 INVALID_PARAMS,

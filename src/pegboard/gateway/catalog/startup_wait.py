@@ -23,7 +23,8 @@ class StartupWait:
 
     def __init__(self, hub: Hub, tools: ToolList) -> None:
         self._hub = hub
-        self._tools = tools
+        self.tools: ToolList = tools
+        """The tools of the servers that are up."""
 
     async def wait(self, visibility: Visibility) -> None:
         """Return once the hub has tried every server, or `PATIENCE` is over.
@@ -52,7 +53,7 @@ class StartupWait:
             ToolNotFoundError: when there is none; it names servers that are still starting.
         """
         try:
-            return self._tools.find(name, visibility)
+            return self.tools.find(name, visibility)
         except ToolNotFoundError:
             if not isinstance(name, str) or not self._hub.starting:
                 raise
@@ -63,7 +64,7 @@ class StartupWait:
         ]
         await self._hub.started(awaited)
         try:
-            return self._tools.find(name, visibility)
+            return self.tools.find(name, visibility)
         except ToolNotFoundError as error:
             error.args = (f"{error}{self._failed(awaited, visibility)}{self.words(visibility)}",)
             raise

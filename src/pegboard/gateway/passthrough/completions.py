@@ -62,7 +62,7 @@ class Completions:
             return await server.request("completion/complete", params)
 
         try:
-            return await self._bridge.run(caller.request, server_name, work)
+            return await self._bridge.run(caller.request, server, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
 

@@ -66,7 +66,7 @@ class Prompts:
             return await server.request("prompts/get", params)
 
         try:
-            result = await self._bridge.run(caller.request, server_name, work)
+            result = await self._bridge.run(caller.request, server, work)
         except ProtocolError as error:
             raise rpc_error_of(error, caller.client.principal) from error
         messages = parts_in(result.get("messages"))

@@ -163,7 +163,7 @@ class Resources:
             return await server.request("resources/read", {"uri": original})
 
         try:
-            result = await self._bridge.run(caller.request, name, work)
+            result = await self._bridge.run(caller.request, server, work)
         except ProtocolError as error:
             if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
                 raise _unknown(caller, uri, error.rpc_message) from error

@@ -28,6 +28,7 @@ def call_tool(calls: CallRunner) -> BuiltinTool:
     """Return the tool that calls others."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await calls.call(caller, arguments["name"], arguments["arguments"] or {})
+        tool = await calls.find(arguments["name"], caller.visibility)
+        return await calls.call(caller, tool, arguments["arguments"] or {})
 
     return BuiltinTool(DEFINITION, run)

@@ -1,7 +1,7 @@
 """App: the ASGI application, which dispatches each HTTP request by its path."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
 from pegboard.server.http.authentication import HttpAuthenticator
-from pegboard.server.http.cors import admit_host, admit_page
+from pegboard.server.http.cors import admit_page
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
-from pegboard.server.http.health import Health
+from pegboard.server.http.health import HEALTH_PATHS, Health
 from pegboard.server.http.host_check import HostCheck
-from pegboard.server.http.local_api import LocalApi
+from pegboard.server.http.local_api import OWNER_PREFIX, LocalApi
 from pegboard.server.http.request import ClientGoneError, HttpRequest, Limits
 from pegboard.server.http.routes import route_of
 from pegboard.server.http.sessions import LegacyHttp
@@ -59,13 +59,8 @@ class App:
             disconnects=self._disconnects,
             limits=limits,
         )
-        self._handshake = LegacyHttp(
-            pipeline,
-            authenticator=self._authenticator,
-            disconnects=self._disconnects,
-            limits=limits,
-        )
-        self._sse = SseHttp(pipeline, authenticator=self._authenticator, limits=limits)
+        self._handshake = LegacyHttp(pipeline, disconnects=self._disconnects, limits=limits)
+        self._sse = SseHttp(pipeline, disconnects=self._disconnects, limits=limits)
         self.health: Health = Health(pipeline)
         """Liveness and readiness; the shutdown sets ``is_stopping`` on it."""
         self._watch()
@@ -78,9 +73,9 @@ class App:
 
     async def end_streams(self) -> None:
         """End what does not end by itself: open streams, and calls that took too long."""
+        await self._sse.end_all()
         self._disconnects.cancel_all()
         self._handshake.end_all()
-        await self._sse.end_all()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -88,7 +83,9 @@ class App:
             raise NotImplementedError(f"Nothing here speaks {scope['type']!r}.")
         request = HttpRequest(scope, receive, send)
         try:
-            await self._serve(request)
+            serve = await self._route(request)
+            if serve is not None:
+                await serve(request)
         except ClientGoneError:
             pass
         except BodyTooLargeError as error:
@@ -101,42 +98,43 @@ class App:
             if not request.is_answered:
                 await request.refuse(500, internal_error())
 
-    async def _serve(self, request: HttpRequest) -> None:
+    async def _route(self, request: HttpRequest) -> Callable[[HttpRequest], Awaitable[None]] | None:
+        """Return what serves a request; ``None`` if the request has its response already."""
         if await self._is_settled(request):
-            return
+            return None
         path = request.scope["path"]
         route = route_of(path, self._surface)
         if route is None and path not in (MESSAGES, "/metrics"):
             await request.refuse(404, RpcError(INVALID_REQUEST, "There is nothing at this address"))
-            return
+            return None
         if not await self._authenticator.admit(request):
-            return
+            return None
         if route is None:
-            await (self._sse.serve_message(request) if path == MESSAGES else self._measure(request))
-            return
+            return self._sse.serve_message if path == MESSAGES else self._measure
         chosen = request.principal.surface
         if chosen is not None:
             # The path has the last word: the surface of the key counts only for the plain path.
             route = route_of(path, chosen) or route
         request.face = route.face
         if route.wire == "sse":
-            await self._sse.serve_stream(request)
-            return
+            return self._sse.serve_stream
         version = request.headers.get("mcp-protocol-version")
-        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self._handshake.serve(request)
-        else:
-            await self._modern.serve(request)
+        is_legacy = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+        return self._handshake.serve if is_legacy else self._modern.serve
 
     async def _is_settled(self, request: HttpRequest) -> bool:
         """Respond to requests beside the protocol, and to those from forbidden hosts or origins."""
-        return (
+        path = request.scope["path"]
+        if path in HEALTH_PATHS:
             await self.health.respond(request)
-            or not await admit_host(request, self._hosts)
+            return True
+        local_api = self._local_api if path.startswith(OWNER_PREFIX) else None
+        return (
+            not await self._hosts.admit(request)
             # Before the origin check: any page may read where tokens are issued.
             or await self._authenticator.describe(request)
-            or not await admit_page(request, self._hosts)
-            or (self._local_api is not None and await self._local_api.serve(request))
+            or ("origin" in request.headers and not await admit_page(request, self._hosts))
+            or (local_api is not None and await local_api.serve(request))
         )
 
     async def _measure(self, request: HttpRequest) -> None:

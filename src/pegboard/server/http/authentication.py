@@ -114,7 +114,8 @@ class HttpAuthenticator:
         return True
 
     def _is_of_owner(self, request: HttpRequest) -> bool:
-        return self._local_token is not None and self._local_token.sent(request)
+        token = self._local_token
+        return token is not None and "authorization" in request.headers and token.sent(request)
 
     async def _turn_away(self, request: HttpRequest, error: UnauthenticatedError) -> None:
         said = RpcError(INVALID_REQUEST, str(error), {"reason": error.reason})

@@ -9,7 +9,7 @@ from pegboard.gateway.request import RpcError
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.request import Header, HttpRequest
 
-__all__ = ["admit_host", "admit_page", "respond_to_preflight"]
+__all__ = ["admit_page", "respond_to_preflight"]
 
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
@@ -18,24 +18,11 @@ _PREFLIGHT = [
 _EXPOSED = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after"
 
 
-async def admit_host(request: HttpRequest, hosts: HostCheck) -> bool:
-    """Check the ``Host`` of a request; if it is not ours, refuse it and return false."""
-    if not await _comes_once(request, "Host"):
-        return False
-    if hosts.permits_host(request.headers.get("host", "")):
-        return True
-    words = "Invalid Host header: this name is not known here; see `--allow-host`."
-    await request.refuse(421, RpcError(INVALID_REQUEST, words))
-    return False
-
-
 async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
     """Check the ``Origin`` of a request; if it is not allowed, refuse it and return false."""
-    if not await _comes_once(request, "Origin"):
+    if await request.refuse_repeated("Origin"):
         return False
-    origin = request.headers.get("origin")
-    if origin is None:
-        return True
+    origin = request.headers["origin"]
     if not hosts.permits_origin(origin):
         words = "Invalid Origin header: pages from there are not admitted; see `--allow-origin`."
         await request.refuse(403, RpcError(INVALID_REQUEST, words))
@@ -52,15 +39,6 @@ async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header
     wanted = request.headers.get("access-control-request-headers", "*").encode("latin-1")
     allowed = (b"access-control-allow-headers", wanted)
     await request.respond(204, headers=[*_PREFLIGHT, allowed, *headers])
-
-
-async def _comes_once(request: HttpRequest, name: str) -> bool:
-    if not request.has_twice(name.lower()):
-        return True
-    # A proxy before us may have checked another one than we would.
-    words = f"Invalid {name} header: it is sent once."
-    await request.refuse(400, RpcError(INVALID_REQUEST, words))
-    return False
 
 
 def _add_cors_headers(request: HttpRequest, origin: bytes) -> None:

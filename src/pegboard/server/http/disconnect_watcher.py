@@ -51,9 +51,12 @@ class DisconnectWatcher:
         """How many requests are running."""
         return len(self._running)
 
-    def begin(self, stream: ResponseStream, request: HttpRequest) -> None:
-        """Start watching a request."""
+    def begin(self, stream: ResponseStream, request: HttpRequest, *, is_long: bool = False) -> None:
+        """Start watching a request; one that certainly takes long is watched from the beginning."""
         self._running.add(stream)
+        if is_long:
+            self._tasks.start_soon(self._watch, stream, request)
+            return
         self._new[stream] = (anyio.current_time(), request)
         if len(self._new) == 1:
             self._arrival.set()

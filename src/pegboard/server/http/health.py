@@ -3,7 +3,9 @@
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.request_pipeline import RequestPipeline
 
-__all__ = ["Health"]
+__all__ = ["HEALTH_PATHS", "Health"]
+
+HEALTH_PATHS = ("/healthz", "/readyz")
 
 
 class Health:
@@ -19,18 +21,14 @@ class Health:
         """Whether new requests are welcome."""
         return self._pipeline.is_ready and not self.is_stopping
 
-    async def respond(self, request: HttpRequest) -> bool:
-        """Respond to a health check; return false if the request is another one."""
-        match request.scope["path"]:
-            case "/healthz":
-                await _say(request, 200, "ok")
-            case "/readyz" if self.is_ready:
-                await _say(request, 200, "ready")
-            case "/readyz":
-                await _say(request, 503, "stopping" if self.is_stopping else "not ready")
-            case _:
-                return False
-        return True
+    async def respond(self, request: HttpRequest) -> None:
+        """Respond to a request for one of the `HEALTH_PATHS`."""
+        if request.scope["path"] == "/healthz":
+            await _say(request, 200, "ok")
+        elif self.is_ready:
+            await _say(request, 200, "ready")
+        else:
+            await _say(request, 503, "stopping" if self.is_stopping else "not ready")
 
 
 async def _say(request: HttpRequest, status: int, word: str) -> None:

@@ -10,7 +10,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from mcp_types import INVALID_REQUEST
+
 from pegboard.auth.network_exposure import is_loopback
+from pegboard.gateway.request import RpcError
+from pegboard.server.http.request import HttpRequest
 
 __all__ = ["HostCheck"]
 
@@ -28,6 +32,16 @@ class HostCheck:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._any_name = any_name
         self._knows_host = lru_cache(256)(self._look_at_host)
+
+    async def admit(self, request: HttpRequest) -> bool:
+        """Check the ``Host`` of a request; if it is not ours, refuse it and return false."""
+        if await request.refuse_repeated("Host"):
+            return False
+        if self.permits_host(request.headers.get("host", "")):
+            return True
+        words = "Invalid Host header: this name is not known here; see `--allow-host`."
+        await request.refuse(421, RpcError(INVALID_REQUEST, words))
+        return False
 
     def permits_host(self, host: str) -> bool:
         """Tell whether a request with this ``Host`` is meant for this server."""

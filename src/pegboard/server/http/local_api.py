@@ -17,10 +17,9 @@ from pegboard.search import SearchOptions
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.startup import Startup
 
-__all__ = ["LocalApi", "LocalSearch", "LocalToken"]
+__all__ = ["OWNER_PREFIX", "LocalApi", "LocalSearch", "LocalToken"]
 
-
-_PREFIX = "/owner/"
+OWNER_PREFIX = "/owner/"
 _LONGEST = 64 * 1024
 
 
@@ -64,10 +63,10 @@ class LocalApi:
     async def serve(self, request: HttpRequest) -> bool:
         """Serve a request of the owner; return false if it is another request."""
         path: str = request.scope["path"]
-        if not path.startswith(_PREFIX) or not self._local_token.sent(request):
+        if not path.startswith(OWNER_PREFIX) or not self._local_token.sent(request):
             return False
         await self._startup.wait()
-        match request.method, path.removeprefix(_PREFIX):
+        match request.method, path.removeprefix(OWNER_PREFIX):
             case "GET", "servers":
                 await request.respond_json(200, list(self._hub.servers.values()))
             case "GET", "tools":

@@ -5,7 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from starlette.types import Message, Receive, Scope, Send
+from mcp_types import INVALID_REQUEST
+from starlette.types import Receive, Scope, Send
 
 from pegboard.gateway.request import Face, RpcError
 from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
@@ -163,15 +164,15 @@ class HttpRequest:
         """Send a JSON-RPC error."""
         await self.respond_json(status, error_message(request_id, error), headers=headers)
 
-    def replay(self, body: bytes) -> None:
-        """Let the SDK read the body once more."""
-        first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        receive_more = self.receive
-
-        async def receive() -> Message:
-            return first.pop() if first else await receive_more()
-
-        self.receive: Receive = receive
+    async def refuse_repeated(self, name: str) -> bool:
+        """Refuse a request that has a header more than once, and return true; else return false."""
+        if not self.has_twice(name.lower()):
+            return False
+        # A proxy before us may have checked another one than we would.
+        await self.refuse(
+            400, RpcError(INVALID_REQUEST, f"Invalid {name} header: it is sent once.")
+        )
+        return True
 
 
 LONGEST_CACHED = 300

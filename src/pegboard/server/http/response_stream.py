@@ -1,4 +1,4 @@
-"""ResponseStream: the response to one request, as plain JSON or as an event stream."""
+"""Response streams: the response to one request, or an event stream that a client keeps open."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Never
@@ -10,7 +10,7 @@ from pegboard.gateway.request import RpcError
 from pegboard.server.http.request import EVENT_STREAM, Header, HttpRequest
 from pegboard.server.jsonrpc import PING, as_event, notification_message
 
-__all__ = ["ResponseStream"]
+__all__ = ["PushStream", "ResponseStream", "SessionResponseStream"]
 
 SLOWEST_READER = 60.0
 """Seconds after which a client that does not read an event is given up."""
@@ -51,7 +51,11 @@ class ResponseStream:
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification ahead of the response."""
-        await self._send_part(as_event(notification_message(method, params)))
+        await self.send(notification_message(method, params))
+
+    async def send(self, message: bytes) -> None:
+        """Send a message ahead of the response, unless the client is gone."""
+        await self._send_part(as_event(message))
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
         """Refuse: in this era a server asks by its result, ``input_required``.
@@ -78,6 +82,7 @@ class ResponseStream:
     async def break_off(self) -> None:
         """End without a response; a client that is still connected is told that it was refused."""
         async with self._lock:
+            self._is_over = True
             if self._is_stream:
                 await self._send(b"", is_last=True)
             else:
@@ -96,13 +101,59 @@ class ResponseStream:
 
     async def _begin(self) -> None:
         if not self._is_stream:
-            self._is_stream = self._request.is_answered = True
             headers = [*EVENT_STREAM, *self._headers]
             await self._request.send(
                 {"type": "http.response.start", "status": 200, "headers": headers}
             )
+            # Only now: if this task is cancelled while it waits, nothing has been sent.
+            self._is_stream = self._request.is_answered = True
 
     async def _send(self, event: bytes, *, is_last: bool) -> None:
         await self._request.send(
             {"type": "http.response.body", "body": event, "more_body": not is_last}
         )
+
+
+class SessionResponseStream(ResponseStream):
+    """The response to a request of the handshake era: always events, also for a single message.
+
+    Some clients of this era expect nothing else.
+    """
+
+    __slots__ = ()
+
+    def client_left(self) -> None:
+        """Note that the client closed its connection; in this era that cancels nothing."""
+        self._is_over = self.is_abandoned = True
+
+    async def end(self, message: bytes) -> None:
+        """Send the response."""
+        event = as_event(message)
+        async with self._lock:
+            self._is_over = True
+            if self._is_stream:
+                await self._send(event, is_last=True)
+            else:
+                headers = [*EVENT_STREAM, *self._headers]
+                await self._request.respond(200, event, headers=headers)
+
+
+class PushStream(ResponseStream):
+    """An event stream that a client of the handshake era keeps open for messages to it."""
+
+    __slots__ = ()
+
+    async def hold(self, first: bytes = b"") -> None:
+        """Keep the stream open until the client closes it, or its scope is cancelled.
+
+        Then `break_off` ends the response.
+
+        Args:
+            first: the event that the stream begins with.
+        """
+        with self.scope:
+            async with self._lock:
+                await self._begin()
+                if first:
+                    await self._send(first, is_last=False)
+            await anyio.sleep_forever()

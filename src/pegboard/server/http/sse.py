@@ -2,21 +2,21 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
+import anyio.abc
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
-from starlette.requests import Request
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http.authentication import HttpAuthenticator
-from pegboard.server.http.request import EVENT_STREAM, HttpRequest, Limits
-from pegboard.server.jsonrpc import PING, as_event, encode, message_of
-from pegboard.server.legacy_session import LegacySession, PendingRequests
+from pegboard.server.http.disconnect_watcher import DisconnectWatcher
+from pegboard.server.http.request import HttpRequest, Limits
+from pegboard.server.http.response_stream import PushStream
+from pegboard.server.jsonrpc import check_message
+from pegboard.server.legacy_session import LegacySession
 from pegboard.server.message_limits import read_json
 from pegboard.server.request_pipeline import RequestPipeline
 
@@ -25,33 +25,29 @@ __all__ = ["MESSAGES", "SseHttp"]
 MESSAGES = "/messages"
 """The path that clients post to; each is told the address of its own session."""
 
-PING_EVERY = 15.0
-WAITING = 100
-"""The most messages of a client that may wait; a client that sends more has to wait."""
 LAST_WORDS = 1.0
 """Seconds that clients have to read their last responses when all sessions end."""
 
-Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
-
-class _Session(NamedTuple):
+class _SseSession(NamedTuple):
     caller: tuple[str, str]
     account: tuple[str, str, str]
-    incoming: Incoming
-    scope: anyio.CancelScope
-    pending: PendingRequests
+    legacy_session: LegacySession
+    stream: PushStream
+    tasks: anyio.abc.TaskGroup
+    """Runs its requests."""
 
 
 class SseHttp:
     """Holds one session for each open stream; the session ends with its stream."""
 
     def __init__(
-        self, pipeline: RequestPipeline, *, authenticator: HttpAuthenticator, limits: Limits
+        self, pipeline: RequestPipeline, *, disconnects: DisconnectWatcher, limits: Limits
     ) -> None:
         self._pipeline = pipeline
-        self._authenticator = authenticator
+        self._disconnects = disconnects
         self._limits = limits
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _SseSession] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self]:
@@ -65,12 +61,12 @@ class SseHttp:
         """End all sessions once their responses are written, or after a second."""
         with anyio.move_on_after(LAST_WORDS):
             for session in [*self._sessions.values()]:
-                await session.pending.wait(LAST_WORDS)
+                await session.legacy_session.peer.wait_until_answered(LAST_WORDS)
         self._cancel_all()
 
     def _cancel_all(self) -> None:
         for session in self._sessions.values():
-            session.scope.cancel()
+            session.stream.scope.cancel()
 
     @property
     def sessions(self) -> int:
@@ -83,8 +79,13 @@ class SseHttp:
             await request.respond(405, headers=[(b"allow", b"GET")])
             return
         name = uuid4().hex
+        stream = PushStream(request)
         legacy_session = LegacySession(
-            self._pipeline, session=f"sse-{name}", principal=request.principal, face=request.face
+            self._pipeline,
+            session=f"sse-{name}",
+            principal=request.principal,
+            face=request.face,
+            outlet=stream,
         )
         try:
             await self._pipeline.admit(legacy_session.client)
@@ -94,21 +95,21 @@ class SseHttp:
         if not self._has_room(request.account):
             await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
             return
-        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
-        outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
-        with to_us, from_us, anyio.CancelScope() as scope:
-            session = _Session(request.caller, request.account, to_us, scope, PendingRequests())
-            self._sessions[name] = session
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_cancel_when_gone, request, scope)
-                    tasks.start_soon(self._cancel_when_refused, request, scope)
-                    tasks.start_soon(_write_events, request, name, from_us, session.pending)
-                    await legacy_session.run(incoming, outgoing)
-            finally:
-                del self._sessions[name]
-        if scope.cancelled_caught:
-            await request.send({"type": "http.response.body", "body": b""})
+        self._disconnects.begin(stream, request, is_long=True)
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._sessions[name] = _SseSession(
+                    request.caller, request.account, legacy_session, stream, tasks
+                )
+                try:
+                    await stream.hold(_endpoint(request, name))
+                finally:
+                    del self._sessions[name]
+                    legacy_session.end()
+                    tasks.cancel_scope.cancel()
+            await stream.break_off()
+        finally:
+            self._disconnects.end(stream)
 
     async def serve_message(self, request: HttpRequest) -> None:
         """Handle a message that belongs to an open stream.
@@ -127,26 +128,15 @@ class SseHttp:
             return
         body = await request.body(at_most=self._limits.body)
         try:
-            message = message_of(read_json(body))
+            message = check_message(read_json(body))
         except RpcError as error:
             await request.refuse(400, error)
             return
-        request.scope["pegboard.principal"] = request.principal
-        metadata = ServerMessageMetadata(request_context=Request(request.scope))
-        session.pending.add(message)
-        try:
-            await session.incoming.send(SessionMessage(message, metadata=metadata))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        if asked[0] not in self._sessions:  # it ended while the body was read
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
+        _accept(session, message, request)
         await request.respond(202, b"Accepted", kind=b"text/plain; charset=utf-8")
-
-    async def _cancel_when_refused(self, request: HttpRequest, scope: anyio.CancelScope) -> None:
-        # By the clock: a stream that is never silent has no pause for a check.
-        while not scope.cancel_called:
-            await anyio.sleep(PING_EVERY)
-            if not await self._authenticator.still_admits(request):
-                scope.cancel()
 
     def _has_room(self, account: tuple[str, str, str]) -> bool:
         limits, sessions = self._limits, self._sessions.values()
@@ -155,27 +145,19 @@ class SseHttp:
         return sum(it.account == account for it in sessions) < limits.sessions_per_principal
 
 
-async def _write_events(
-    request: HttpRequest,
-    name: str,
-    from_us: MemoryObjectReceiveStream[SessionMessage],
-    pending: PendingRequests,
-) -> None:
+def _accept(session: _SseSession, message: dict[str, Any], request: HttpRequest) -> None:
+    legacy_session, peer = session.legacy_session, session.legacy_session.peer
+    sender = {"principal": request.principal, "headers": request.headers}
+    if "method" not in message or "id" not in message:
+        peer.note(message)
+        if "method" in message:
+            session.tasks.start_soon(partial(legacy_session.hear, message, **sender))
+        return
+    respond = partial(legacy_session.respond, message, session.stream, **sender)
+    session.tasks.start_soon(peer.serve, peer.begin(message), respond, session.stream)
+
+
+def _endpoint(request: HttpRequest, name: str) -> bytes:
+    """Return the event that tells a client where to post its messages."""
     address = quote(request.scope.get("root_path", "").rstrip("/") + MESSAGES)
-    event = f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n".encode()
-    request.is_answered = True
-    await request.send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
-    message: object = None
-    while True:
-        await request.send({"type": "http.response.body", "body": event, "more_body": True})
-        pending.remove(message)
-        event, message = PING, None
-        with anyio.move_on_after(PING_EVERY):
-            message = (await from_us.receive()).message
-            event = as_event(encode(message.model_dump(by_alias=True, exclude_unset=True)))
-
-
-async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
+    return f"event: endpoint\r\ndata: {address}?session_id={name}\r\n\r\n".encode()

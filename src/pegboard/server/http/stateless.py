@@ -20,16 +20,16 @@ from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 
 from pegboard.gateway.catalog.group_addresses import NoGroupError
 from pegboard.gateway.errors import CutOffError
-from pegboard.gateway.request import ClientRequest, RpcError
+from pegboard.gateway.request import ClientRequest, OnTool, RpcError
 from pegboard.gateway.scopes import MissingScopeError
-from pegboard.server.gateway_port import GatewayPort
+from pegboard.model import Tool
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
 from pegboard.server.http.response_stream import ResponseStream
 from pegboard.server.jsonrpc import error_message, is_request, not_a_request, result_message
 from pegboard.server.message_limits import RequestId, read_json
-from pegboard.server.modern_era import client_of, listening_params, refusal_of, respond_modern
+from pegboard.server.modern_era import client_of, listening_params, refusal_of
 from pegboard.server.request_pipeline import RATE_LIMITED, RequestPipeline
 from pegboard.server.tracing import with_trace
 
@@ -44,42 +44,41 @@ _LISTEN = "subscriptions/listen"
 
 
 class ParameterHeaders:
-    """Checks the ``Mcp-Param-*`` headers of calls; caches which schemas ask for none."""
+    """Checks the ``Mcp-Param-*`` headers of calls; caches which tools ask for none."""
 
-    def __init__(self, gateway: GatewayPort) -> None:
-        self._gateway = gateway
-        # The schema is kept too, so that no other object gets its id.
-        self._known: dict[int, tuple[object, bool]] = {}
+    def __init__(self) -> None:
+        # The tool is kept too, so that no other object gets its id.
+        self._known: dict[int, tuple[Tool, bool]] = {}
 
-    def check(self, client_request: ClientRequest, headers: Mapping[str, str]) -> None:
-        """Compare the headers of a call with its arguments.
+    def check_of(self, params: Mapping[str, Any], headers: Mapping[str, str]) -> OnTool | None:
+        """Return what compares the headers of a call with its arguments, once its tool is found.
 
-        Raises:
-            RpcError: when they differ, unless the caller may not call the tool anyway.
+        It raises `RpcError` when they differ. ``None`` if there is nothing to compare.
         """
-        params, client = client_request.params, client_request.client
-        name = params.get("name")
         arguments: Any = params.get("arguments") or {}
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            return  # refused later, with a better message
+        if not isinstance(arguments, dict):
+            return None  # refused later, with a better message
         if not arguments and not any(header.startswith(_PREFIX) for header in headers):
-            return
-        schema = self._gateway.input_schema(client, name)
-        if schema is None or not self._asks_for_headers(schema):
-            return
+            return None
         given = cast("dict[str, Any]", arguments)
-        rejection = validate_mcp_param_headers(schema, given, headers)
-        if rejection is not None and self._gateway.missing_scope(client_request) is None:
-            raise refusal_of(rejection)
 
-    def _asks_for_headers(self, schema: Mapping[str, Any]) -> bool:
-        known = self._known.get(id(schema))
-        if known is not None and known[0] is schema:
+        def check(tool: Tool) -> None:
+            if self._asks_for_headers(tool):
+                rejection = validate_mcp_param_headers(tool.input_schema, given, headers)
+                if rejection is not None:
+                    raise refusal_of(rejection)
+
+        return check
+
+    def _asks_for_headers(self, tool: Tool) -> bool:
+        known = self._known.get(id(tool))
+        if known is not None and known[0] is tool:
             return known[1]
+        schema = tool.input_schema
         asks = find_invalid_x_mcp_header(schema) is None and bool(x_mcp_header_map(schema))
         if len(self._known) >= _MOST_CACHED:
             self._known.clear()
-        self._known[id(schema)] = (schema, asks)
+        self._known[id(tool)] = (tool, asks)
         return asks
 
 
@@ -98,7 +97,7 @@ class StatelessHttp:
         self._authenticator = authenticator
         self._disconnects = disconnects
         self._limits = limits
-        self._parameter_headers = ParameterHeaders(pipeline.gateway)
+        self._parameter_headers = ParameterHeaders()
 
     async def serve(self, request: HttpRequest) -> None:
         """Serve a request.
@@ -107,36 +106,49 @@ class StatelessHttp:
             BodyTooLargeError: when its body is too large.
             ClientGoneError: when its client has disconnected.
         """
-        if request.method != "POST":
-            await request.respond(405, headers=[(b"allow", b"POST")])
+        stream = ResponseStream(request)
+        client_request = await self._read(request, stream)
+        if client_request is None:
             return
-        if not is_json(request.headers.get("content-type", "")):
-            await request.refuse(400, RpcError(INVALID_REQUEST, "Invalid Content-Type header"))
-            return
-        takes_json, takes_events = accepts(request.headers.get("accept", ""))
-        if not (takes_json and takes_events):
-            words = "Not Acceptable: Client must accept both application/json and text/event-stream"
-            await request.refuse(406, RpcError(INVALID_REQUEST, words))
-            return
-        await self._serve_body(request, await request.body(at_most=self._limits.body))
+        status, response = 200, b""
+        headers: Sequence[Header] = ()
+        self._disconnects.begin(stream, request)
+        try:
+            with stream.scope:
+                try:
+                    result = await self._pipeline.respond(client_request)
+                    response = result_message(client_request.id, result)
+                except RpcError as error:
+                    # A load balancer may send a request elsewhere that we did not begin.
+                    is_begun = self._pipeline.gateway.is_ready or isinstance(error, CutOffError)
+                    status = _status(error) if is_begun else 503
+                    response = error_message(client_request.id, error)
+                    headers = self._headers(error)
+            if stream.is_abandoned:
+                await stream.break_off()
+            else:
+                response = response or error_message(client_request.id, CutOffError())
+                await stream.finish(status, response, headers=headers)
+        finally:
+            self._disconnects.end(stream)
 
-    async def _serve_body(self, request: HttpRequest, body: bytes) -> None:
+    async def _read(self, request: HttpRequest, stream: ResponseStream) -> ClientRequest | None:
+        """Return what a client asks for; ``None`` if the request has its response already."""
+        if not await _has_form(request):
+            return None
+        body = await request.body(at_most=self._limits.body)
         request_id: RequestId | None = None
         try:
             message = read_json(body)
             if not is_request(message):
                 raise not_a_request()
-            if "id" not in message:
-                await self._accept_notification(request)
-                return
-            request_id = message["id"]
-            stream = ResponseStream(request)
-            client_request = self._client_request(request, message, stream)
+            if "id" in message:
+                request_id = message["id"]
+                return self._client_request(request, message, stream)
+            await self._accept_notification(request)
         except RpcError as error:
             await request.refuse(_status(error), error, request_id=request_id)
-            return
-        del body, message  # a client may listen for hours
-        await self._run(request, stream, client_request)
+        return None
 
     async def _accept_notification(self, request: HttpRequest) -> None:
         # This era has no notifications for a server, but clients send some all the same.
@@ -156,50 +168,28 @@ class StatelessHttp:
         if isinstance(route, InboundLadderRejection):
             raise refusal_of(route)
         client = client_of(route, principal=request.principal, face=request.face)
-        params = with_trace(message["params"], headers)
-        if message["method"] == _LISTEN:
+        params: Mapping[str, Any] = message["params"]
+        if "traceparent" in headers:
+            params = with_trace(params, headers)
+        method, on_tool = message["method"], None
+        if method == _LISTEN:
             params = listening_params(params)
-        client_request = ClientRequest(
+        elif method == "tools/call":
+            on_tool = self._parameter_headers.check_of(params, headers)
+        return ClientRequest(
             id=message["id"],
-            method=message["method"],
+            method=method,
             params=params,
             client=client,
             channel=stream,
+            on_tool=on_tool,
         )
-        if client_request.method == "tools/call":
-            self._parameter_headers.check(client_request, headers)
-        return client_request
 
     def _refuse_duplicates(self, request: HttpRequest) -> None:
         pairs = ((name.decode("latin-1"), "") for name, _ in request.scope["headers"])
         name = find_duplicated_routing_header(pairs)
         if name is not None:
             raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
-
-    async def _run(
-        self, request: HttpRequest, stream: ResponseStream, client_request: ClientRequest
-    ) -> None:
-        status, response = 200, b""
-        headers: Sequence[Header] = ()
-        self._disconnects.begin(stream, request)
-        try:
-            with stream.scope:
-                try:
-                    result = await respond_modern(self._pipeline, client_request)
-                    status, response = 200, result_message(client_request.id, result)
-                except RpcError as error:
-                    # A load balancer may send a request elsewhere that we did not begin.
-                    is_begun = self._pipeline.gateway.is_ready or isinstance(error, CutOffError)
-                    status = _status(error) if is_begun else 503
-                    response = error_message(client_request.id, error)
-                    headers = self._headers(error)
-            if stream.is_abandoned:
-                await stream.break_off()
-            else:
-                response = response or error_message(client_request.id, CutOffError())
-                await stream.finish(status, response, headers=headers)
-        finally:
-            self._disconnects.end(stream)
 
     def _headers(self, error: RpcError) -> Sequence[Header]:
         if isinstance(error, MissingScopeError):
@@ -209,6 +199,20 @@ class StatelessHttp:
                 return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
             case _:
                 return ()
+
+
+async def _has_form(request: HttpRequest) -> bool:
+    """Check the method and the types of a request; refuse another one, and return false."""
+    if request.method != "POST":
+        await request.respond(405, headers=[(b"allow", b"POST")])
+    elif not is_json(request.headers.get("content-type", "")):
+        await request.refuse(400, RpcError(INVALID_REQUEST, "Invalid Content-Type header"))
+    elif accepts(request.headers.get("accept", "")) != (True, True):
+        words = "Not Acceptable: Client must accept both application/json and text/event-stream"
+        await request.refuse(406, RpcError(INVALID_REQUEST, words))
+    else:
+        return True
+    return False
 
 
 def _status(error: RpcError) -> int:

@@ -12,12 +12,11 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ConfigError, ServerNotFoundError
+from pegboard.errors import ConfigError
 from pegboard.gateway import Gateway, Surface
 from pegboard.hub import Hub
 from pegboard.hub.options import HubOptions
 from pegboard.hub.sources import is_own_address
-from pegboard.model import CallRecord
 from pegboard.model.principal import OPERATOR
 from pegboard.observe import Audit
 from pegboard.observe.json_lines import open_file_to_append
@@ -96,7 +95,7 @@ async def open_serving(
         audit = await stack.enter_async_context(_open_audit(options))
 
         def watched(hub: Hub) -> Hub:
-            hub.registry.observe(partial(_note_call, metrics, hub))
+            hub.registry.observe(metrics.observer(hub.server))
             hub.registry.observe(audit)
             return hub
 
@@ -171,16 +170,6 @@ def _try_file(path: str) -> None:
     except OSError as error:
         words = f"The file of `--audit` cannot be written: {path!r}: {error.strerror}."
         raise ConfigError(words) from error
-
-
-def _note_call(metrics: Metrics, hub: Hub, record: CallRecord) -> None:
-    try:
-        if record.server is not None:
-            hub.server(record.server)
-    except ServerNotFoundError:
-        # A client that registers a definition may name any server; each would be a new label.
-        record = msgspec.structs.replace(record, server=None)
-    metrics.note_call(record)
 
 
 def _watch(metrics: Metrics, hub: Hub) -> None:

@@ -1,8 +1,11 @@
 """Failed starts: servers that failed lately, which one-shot commands do not start again."""
 
+import hashlib
+import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import cast
+from urllib.request import getproxies
 
 import msgspec
 
@@ -47,7 +50,7 @@ class FailedStarts:
         if not isinstance(value, Mapping):
             return None
         found = dict(cast("Mapping[str, object]", value))
-        if found.pop("patience", None) != config.timeouts.connect:
+        if found.pop("way", None) != _way_to(config):
             return None
         try:
             return msgspec.convert(found, FailedStart)
@@ -71,8 +74,16 @@ class FailedStarts:
         for config in configs:
             if config.name in failed:
                 said = {"error": config.redact(failed[config.name]), "at": time.time()}
-                # A longer timeout in the configuration means that it is to be tried again.
-                self._values.put(catalog_key(config), {**said, "patience": config.timeouts.connect})
+                self._values.put(catalog_key(config), {**said, "way": _way_to(config)})
+
+
+def _way_to(config: ServerConfig) -> str:
+    """Return a text that changes with all that decides whether a server can be reached."""
+    # A longer timeout, another CA or another proxy means that it is to be tried again.
+    tls = None if config.tls is None else msgspec.structs.astuple(config.tls)
+    around = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), getproxies())
+    way = repr((config.timeouts.connect, tls, config.proxy, around))
+    return hashlib.sha256(way.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _is_old(value: object) -> bool:

@@ -11,7 +11,9 @@ from pegboard.errors import PegboardError
 from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
 from pegboard.upstream.catalog.feed import CatalogFeed
-from pegboard.upstream.connection import Connection, ServerState, Session
+from pegboard.upstream.connection import ServerState, Session
+from pegboard.upstream.connections.delivery import deliver_list
+from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = ["ToolListing"]
@@ -35,7 +37,7 @@ class ToolListing:
         *,
         keep: tuple[CatalogCache, str],
         owner_loop: OwnerLoop,
-        connection: Callable[[], Connection],
+        connection: Callable[[], StatefulConnection],
     ) -> None:
         self.is_known: bool = False
         """True when the tools are on the board, listed or from the cache."""
@@ -101,7 +103,7 @@ class ToolListing:
         Raises:
             UpstreamError: when listing failed.
         """
-        listed = await self._connection().list_all("tools/list") if self._has_tools() else []
+        listed = await deliver_list(self._connection(), "tools/list") if self._has_tools() else []
         await self._show(listed)
 
     def changed(self) -> None:
@@ -132,7 +134,7 @@ class ToolListing:
         said = self._connection().negotiated
         return said is None or said.era == "modern" or "tools" in said.capabilities
 
-    def _failed(self, connection: Connection, error: PegboardError) -> None:
+    def _failed(self, connection: StatefulConnection, error: PegboardError) -> None:
         """Report the error, and list again until it succeeds or the session is over."""
         is_news, self.error = self.error is None, error
         connection.blame(str(error))

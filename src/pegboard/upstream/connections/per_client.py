@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import Connection, ServerBusyError
+from pegboard.upstream.connection import ServerBusyError
+from pegboard.upstream.connections.stateful import StatefulConnection
 
 __all__ = ["IDLE", "ClientConnections"]
 
@@ -19,13 +20,13 @@ IDLE = 900.0
 class ClientConnections:
     """The connections of clients to one server, the least recently used first."""
 
-    def __init__(self, server: str, make: Callable[[CallContext], Connection]) -> None:
+    def __init__(self, server: str, make: Callable[[CallContext], StatefulConnection]) -> None:
         self._server = server
         self._make = make
         self._entries: dict[str, _Entry] = {}
 
     @asynccontextmanager
-    async def of(self, context: CallContext) -> AsyncGenerator[Connection]:
+    async def of(self, context: CallContext) -> AsyncGenerator[StatefulConnection]:
         """Yield the connection of a client, and keep it while it is used.
 
         Raises:
@@ -42,12 +43,12 @@ class ClientConnections:
                 with anyio.CancelScope(shield=True):
                     await entry.connection.close()
 
-    def get(self, client: str) -> Connection | None:
+    def get(self, client: str) -> StatefulConnection | None:
         """Return the connection of a client; ``None`` if it has none."""
         entry = self._entries.get(client)
         return None if entry is None else entry.connection
 
-    def all(self) -> list[Connection]:
+    def all(self) -> list[StatefulConnection]:
         """Return the connections of all clients."""
         return [entry.connection for entry in self._entries.values()]
 
@@ -83,6 +84,6 @@ class ClientConnections:
 
 
 class _Entry:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StatefulConnection) -> None:
         self.connection = connection
         self.users = 0

@@ -77,7 +77,7 @@ def as_unavailable(
 
 
 async def session_opener() -> Callable[..., AbstractAsyncContextManager[Session]]:
-    """Return the function that opens a session; import the SDK in a thread if needed."""
-    # The SDK takes a second to import, and a hub with a cached catalog may never need it.
+    """Return the function that opens a session; import it in a thread if needed."""
+    # The HTTP library takes a while to import, and a hub with a cached catalog may never need it.
     module = await anyio.to_thread.run_sync(import_module, "pegboard.upstream.session.session")
     return module.open_session

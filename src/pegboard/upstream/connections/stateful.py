@@ -15,20 +15,21 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import (
     ConfigError,
-    ConnectionLostError,
     NotConnectedError,
     PegboardError,
     ServerAuthenticationError,
     ServerTimeoutError,
-    ServerUnavailableError,
+    UpstreamError,
 )
+from pegboard.policies.retry import Outcome
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.circuit_breaker import CircuitBreaker
 from pegboard.upstream.connection import (
     ConnectionCallbacks,
     ConnectionDeps,
     Negotiated,
-    ServerBusyError,
+    Request,
+    ResumePoint,
     ServerState,
     Session,
     SessionLostError,
@@ -82,7 +83,7 @@ class StatefulConnection:
         self._attempt: SessionAttempt | None = None
         self.in_flight: int = 0
         """How many requests are running."""
-        self._last_used = 0.0
+        self.last_used: float = 0.0
 
     @property
     def state(self) -> ServerState:
@@ -117,64 +118,52 @@ class StatefulConnection:
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             await attempt.ended.wait()
 
-    async def request(
+    @property
+    def at_hand(self) -> Session | None:
+        """The open session; ``None`` if there is none."""
+        return self._session
+
+    async def exchange(
         self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        tool: str = "",
-        context: CallContext | None = None,
+        session: Session,
+        request: Request,
+        context: CallContext | None,
+        resume: ResumePoint | None,
     ) -> dict[str, Any]:
-        """Connect if need be, send one request and return its raw result.
-
-        A request that certainly did not reach the server is sent again over a new session.
-
-        Raises:
-            UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
-        """
-        session = self._session or await self.session(tool=tool)
-        self.in_flight += 1
-        try:
-            try:
-                raw = await session.request(method, params, tool=tool, context=context)
-            except ServerUnavailableError as error:
-                if not self._lose_unreached(session, error):
-                    raise
-                session = await self.session(tool=tool)
-                raw = await session.request(method, params, tool=tool, context=context)
-        except ConnectionLostError as error:
-            self._lose_broken(session, error)
-            raise
-        finally:
-            self.in_flight -= 1
-            self._last_used = monotonic()
-        if self._breaker.failures:
-            self._breaker.succeeded()
-        return raw
-
-    async def list_all(self, method: str) -> list[dict[str, Any]]:
-        """Connect if need be, and return the items of all pages of a list.
-
-        A request that certainly did not reach the server is sent again over a new session.
+        """Send a request over a session once; `deliver` decides whether to send it again.
 
         Raises:
             UpstreamError: when it failed.
         """
-        session = self._session or await self.session()
-        with self._busy():
-            try:
-                try:
-                    return await session.list_all(method)
-                except ServerUnavailableError as error:
-                    # A slow server still has its session.
-                    is_slow = isinstance(error, ServerTimeoutError)
-                    if is_slow or not self._lose_unreached(session, error):
-                        raise
-                    session = await self.session()
-                    return await session.list_all(method)
-            except ConnectionLostError as error:
-                self._lose_broken(session, error)
-                raise
+        return await session.request(
+            request.method, request.params, tool=request.tool, context=context, resume=resume
+        )
+
+    def shares(self, session: Session) -> bool:
+        """Tell whether requests use this session, and not one of their own."""
+        return True
+
+    def succeeded(self) -> None:
+        """Note that the server has answered."""
+        if self._breaker.failures:
+            self._breaker.succeeded()
+
+    def withdraw(self, session: Session, error: UpstreamError, outcome: Outcome) -> None:
+        """Give a session to no further caller if a failed request shows that it is lost."""
+        if self.state == ServerState.CLOSED:
+            return
+        # Over HTTP, one broken exchange does not end a session that the server keeps.
+        is_kept = self.config.transport == "streamable_http" and session.keeps_session
+        if outcome is Outcome.NOT_SENT:
+            self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
+        elif outcome is Outcome.LOST and not is_kept:
+            if self.config.transport == "streamable_http" and self.in_flight > 1:
+                # Closing the session would end the other exchanges, which have connections of
+                # their own.
+                self.last_error = self.config.redact(str(error))
+                self._breaker.failed()
+            else:
+                self._lose(session, self.last_error or str(error))
 
     @contextmanager
     def _busy(self) -> Generator[None]:
@@ -184,7 +173,7 @@ class StatefulConnection:
             yield
         finally:
             self.in_flight -= 1
-            self._last_used = monotonic()
+            self.last_used = monotonic()
 
     async def notify(self, method: str) -> None:
         """Send a notification, if there is a session."""
@@ -358,7 +347,7 @@ class StatefulConnection:
             return math.inf
         if self.in_flight or self._callbacks.watched.uris:
             return idle
-        return self._last_used + idle - monotonic()
+        return self.last_used + idle - monotonic()
 
     def _may_try_again(self, attempt: SessionAttempt) -> bool:
         if (
@@ -379,7 +368,7 @@ class StatefulConnection:
         self._legacy = session.negotiated.era == "legacy"
         self.failure = None
         self.starts += 1
-        self._last_used = monotonic()
+        self.last_used = monotonic()
         if not attempt.over.is_set():
             self._session = session
             self._turn_to(ServerState.READY)
@@ -389,21 +378,6 @@ class StatefulConnection:
         if not attempt.settled.is_set():
             attempt.error = error
             attempt.settled.set()
-
-    def _lose_unreached(self, session: Session, error: ServerUnavailableError) -> bool:
-        """Drop a session that a request could not use; tell whether a new one may help."""
-        if isinstance(error, ServerBusyError) or not error.transient:
-            return False
-        if self.state == ServerState.CLOSED:
-            # We closed it: it is not opened again for this.
-            return False
-        self._lose(session, str(error), failed=not isinstance(error, SessionLostError))
-        return True
-
-    def _lose_broken(self, session: Session, error: ConnectionLostError) -> None:
-        # Over HTTP, one broken exchange does not end a session that the server keeps.
-        if not (self.config.transport == "streamable_http" and session.keeps_session):
-            self._lose(session, self.last_error or str(error))
 
     def _lost(self, attempt: SessionAttempt, reason: str) -> None:
         attempt.lost_because = self.config.redact(reason)

@@ -1,19 +1,15 @@
 """StatelessConnection: each call has a session of its own, unless the server keeps none."""
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import anyio
 
-from pegboard.config import ServerConfig
 from pegboard.errors import ConnectionLostError, PegboardError, ServerTimeoutError
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.connection import (
-    ConnectionCallbacks,
-    ConnectionDeps,
-    Negotiated,
-    ServerState,
+    Request,
+    ResumableLossError,
+    ResumePoint,
     Session,
 )
 from pegboard.upstream.connections.session_attempt import as_unavailable, session_opener
@@ -22,7 +18,7 @@ from pegboard.upstream.connections.stateful import StatefulConnection
 __all__ = ["StatelessConnection"]
 
 
-class StatelessConnection:
+class StatelessConnection(StatefulConnection):
     """Gives every request a session of its own, unless the server keeps none anyway.
 
     A server of the modern era has no sessions, and some legacy servers create none: for these,
@@ -30,100 +26,20 @@ class StatelessConnection:
     call. If the server requires a session, each request opens and ends one.
     """
 
-    def __init__(
+    async def exchange(
         self,
-        config: ServerConfig,
-        deps: ConnectionDeps,
-        callbacks: ConnectionCallbacks | None = None,
-    ) -> None:
-        self.config: ServerConfig = config
-        self._deps = deps
-        self._first = StatefulConnection(config, deps, callbacks)
-
-    @property
-    def state(self) -> ServerState:
-        """The state of the server."""
-        return self._first.state
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        """What the server said about itself."""
-        return self._first.negotiated
-
-    @property
-    def last_error(self) -> str | None:
-        """Why the server was last unreachable."""
-        return self._first.last_error
-
-    @property
-    def failure(self) -> PegboardError | None:
-        """The error with which connecting last failed."""
-        return self._first.failure
-
-    @property
-    def startup_seconds(self) -> float | None:
-        """How long the first exchange took."""
-        return self._first.startup_seconds
-
-    @property
-    def starts(self) -> int:
-        """How often the server was connected."""
-        return self._first.starts
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests are running over the shared connection."""
-        return self._first.in_flight
-
-    async def open(self, *, tool: str = "") -> None:
-        """Find out which era the server speaks, and whether it keeps sessions.
-
-        Raises:
-            ServerUnavailableError: when it cannot be reached.
-        """
-        await self._first.open(tool=tool)
-
-    async def close(self) -> None:
-        """Forget the server; any number of times."""
-        await self._first.close()
-
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        tool: str = "",
-        context: CallContext | None = None,
+        session: Session,
+        request: Request,
+        context: CallContext | None,
+        resume: ResumePoint | None,
     ) -> dict[str, Any]:
-        """Send one request in a session of its own and return its raw result.
+        """Send a request once, in a session of its own if the server keeps sessions.
 
         Raises:
             UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
-        session = await self._first.session(tool=tool)
-        if not session.keeps_session:
-            return await self._first.request(method, params, tool=tool, context=context)
-        exchange = partial(self._in_own_session, session, method, params, tool, context)
-        try:
-            try:
-                return await exchange()
-            except _NotOpenedError as error:
-                if not isinstance(error.reason, ConnectionLostError):
-                    raise
-                # A server may close a kept connection just when the next handshake is on its way.
-                # Only the handshake was sent, so it can be sent again.
-                return await exchange()
-        except _NotOpenedError as error:
-            raise as_unavailable(error.reason, self.config) from error
-
-    async def _in_own_session(
-        self,
-        first: Session,
-        method: str,
-        params: Mapping[str, Any] | None,
-        tool: str,
-        context: CallContext | None,
-    ) -> dict[str, Any]:
+        if self.shares(session):
+            return await super().exchange(session, request, context, resume)
         limit = self.config.timeouts.connect
         opener = await session_opener()
         answer: dict[str, Any] | None = None
@@ -132,9 +48,9 @@ class StatelessConnection:
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as scope:
             try:
                 async with opener(
-                    self._first.config,
+                    self.config,
                     pool=self._deps.pool(),
-                    greeting="legacy" if first.negotiated.era == "legacy" else "trust",
+                    greeting="legacy" if session.negotiated.era == "legacy" else "trust",
                     questions=self._deps.questions,
                     on_lost=_ignore,
                     on_changed=_ignore,
@@ -142,14 +58,23 @@ class StatelessConnection:
                     opened = True
                     scope.deadline = float("inf")
                     try:
-                        answer = await own.request(method, params, tool=tool, context=context)
+                        answer = await own.request(
+                            request.method, request.params, tool=request.tool, context=context
+                        )
+                    except ResumableLossError as error:
+                        # The session that could resume the stream ends with the request.
+                        failure = ConnectionLostError(
+                            str(error), server=error.server, tool=error.tool
+                        )
+                        failure.__cause__ = error
                     except PegboardError as error:
                         failure = error
                     finally:
                         scope.deadline = anyio.current_time() + limit
             except PegboardError as error:
                 if not opened:
-                    raise _NotOpenedError(error) from error
+                    # Only the handshake was sent, if anything.
+                    raise as_unavailable(error, self.config) from error
                 raise
         # The outcome counts, even if the server is so slow to close that the scope is cancelled.
         if failure is not None:
@@ -160,44 +85,12 @@ class StatelessConnection:
         raise ServerTimeoutError(
             f"Server {self.config.name!r} did not answer within {limit:g} s.",
             server=self.config.name,
-            tool=tool,
+            tool=request.tool,
         )
 
-    async def list_all(self, method: str) -> list[dict[str, Any]]:
-        """Return the items of all pages of a list.
-
-        Raises:
-            UpstreamError: when it failed.
-        """
-        return await self._first.list_all(method)
-
-    async def notify(self, method: str) -> None:
-        """Send a notification, if there is a session."""
-        await self._first.notify(method)
-
-    def set_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these besides the configured headers from now on.
-
-        Raises:
-            ConfigError: when a header is invalid or reserved.
-        """
-        self._first.set_headers(headers)
-
-    def use_cached(self, negotiated: Negotiated) -> None:
-        """Use what an earlier run negotiated until the first session."""
-        self._first.use_cached(negotiated)
-
-    def blame(self, reason: str | None) -> None:
-        """Set the last error of a server that is connected all the same."""
-        self._first.blame(reason)
-
-
-class _NotOpenedError(Exception):
-    """The session for the request could not be opened."""
-
-    def __init__(self, reason: PegboardError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+    def shares(self, session: Session) -> bool:
+        """Tell whether requests use this session, and not one of their own."""
+        return not session.keeps_session
 
 
 def _ignore(*_: object) -> None:

@@ -1,1 +1,1 @@
-"""Servers behind HTTP: one connection pool, and failures that end only one request."""
+"""Servers behind HTTP: one client, its connections and certificates, and two transports."""

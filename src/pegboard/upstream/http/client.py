@@ -1,133 +1,68 @@
-"""HTTP transports to servers (streamable HTTP and SSE), on a shared connection pool."""
+"""HttpClient: HTTP requests to one server, with its headers, credentials, TLS and limits."""
 
+import asyncio  # noqa: TID251 - the HTTP library is made for asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
+import aiohttp
 import anyio
-import httpx2
-from anyio import AsyncContextManagerMixin
-from mcp.client._transport import TransportStreams
-from mcp.client.streamable_http import streamable_http_client
+import msgspec
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 
 from pegboard.config.servers import HIDDEN, ServerConfig
-from pegboard.errors import ServerAuthenticationError
-from pegboard.upstream.errors.failures import (
-    Failure,
-    failure_of_answer,
-    failure_of_exception,
-)
 from pegboard.upstream.http.headers import checked_headers, configured_headers
-from pegboard.upstream.http.http1_connection import WirePool
-from pegboard.upstream.http.response_bodies import (
-    EndsQuietly,
-    MendedEvents,
-    is_event_stream,
-    set_read_limit,
-    start_of_body,
-    whole_body,
-    with_body,
+from pegboard.upstream.http.tls import explain_tls_error, tls_fault
+from pegboard.upstream.messages.failures import (
+    UNREADABLE,
+    FailedError,
+    Failure,
+    failure_of_response,
 )
-from pegboard.upstream.http.shared_connections import SharedConnections
-from pegboard.upstream.http.sse_transport import sse_streams
-from pegboard.upstream.messages.jsonrpc import mended
+from pegboard.upstream.messages.jsonrpc import ServerRpcError, read_message
 
 __all__ = [
-    "LARGEST_ANSWER",
-    "HttpPool",
-    "OnLogin",
-    "StartSoon",
-    "UpstreamHttpClient",
-    "http_transport",
-    "sse_transport",
+    "CLOSED",
+    "LARGEST_RESPONSE",
+    "HttpClient",
+    "Refusal",
+    "origin_of",
+    "refusal_in",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-LARGEST_ANSWER = 64 * 1024 * 1024
+LARGEST_RESPONSE = 64 * 1024 * 1024
 """The most bytes of one response, or of one event of a stream."""
 _SECONDS_TO_CLOSE = 2.0
-_LISTEN = "subscriptions/listen"
-_LONGEST_SILENCE = 3600.0
+_SECONDS_TO_END = 1.0
+"""How long a stream may take to end once its response has come; then its connection is closed."""
+_LARGEST_ERROR = 64 * 1024
+_SECONDS_FOR_ERROR = 5.0
+_MOST_REDIRECTS = 5
+_PIECE = 256 * 1024
 _SHORTEST_SECRET = 6
-_HARMLESS = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
+_HARMLESS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
+CLOSED = Failure(kind="not_sent", message="The hub is closed.")
 
 
-OnLogin = Callable[[str, str], object]
-"""Receives the name of a server and the URL of its login page."""
-StartSoon = Callable[[Callable[[], Awaitable[object]]], object]
-"""Starts work in a background task, which belongs to no call."""
+class Refusal(msgspec.Struct, frozen=True):
+    """A response with an error status, of which the beginning was read."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    authorization: str = ""
+    """The credentials that were refused, for redaction."""
 
 
-class HttpPool(AsyncContextManagerMixin):
-    """The HTTP connections of one hub, which its clients share.
-
-    It opens nothing before it is used, so it may be made anywhere; ``close`` it in the event loop
-    that used it, or use it as a context manager.
-    """
-
-    def __init__(
-        self,
-        *,
-        on_login: OnLogin | None = None,
-        tenant: str = "",
-        start_soon: StartSoon | None = None,
-        token_storage: Any = None,
-    ) -> None:
-        self.on_login: OnLogin | None = on_login
-        """Shows the login page to a person, instead of opening a browser."""
-        self.tenant: str = tenant
-        """The tenant of the logins."""
-        self.start_soon: StartSoon | None = start_soon
-        """Starts a login that outlives its call; ``None`` if logins end with their call."""
-        self.token_storage: Any = token_storage
-        """Where tokens are, instead of where the configuration of a server says."""
-        self.logins: dict[object, httpx2.Auth] = {}
-        """By server and login: connections to one server share its tokens."""
-        self.wires: WirePool = WirePool()
-        """Plain connections for the fast path."""
-        self._connections = SharedConnections()
-
-    @asynccontextmanager
-    async def __asynccontextmanager__(self) -> AsyncGenerator["HttpPool"]:
-        try:
-            yield self
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """Close all connections; later requests fail."""
-        self.wires.close()
-        with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
-            await self._connections.close()
-
-    async def send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request without the headers and credentials of a server.
-
-        Raises:
-            HTTPError: when there is no response.
-        """
-        async with httpx2.AsyncClient(transport=self._connections) as client:
-            return await client.send(request)
-
-    def client_for(
-        self, config: ServerConfig, auth: httpx2.Auth | None = None
-    ) -> "UpstreamHttpClient":
-        """Return a client with the headers, credentials and limits of one server.
-
-        Raises:
-            ConfigError: when a header of the server cannot be sent.
-        """
-        return UpstreamHttpClient(config, transport=self._connections, auth=auth)
-
-
-class UpstreamHttpClient(httpx2.AsyncClient):
-    """An HTTP client for one server, on which a failed request fails alone.
-
-    In the SDK, an exception of ``send`` ends the whole connection, so ``send`` does not raise: it
-    returns a JSON-RPC error that says what happened (see ``failures``).
-    """
+class HttpClient:
+    """Sends the requests of one session; each failure is a `FailedError` of its own."""
 
     session_id: str | None = None
     """The session that the server has opened for this client, if it keeps sessions."""
@@ -135,115 +70,277 @@ class UpstreamHttpClient(httpx2.AsyncClient):
     def __init__(
         self,
         config: ServerConfig,
+        session: aiohttp.ClientSession,
         *,
-        transport: httpx2.AsyncBaseTransport,
-        auth: httpx2.Auth | None = None,
+        tls: ssl.SSLContext | None,
+        proxy: str | None,
+        login: Any,
     ) -> None:
-        limits = config.timeouts
-        # A little more than any caller waits, so that the timeout of the caller comes first.
-        longest = 1.1 * max(limits.call, limits.list, limits.connect)
-        super().__init__(
-            auth=auth,
-            transport=transport,
-            timeout=httpx2.Timeout(longest, connect=limits.connect),
-        )
+        url, own = _without_credentials(config.url or "")
+        self.url: str = url
         self._config = config
-        self._own_headers = {**self.headers, **configured_headers(config)}
-        self.headers = self._own_headers
+        self._session = session
+        self._login = login
+        self._has_answered = False
+        self._left: set[aiohttp.ClientResponse] = set()
+        """Streams that are read no more, and may not have ended yet."""
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if tls is not None:
+            self._options["ssl"] = tls
+        if proxy is not None:
+            self._options["proxy"], credentials = _without_credentials(proxy)
+            if credentials:
+                # The library makes it a header of the proxy, for each kind of request.
+                self._options["proxy_headers"] = credentials
+        self._own_headers = {
+            **own,
+            **configured_headers(config),
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+        }
+        self._headers = self._own_headers
 
-    def __repr__(self) -> str:
-        return f"<UpstreamHttpClient session={self.session_id is not None}>"
-
-    def set_runtime_headers(self, headers: Mapping[str, str]) -> None:
+    def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on, instead of any set before.
 
         Raises:
             ConfigError: when a header is invalid, or belongs to the protocol.
         """
-        self.headers = {**self._own_headers, **checked_headers(headers)}
+        self._headers = {**self._own_headers, **checked_headers(headers)}
 
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request and return its response, or a JSON-RPC error for its failure."""
-        options["stream"] = True
-        if request.method == "DELETE":
-            return await self._delete_session(request, options)
-        if request.method == "GET":
-            return await self._open_stream(request, options)
-        try:
-            answer = await super().send(request, **options)
-            return await self._checked(answer)
-        except Exception as error:
-            if not isinstance(error, httpx2.HTTPError | ServerAuthenticationError):
-                name = self._config.name
-                logger.exception("http_request_failed: server %r", name, extra={"server": name})
-            return self._failed(request, failure_of_exception(error, request))
+    async def post(
+        self, body: bytes, headers: Mapping[str, str], *, url: str = ""
+    ) -> aiohttp.ClientResponse:
+        """Send a message and return the response, whose body is still to be read.
 
-    async def _checked(self, answer: httpx2.Response) -> httpx2.Response:
-        request = answer.request
-        if answer.is_error:
-            body = await start_of_body(answer)
-            # Server-sent events carry the session in the address, see `sse`.
-            had_session = "mcp-session-id" in request.headers or "in_session" in request.extensions
-            redact = self._redact_for(request)
-            failure = failure_of_answer(answer, body, had_session=had_session, redact=redact)
-            if failure is not None:
-                return self._failed(request, failure)
-            return with_body(answer, body)
-        self.session_id = answer.headers.get("mcp-session-id", self.session_id)
-        if is_event_stream(answer):
-            # The caller has a limit of its own, unless the server waits for a person.
-            longest = None if request.headers.get("mcp-method") == _LISTEN else _LONGEST_SILENCE
-            set_read_limit(request, longest)
-            return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
-        body = await whole_body(answer, limit=LARGEST_ANSWER)
-        if body is None:
-            return self._failed(
-                request,
-                Failure(
-                    kind="http_error",
-                    message=f"The response exceeds {LARGEST_ANSWER >> 20} MiB. The call has run.",
-                    status=answer.status_code,
-                ),
-            )
-        return with_body(answer, mended(body))
+        Raises:
+            FailedError: when there is no response, or one with an error status.
+            ServerRpcError: when the response has an error status, and a JSON-RPC error for a body.
+        """
+        sent = {**self._headers, **headers}
+        if self.session_id is not None:
+            sent["mcp-session-id"] = self.session_id
+        response = await self._send("POST", url or self.url, sent, body)
+        # Server-sent events have the session in the address of the endpoint.
+        return await self._checked(response, had_session=bool(url or self.session_id))
 
-    async def _open_stream(
-        self, request: httpx2.Request, options: dict[str, Any]
-    ) -> httpx2.Response:
-        answer = await super().send(request, **options)
-        if answer.is_success and is_event_stream(answer):
-            set_read_limit(request, None)
-            answer.stream = EndsQuietly(answer.stream)
-            # It may bring responses of requests whose own stream was cut; SSE reads them itself.
-            if self._config.transport != "sse":
-                return with_body(answer, MendedEvents(answer, largest=LARGEST_ANSWER))
-        return answer
+    async def get(self, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """Open a stream of events.
 
-    async def _delete_session(
-        self, request: httpx2.Request, options: dict[str, Any]
-    ) -> httpx2.Response:
+        Raises:
+            FailedError: when there is no response, or one with an error status.
+            ServerRpcError: when the response has an error status, and a JSON-RPC error for a body.
+        """
+        sent = {**self._headers, "accept": "text/event-stream", **headers}
+        del sent["content-type"]
+        if self.session_id is not None:
+            sent["mcp-session-id"] = self.session_id
+        response = await self._send("GET", self.url, sent)
+        return await self._checked(response, had_session=self.session_id is not None)
+
+    async def delete(self, headers: Mapping[str, str]) -> None:
+        """Tell the server that the session is over; it need not answer."""
+        if self.session_id is None:
+            return
+        sent = {**self._headers, **headers, "mcp-session-id": self.session_id}
         # Shielded, because a session is mostly closed by cancelling its task.
         with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
             try:
-                answer = await super().send(request, **options)
-                await answer.aclose()
-            except Exception as error:  # noqa: BLE001 - the session is over either way
-                name, reason = self._config.name, type(error).__name__
+                response = await self._send("DELETE", self.url, sent)
+                if isinstance(response, aiohttp.ClientResponse):
+                    response.close()
+            except FailedError as error:
+                name, reason = self._config.name, error.failure.message
                 context = {"server": name, "reason": reason}
                 logger.debug("goodbye_failed: server %r: %s", name, reason, extra=context)
-        return httpx2.Response(204, request=request)
 
-    def _failed(self, request: httpx2.Request, failure: Failure) -> httpx2.Response:
-        return failure.redacted(self._redact_for(request)).answer(request)
+    async def whole_body(self, response: aiohttp.ClientResponse) -> bytes:
+        """Return the body of a response.
 
-    def _redact_for(self, request: httpx2.Request) -> Callable[[str], str]:
-        return self.redactor(request.headers.get("authorization", ""))
+        Raises:
+            FailedError: when it is too large, or the connection breaks.
+        """
+        length = response.content_length
+        try:
+            if length is not None and length <= LARGEST_RESPONSE:
+                body = await response.read()
+            else:
+                pieces = bytearray()
+                async for piece in response.content.iter_any():
+                    pieces += piece
+                    if len(pieces) > LARGEST_RESPONSE:
+                        break
+                body = bytes(pieces)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._broke(error, sent=True, answered=True) from error
+        finally:
+            response.close()
+        coding = response.headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity":
+            body = self._decompressed(body, coding)
+        if len(body) > LARGEST_RESPONSE or (length or 0) > LARGEST_RESPONSE:
+            message = f"The response exceeds {LARGEST_RESPONSE >> 20} MiB. The call has run."
+            raise FailedError(Failure(kind="http_error", message=message, status=response.status))
+        return body
+
+    async def pieces(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+        """Yield the body of a stream as it comes.
+
+        Raises:
+            FailedError: when the connection breaks.
+        """
+        try:
+            async for piece in response.content.iter_any():
+                yield piece
+        except aiohttp.ClientPayloadError:
+            # The connection was closed before the stream was: its reader sees what is missing.
+            return
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._broke(error, sent=True, answered=True) from error
+
+    def leave(self, response: aiohttp.ClientResponse) -> None:
+        """Read no more of a stream; its connection is kept if the stream ends soon."""
+        if not response.closed:
+            self._left.add(response)
+            asyncio.get_running_loop().call_later(_SECONDS_TO_END, self._close, response)
+
+    def close(self) -> None:
+        """Close the streams that are read no more."""
+        for response in tuple(self._left):
+            self._close(response)
+
+    def _close(self, response: aiohttp.ClientResponse) -> None:
+        self._left.discard(response)
+        response.close()
+
+    def _decompressed(self, body: bytes, coding: str) -> bytes:
+        """Return a body that the server compressed although the request did not allow it."""
+        problem = f"The server compressed its response ({coding[:40]!r}), which was not asked for."
+        if coding in ("gzip", "deflate"):
+            try:
+                return zlib.decompressobj(wbits=47).decompress(body, LARGEST_RESPONSE + 1)
+            except zlib.error:
+                problem = "The server sent a compressed response that is broken."
+        raise FailedError(Failure(kind="unreadable", message=problem))
+
+    async def _send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
+    ) -> aiohttp.ClientResponse | Refusal:
+        """Send a request, log in if the server wants it, and follow redirects within the origin."""
+        for redirects in range(_MOST_REDIRECTS + 1):
+            if self._login is None:
+                response = await self._exchange(method, url, headers, body=body)
+            else:
+                send = partial(self._exchange, method, url, body=body)
+                response = await self._login.send(method, url, headers, body, send)
+            if isinstance(response, Refusal) or not 300 <= response.status < 400:
+                return response
+            keeps_method = method == "GET" or response.status in (307, 308)
+            response.close()
+            try:
+                location = urljoin(url, response.headers.get("location", url))
+                stays = origin_of(location) == origin_of(url)
+            except ValueError:
+                location, stays = "an invalid address", False
+            if redirects == _MOST_REDIRECTS or not (keeps_method and stays):
+                raise self._failed(
+                    Failure(
+                        kind="not_mcp",
+                        message=f"Redirect to {location} not followed",
+                        status=response.status,
+                    )
+                )
+            url = location
+        raise AssertionError
+
+    async def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], *, body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        if self._session.closed:
+            raise FailedError(CLOSED)
+        payload = None if body is None else _Body(body)
+        try:
+            response = await self._session.request(
+                method, url, headers=headers, data=payload, **self._options
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            sent = payload is None or payload.is_written
+            raise self._broke(error, sent=sent, headers=headers) from error
+        self._has_answered = True
+        return response
+
+    async def _checked(
+        self, response: aiohttp.ClientResponse | Refusal, *, had_session: bool
+    ) -> aiohttp.ClientResponse:
+        if response.status < 400:
+            assert isinstance(response, aiohttp.ClientResponse)
+            return response
+        refusal = response if isinstance(response, Refusal) else await refusal_in(response)
+        redact = self.redactor(refusal.authorization)
+        failure = failure_of_response(
+            refusal.status,
+            refusal.headers,
+            refusal.body,
+            had_session=had_session,
+            redact=redact,
+        )
+        if failure is not None:
+            raise FailedError(failure.redacted(redact))
+        message = read_message(refusal.body)
+        if message is None or message.error is None:
+            raise FailedError(UNREADABLE)
+        raise ServerRpcError(message.error.code, message.error.message, message.error.data)
+
+    def _broke(
+        self,
+        error: Exception,
+        *,
+        sent: bool,
+        headers: Mapping[str, str] | None = None,
+        answered: bool = False,
+    ) -> FailedError:
+        host = urlsplit(self.url).hostname or ""
+        fault = tls_fault(error)
+        # A server that wants another client certificate has not read what was written.
+        is_refused = not answered and fault is not None and fault.kind == "client_certificate"
+        never = isinstance(error, _BEFORE_SENDING) or not sent or is_refused
+        reason = explain_tls_error(error, host) or _reason_of(error)
+        if self._may_want_certificate(error):
+            reason += "; it may want a client certificate (`tls.client_cert`)"
+        if never:
+            remedy = ""
+            if fault is not None:
+                remedy = f" `pegboard doctor {self._config.name}` says more."
+            elif isinstance(
+                error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError
+            ):
+                remedy = " Check its `proxy`, or the proxy of the environment."
+            failure = Failure(kind="not_sent", message=f"{reason}.", remedy=remedy)
+        elif isinstance(error, TimeoutError):
+            failure = Failure(
+                kind="lost", message=f"The server stayed silent for too long ({reason})."
+            )
+        else:
+            failure = Failure(
+                kind="lost", message=f"The connection broke before the answer: {reason}."
+            )
+        return self._failed(failure, (headers or {}).get("authorization", ""))
+
+    def _may_want_certificate(self, error: Exception) -> bool:
+        """Tell whether a server that says nothing may have refused us during the handshake."""
+        has_one = self._config.tls is not None and self._config.tls.client_cert is not None
+        is_silent = isinstance(error, aiohttp.ServerDisconnectedError) and not self._has_answered
+        return is_silent and not has_one and self.url.startswith("https:")
+
+    def _failed(self, failure: Failure, authorization: str = "") -> FailedError:
+        return FailedError(failure.redacted(self.redactor(authorization)))
 
     def redactor(self, authorization: str = "") -> Callable[[str], str]:
         """Return a function that redacts all secrets of this server, and those of a request."""
         # Tokens and headers may be newer than the configuration.
         sent = [authorization.rpartition(" ")[2]]
-        sent += [self.headers[name] for name in self.headers if name not in _HARMLESS]
+        sent += [self._headers[name] for name in self._headers if name not in _HARMLESS]
 
         def redact(text: str) -> str:
             for secret in sorted(sent, key=len, reverse=True):
@@ -254,55 +351,107 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         return redact
 
 
-@asynccontextmanager
-async def http_transport(
-    config: ServerConfig,
-    pool: HttpPool,
-    *,
-    auth: httpx2.Auth | None = None,
-    client: UpstreamHttpClient | None = None,
-) -> AsyncGenerator[TransportStreams]:
-    """Open streamable HTTP to a server, as the pair of streams that ``mcp.Client`` takes.
-
-    Args:
-        config: The server.
-        pool: The connections to use.
-        auth: What obtains tokens, for instance an ``oauth_provider``.
-        client: One from ``pool.client_for``, to watch its session or swap its headers; it is
-            closed with the transport.
-    """
-    async with (
-        client or pool.client_for(config, auth) as http_client,
-        streamable_http_client(
-            config.url or "", http_client=http_client, max_sse_event_size=LARGEST_ANSWER
-        ) as streams,
-    ):
-        yield streams
+_BEFORE_SENDING = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+)
+"""Errors after which the request itself was certainly not sent."""
 
 
-@asynccontextmanager
-async def sse_transport(
-    config: ServerConfig,
-    pool: HttpPool,
-    *,
-    on_lost: Callable[[str], None],
-    auth: httpx2.Auth | None = None,
-    client: UpstreamHttpClient | None = None,
-) -> AsyncGenerator[TransportStreams]:
-    """Open HTTP with server-sent events to a server, as the pair of streams ``mcp.Client`` takes.
+class _Body(Payload):
+    """The bytes of a request, which know whether all of them were handed to the connection."""
 
-    Args:
-        config: The server.
-        pool: The connections to use.
-        on_lost: Called once with the reason when the server ends the stream.
-        auth: What obtains tokens, for instance an ``oauth_provider``.
-        client: One from ``pool.client_for``, to swap its headers; closed with the transport.
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data, content_type="application/json")
+        self._data = data
+        self.is_written: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._data.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        data = self._data
+        # In pieces, so that a large request does not stop all other calls.
+        for start in range(0, len(data), _PIECE):
+            try:
+                await writer.write(data[start : start + _PIECE])
+            except aiohttp.ClientConnectionResetError:
+                # The connection was closed before this piece, so the request is not complete.
+                raise
+            except BaseException:
+                # Cancelled or broken while the connection was busy: all of it may be on its way.
+                self.is_written = start + _PIECE >= len(data)
+                raise
+        self.is_written = True
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        await self.write(writer)
+
+
+async def refusal_in(response: aiohttp.ClientResponse) -> Refusal:
+    """Read the beginning of a response with an error status, and close it."""
+    body = bytearray()
+    try:
+        with anyio.move_on_after(_SECONDS_FOR_ERROR):
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) >= _LARGEST_ERROR:
+                    break
+    except (aiohttp.ClientError, OSError):
+        # The status says enough.
+        logger.debug("error_body_cut: the answer of %s", response.url.host)
+    finally:
+        response.close()
+    sent = response.request_info.headers.get("authorization", "")
+    return Refusal(response.status, response.headers, bytes(body[:_LARGEST_ERROR]), sent)
+
+
+def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
+    """Return a URL without its user and password, and the header that carries them instead."""
+    parts = urlsplit(url)
+    user, separator, place = parts.netloc.rpartition("@")
+    if not separator:
+        return url, {}
+    name, _, password = user.partition(":")
+    credentials = aiohttp.encode_basic_auth(unquote(name), unquote(password))
+    return urlunsplit(parts._replace(netloc=place)), {"authorization": credentials}
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Return the scheme, the host and the port of a URL.
 
     Raises:
-        MCPError: when the stream cannot be opened; ``failure_of`` its error says why.
+        ValueError: when it is not a URL.
     """
-    async with (
-        client or pool.client_for(config, auth) as http_client,
-        sse_streams(config, http_client, on_lost=on_lost, largest=LARGEST_ANSWER) as streams,
-    ):
-        yield streams
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.scheme, (parts.hostname or "").lower(), port
+
+
+def _reason_of(error: Exception) -> str:  # noqa: PLR0911 - one for each kind
+    """Return what an error of the HTTP library means, in words for its user."""
+    match error:
+        case aiohttp.ClientHttpProxyError():
+            return f"its proxy refused the connection (HTTP {error.status} {error.message})"
+        case aiohttp.ConnectionTimeoutError():
+            return "it could not be connected in time"
+        case aiohttp.ClientConnectorDNSError():
+            return f"the host {error.host!r} cannot be resolved"
+        case aiohttp.ClientConnectorError():
+            cause = error.os_error.strerror or str(error.os_error)
+            place = f"{error.host}:{error.port}"
+            if isinstance(error, aiohttp.ClientProxyConnectionError):
+                return f"its proxy {place} cannot be reached ({cause})"
+            if isinstance(error.os_error, ConnectionRefusedError):
+                return f"nothing listens at {place} (Connection refused)"
+            return f"{place} cannot be reached ({cause})"
+        case _:
+            return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -3,227 +3,158 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
+from urllib.parse import urljoin
 
+import aiohttp
 import anyio
-import httpx2
 import msgspec
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp import MCPError
-from mcp.client._transport import TransportStreams
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCRequest,
-    jsonrpc_message_adapter,
-)
-from pydantic import ValidationError
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import ServerAuthenticationError
-from pegboard.upstream.errors.failures import (
-    Failure,
-    failure_of_answer,
-    failure_of_exception,
-)
-from pegboard.upstream.http.response_bodies import start_of_body
-from pegboard.upstream.messages.jsonrpc import read_message
+from pegboard.upstream.http.client import LARGEST_RESPONSE, HttpClient, origin_of
+from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
+from pegboard.upstream.http.pool import HttpPool
+from pegboard.upstream.messages.channel import DuplexChannel, Receive
+from pegboard.upstream.messages.failures import FailedError, Failure
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
 
-__all__ = ["sse_streams"]
+__all__ = ["sse_channel"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-_MOST_REDIRECTS = 5
-_SECONDS_TO_CLOSE = 2.0
-
-Received = SessionMessage | Exception
+_SECONDS_TO_END = 5.0
 
 
 @asynccontextmanager
-async def sse_streams(
-    config: ServerConfig,
-    client: httpx2.AsyncClient,
-    *,
-    on_lost: Callable[[str], None],
-    largest: int,
-) -> AsyncGenerator[TransportStreams]:
-    """Open the event stream and give the pair of streams that ``mcp.Client`` takes.
+async def sse_channel(
+    config: ServerConfig, pool: HttpPool, *, receive: Receive, on_lost: Callable[[str], None]
+) -> AsyncGenerator[DuplexChannel]:
+    """Open the event stream of a server, and post messages to the endpoint that it names.
 
-    The SDK's own client posts one message at a time, stops for good after one that fails, and
-    takes no event above 1 MiB.
+    ``on_lost`` is called once, with the reason, when the server ends the stream.
 
     Raises:
-        MCPError: when the stream cannot be opened; ``failure_of`` its error says why.
+        ConfigError: when a header or a TLS file of the server cannot be used.
+        FailedError: when the stream cannot be opened.
     """
-    answer = await _open(client, config)
-    events = aiter(httpx2.EventSource(answer, max_event_size=largest))
-    try:
-        endpoint = await _endpoint(events, answer.request.url, config)
-        to_session, incoming = anyio.create_memory_object_stream[Received]()
-        outgoing, from_session = anyio.create_memory_object_stream[SessionMessage]()
-        async with (
-            to_session,
-            incoming,
-            outgoing,
-            from_session,
-            anyio.create_task_group() as group,
-        ):
-            group.start_soon(_read, events, to_session, on_lost)
-            group.start_soon(_write, _Endpoint(client, endpoint, to_session), from_session, group)
-            try:
-                yield incoming, outgoing
-            finally:
-                group.cancel_scope.cancel()
-    finally:
-        with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
-            await answer.aclose()
-
-
-class _Endpoint:
-    """The URL for our messages; an error response to a POST goes to the session."""
-
-    def __init__(
-        self,
-        client: httpx2.AsyncClient,
-        url: httpx2.URL,
-        to_session: MemoryObjectSendStream[Received],
-    ) -> None:
-        self._client = client
-        self._url = url
-        self._to_session = to_session
-
-    async def post(self, message: JSONRPCMessage) -> None:
-        request = self._client.build_request(
-            "POST",
-            self._url,
-            json=message.model_dump(by_alias=True, mode="json", exclude_unset=True),
-            headers={"accept": "application/json"},
-            extensions={"in_session": True},
-        )
-        answer = await _send_within_origin(self._client, request)
-        if answer.is_success or not isinstance(message, JSONRPCRequest):
-            return
-        reply = JSONRPCError(jsonrpc="2.0", id=message.id, error=await _error_in(answer))
+    async with pool.client_for(config) as client:
+        response = await _open(client, config)
         try:
-            await self._to_session.send(SessionMessage(reply))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            logger.debug("session_closed_before_its_error")
+            events = aiter(_events(client, response))
+            endpoint = await _endpoint(events, str(response.url), config)
+            async with anyio.create_task_group() as group:
+                poster = _Poster(client, endpoint, group)
+                channel = DuplexChannel(config.name, poster.write, receive)
+                channel.set_headers = client.set_headers
+                poster.fail, channel.done = channel.fail, poster.done
+                group.start_soon(_read, events, channel, on_lost)
+                try:
+                    yield channel
+                finally:
+                    channel.close()
+                    group.cancel_scope.cancel()
+        finally:
+            response.close()
 
 
-async def _open(client: httpx2.AsyncClient, config: ServerConfig) -> httpx2.Response:
-    request = client.build_request(
-        "GET",
-        config.url or "",
-        headers={"accept": "text/event-stream", "cache-control": "no-store"},
-    )
+class _Poster:
+    """Posts messages to the endpoint of the server."""
+
+    def __init__(self, client: HttpClient, endpoint: str, group: TaskGroup) -> None:
+        self.fail: Callable[[int | str, Exception], None] = lambda _, __: None
+        self._client = client
+        self._endpoint = endpoint
+        self._group = group
+        self._posts: dict[int | str, anyio.CancelScope] = {}
+
+    async def write(self, line: bytes, number: int | str | None) -> None:
+        # The response may come over the stream before the server answers the POST.
+        if number is None:
+            await self._post(line)
+        else:
+            scope = self._posts[number] = anyio.CancelScope()
+            self._group.start_soon(self._post_request, line, number, scope)
+
+    def done(self, number: int | str) -> None:
+        """Wait only a little longer for the answer to the POST of a request that is over."""
+        scope = self._posts.get(number)
+        if scope is not None:
+            scope.deadline = anyio.current_time() + _SECONDS_TO_END
+
+    async def _post_request(self, line: bytes, number: int | str, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                await self._post(line)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request alone
+            self.fail(number, error)
+        finally:
+            del self._posts[number]
+
+    async def _post(self, line: bytes) -> None:
+        response = await self._client.post(line, {}, url=self._endpoint)
+        response.release()
+
+
+async def _open(client: HttpClient, config: ServerConfig) -> aiohttp.ClientResponse:
     try:
-        answer = await _send_within_origin(client, request)
-    except (httpx2.HTTPError, ServerAuthenticationError) as error:
-        failure = failure_of_exception(error, request)
-    else:
-        if answer.is_success:
-            return answer
-        body = await start_of_body(answer)
-        failure = failure_of_answer(answer, body, had_session=False, redact=config.redact)
-    raise _refused(failure, config)
+        response = await client.get({"cache-control": "no-store"})
+    except ServerRpcError as error:
+        raise FailedError(
+            Failure(kind="http_error", message=f"The server answered with an error: {error}.")
+        ) from error
+    except FailedError as error:
+        if error.failure.kind not in ("lost", "session_lost"):
+            raise
+        # Only the stream was asked for, nothing that could run.
+        raise FailedError(msgspec.structs.replace(error.failure, kind="not_sent")) from error
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/event-stream":
+        return response
+    response.close()
+    words = config.redact(f"Unexpected content type: {kind}")
+    raise FailedError(Failure(kind="not_mcp", message=words))
 
 
-async def _endpoint(
-    events: AsyncIterator[httpx2.ServerSentEvent], base: httpx2.URL, config: ServerConfig
-) -> httpx2.URL:
+async def _events(client: HttpClient, response: aiohttp.ClientResponse) -> AsyncGenerator[Event]:
+    reader = EventReader(largest=LARGEST_RESPONSE)
+    async for piece in client.pieces(response):
+        try:
+            events = reader.feed(piece)
+        except EventTooLargeError:
+            words = "The server sent an event that is too large."
+            raise FailedError(Failure(kind="lost", message=words)) from None
+        for event in events:
+            yield event
+
+
+async def _endpoint(events: AsyncIterator[Event], base: str, config: ServerConfig) -> str:
     problem = "The server ended the stream before it named its endpoint."
     try:
         with anyio.fail_after(config.timeouts.connect):
             async for event in events:
-                if event.event == "endpoint":
-                    endpoint = base.join(event.data)
-                    if _origin(endpoint) == _origin(base):
+                if event.kind == "endpoint":
+                    endpoint = urljoin(base, event.data.decode("utf-8", "replace"))
+                    if origin_of(endpoint) == origin_of(base):
                         return endpoint
                     problem = "The server named an endpoint on another origin."
                     break
     except TimeoutError:
         problem = f"The server named no endpoint within {config.timeouts.connect:g} s."
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+    except (FailedError, ValueError) as error:
         problem = f"The server sent no events: {error}"
-    raise _refused(Failure(kind="not_sent", message=problem), config)
+    raise FailedError(Failure(kind="not_sent", message=config.redact(problem)))
 
 
 async def _read(
-    events: AsyncIterator[httpx2.ServerSentEvent],
-    to_session: MemoryObjectSendStream[Received],
-    on_lost: Callable[[str], None],
+    events: AsyncIterator[Event], channel: DuplexChannel, on_lost: Callable[[str], None]
 ) -> None:
     reason = "The server ended the stream."
-    async with to_session:
-        try:
-            async for event in events:
-                if event.event == "message" and event.data:
-                    await to_session.send(_message(event.data))
-        except httpx2.HTTPError as error:
-            reason = str(error) or type(error).__name__
-        except anyio.BrokenResourceError:
-            return
-        on_lost(reason)
-
-
-async def _write(
-    endpoint: _Endpoint, from_session: MemoryObjectReceiveStream[SessionMessage], group: TaskGroup
-) -> None:
-    async for outgoing in from_session:
-        # A slow response must not delay other requests; all else is sent in order.
-        if isinstance(outgoing.message, JSONRPCRequest):
-            group.start_soon(endpoint.post, outgoing.message)
-        else:
-            await endpoint.post(outgoing.message)
-
-
-async def _send_within_origin(
-    client: httpx2.AsyncClient, request: httpx2.Request
-) -> httpx2.Response:
-    for redirects in count():
-        answer = await client.send(request, stream=True, follow_redirects=False)
-        following = answer.next_request
-        if (
-            following is None
-            or redirects == _MOST_REDIRECTS
-            or following.method != request.method
-            or _origin(following.url) != _origin(request.url)
-        ):
-            return answer
-        await answer.aclose()
-        request = following
-    raise AssertionError
-
-
-def _message(text: str) -> Received:
-    message = read_message(text.encode())
-    return ValueError("not a message") if message is None else SessionMessage(message)
-
-
-async def _error_in(answer: httpx2.Response) -> ErrorData:
     try:
-        said = jsonrpc_message_adapter.validate_json(await answer.aread(), by_name=False)
-    except ValidationError:
-        said = None
-    if isinstance(said, JSONRPCError):
-        return said.error
-    place = answer.headers.get("location", "")
-    message = f"The server answered with HTTP {answer.status_code} {place}".strip() + "."
-    return Failure(kind="http_error", message=message, status=answer.status_code).error
-
-
-def _refused(failure: Failure | None, config: ServerConfig) -> MCPError:
-    if failure is None:
-        failure = Failure(kind="http_error", message="The server refused to open the stream.")
-    elif failure.kind == "lost":
-        # Only the stream was asked for, nothing that could run.
-        failure = msgspec.structs.replace(failure, kind="not_sent")
-    error = failure.redacted(config.redact).error
-    return MCPError(error.code, error.message, error.data)
-
-
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
+        async for event in events:
+            if event.kind == "message" and event.data and not channel.take(event.data):
+                logger.debug("not_a_message: an event of %d bytes", len(event.data))
+    except FailedError as error:
+        if not isinstance(error.__cause__, aiohttp.ClientPayloadError):
+            reason = error.failure.message
+    on_lost(reason)
+    channel.close()

@@ -1,1 +1,1 @@
-"""JSON-RPC messages of servers: parsed within limits, also when they are malformed."""
+"""JSON-RPC messages of servers, the channels that carry them, and how they fail."""

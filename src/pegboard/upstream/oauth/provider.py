@@ -6,6 +6,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,12 +14,19 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import anyio.to_thread
 import httpx2
-from mcp.client.auth import TokenStorage
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth import OAuthFlowError, OAuthTokenError, TokenStorage
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import (
+    handle_protected_resource_response,
+    handle_token_response_scopes,
+    issuers_match,
+)
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
 )
 from pydantic import AnyUrl
 
@@ -26,8 +34,8 @@ from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.upstream.oauth.background_login import BackgroundLogin
 from pegboard.upstream.oauth.redirect_listener import CALLBACK_PATH, browser_answers
-from pegboard.upstream.oauth.token_refresh import TokenRefresh
-from pegboard.upstream.oauth.token_storage import token_storage_for
+from pegboard.upstream.oauth.token_refresh import Steps, TokenRefresh
+from pegboard.upstream.oauth.token_storage import Login, LoginStorage, token_storage_for
 
 __all__ = ["oauth_provider", "open_in_browser"]
 
@@ -37,12 +45,12 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 def oauth_provider(
     config: ServerConfig,
     *,
-    storage: TokenStorage | None = None,
+    storage: LoginStorage | TokenStorage | None = None,
     open_browser: Callable[[str], bool] | None = None,
     on_login: Callable[[str], object] | None = None,
     tenant: str = "",
     background_login: BackgroundLogin | None = None,
-) -> httpx2.Auth:
+) -> TokenRefresh:
     """Return the object that obtains, refreshes and sends the tokens of one server.
 
     Args:
@@ -59,14 +67,22 @@ def oauth_provider(
     """
     oauth = config.oauth or OAuthConfig()
     kept = token_storage_for(config, tenant=tenant) if storage is None else storage
-    if oauth.flow == "client_credentials":
-        return _ClientCredentials(config, oauth, kept)
+    if oauth.flow == "authorization_code":
+        redirect = f"http://127.0.0.1:{oauth.redirect_port or _free_port()}{CALLBACK_PATH}"
+        metadata = _metadata(oauth, client_name="Pegboard", redirect_uris=[AnyUrl(redirect)])
+    elif oauth.client_id and oauth.client_secret:
+        metadata = _metadata(oauth, redirect_uris=None, grant_types=["client_credentials"])
+    else:
+        raise ConfigError(
+            f"Server {config.name!r} uses the flow 'client_credentials', so its `oauth` needs a "
+            "`client_id` and a `client_secret`."
+        )
     if on_login is None:
         show = partial(_opened, open_browser or open_in_browser)
     else:
         show = partial(_shown, on_login)
-    login = _BrowserLogin(config, oauth, kept, show=show)
-    login.background_login = background_login
+    login = _ServerLogin(config, kept, metadata)
+    login.show, login.background_login = show, background_login
     return login
 
 
@@ -79,112 +95,142 @@ def open_in_browser(url: str) -> bool:
     return webbrowser.open(url)
 
 
-class _ClientCredentials(TokenRefresh, ClientCredentialsOAuthProvider):
-    """Logs in a program, with its client id and secret."""
+class _ServerLogin(TokenRefresh):
+    """Logs in with the flow of the SDK, which finds the authorization server and registers there.
 
-    asks_a_person = False
+    The flow is not told of any client. When it wants to register one, it has found the
+    authorization server, and only then a client is chosen that this server may know.
+    """
 
-    def __init__(self, config: ServerConfig, oauth: OAuthConfig, storage: TokenStorage) -> None:
-        if not oauth.client_id or not oauth.client_secret:
-            raise ConfigError(
-                f"Server {config.name!r} uses the flow 'client_credentials', so its `oauth` needs "
-                "a `client_id` and a `client_secret`."
+    show: Callable[[str], Awaitable[bool]]
+    """Shows the login page to a person, and tells whether it could."""
+    _url = ""
+
+    async def sign_in(self, request: httpx2.Request, refusal: httpx2.Response) -> Steps:
+        """Log in after a refusal, and keep the tokens; the request itself is not sent."""
+        provider = self.sdk_provider(on_client=lambda client: self._bind(client, context))
+        context = provider.context
+        context.redirect_handler, context.callback_handler = self._remember, self._ask
+        async with aclosing(provider.async_auth_flow(request)) as flow:
+            await anext(flow)
+            outgoing = await flow.asend(refusal)
+            while outgoing is not request:
+                # It registers with JSON, and requests tokens with a form.
+                registers = outgoing.headers.get("content-type") == "application/json"
+                client = self.client_at(self._server_of(context)) if registers else None
+                if client is None:
+                    response = yield outgoing
+                    if outgoing.method == "GET":
+                        response = await self._known_server_first(response)
+                elif self.asks_a_person:
+                    self.metadata.redirect_uris = client.redirect_uris
+                    registration = client.model_dump(mode="json", exclude_none=True)
+                    response = httpx2.Response(201, json=registration)
+                else:
+                    await self._bind(client, context)
+                    exchange = _exchange(client, context, self._server_of(context))
+                    tokens = await _tokens_in((yield exchange), context)
+                    await self.keep(self.login.with_tokens(tokens))
+                    return
+                outgoing = await flow.asend(response)
+
+    def client_at(self, server: OAuthMetadata) -> OAuthClientInformationFull | None:
+        """Return the client for an authorization server; ``None`` if it has to be registered.
+
+        Raises:
+            ServerAuthenticationError: when the configured client belongs to another one.
+        """
+        oauth, is_known = self.oauth, self._is_known(server)
+        if oauth.client_id is None:
+            known = self.login.client
+            redirects = known.redirect_uris if known is not None and is_known else None
+            is_usable = redirects and oauth.redirect_port in (0, redirects[0].port)
+            return known if is_usable else None
+        if is_known is False:
+            raise self.failed(
+                f"was stopped: client {oauth.client_id!r} belongs to another authorization server "
+                f"than {server.issuer} with the token endpoint {server.token_endpoint}. If it has "
+                "moved, delete the stored tokens."
             )
-        self.config = config
-        self.has_chosen_scopes = bool(oauth.scopes)
-        super().__init__(
-            config.url or "",
-            storage,
-            oauth.client_id,
-            oauth.client_secret,
-            scope=" ".join(oauth.scopes) or None,
-            issuer=config.url or "",
-        )
-        # Any issuer at first; later only the one that was found (see `_initialize`).
-        self._issuer = None
-        metadata = self.context.client_metadata
-        self.context.client_metadata = _metadata(oauth, **metadata.model_dump(exclude={"scope"}))
-
-    async def _initialize(self) -> None:
-        await super()._initialize()
-        if self.context.oauth_metadata is not None:
-            self._issuer = str(self.context.oauth_metadata.issuer)
-
-    async def _perform_authorization(self) -> httpx2.Request:
-        _choose_secret_method(self.context.client_info, self.context.oauth_metadata)
-        return await super()._perform_authorization()
-
-
-class _BrowserLogin(TokenRefresh):
-    """Lets a person log in with a browser, which is redirected back to this machine."""
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        oauth: OAuthConfig,
-        storage: TokenStorage,
-        *,
-        show: Callable[[str], Awaitable[bool]],
-    ) -> None:
-        self.config = config
-        self.has_chosen_scopes = bool(oauth.scopes)
-        self._oauth = oauth
-        self._show = show
-        self._url = ""
-        redirect = AnyUrl(f"http://127.0.0.1:{oauth.redirect_port or _free_port()}{CALLBACK_PATH}")
-        super().__init__(
-            config.url or "",
-            _metadata(oauth, client_name="Pegboard", redirect_uris=[redirect]),
-            storage,
-            self._remember,
-            self._ask,
+        supported = server.token_endpoint_auth_methods_supported or ["client_secret_basic"]
+        posts = "client_secret_basic" not in supported and "client_secret_post" in supported
+        method = "client_secret_post" if posts else "client_secret_basic"
+        return OAuthClientInformationFull(
+            client_id=oauth.client_id,
+            client_secret=oauth.client_secret,
+            redirect_uris=self.metadata.redirect_uris,
+            token_endpoint_auth_method=method if oauth.client_secret else "none",
         )
 
-    async def _initialize(self) -> None:
-        await super()._initialize()
-        metadata = self.context.client_metadata
-        if self._oauth.client_id:
-            self.context.client_info = OAuthClientInformationFull(
-                client_id=self._oauth.client_id,
-                client_secret=self._oauth.client_secret,
-                redirect_uris=metadata.redirect_uris,
-                # So that the secret is sent only to the server that first got it.
-                issuer=str(server.issuer) if (server := self.context.oauth_metadata) else None,
-                token_endpoint_auth_method="client_secret_basic"
-                if self._oauth.client_secret
-                else "none",
-            )
-            _choose_secret_method(self.context.client_info, self.context.oauth_metadata)
-        elif self.context.client_info is not None and self.context.client_info.redirect_uris:
-            known = self.context.client_info.redirect_uris[:1]
-            if self._oauth.redirect_port in (0, known[0].port):
-                # The authorization server may require the redirect URL that it knows.
-                metadata.redirect_uris = known
-            elif self.context.current_tokens is None:
-                self.context.client_info = None
+    def _server_of(self, context: OAuthContext) -> OAuthMetadata:
+        own, found = self.own_server(), context.oauth_metadata
+        named = context.auth_server_url or str(own.issuer)
+        if found is None:
+            is_named = _origin(named) == _origin(own.issuer)
+        else:
+            is_named = issuers_match(named, str(found.issuer))
+        if not is_named:
+            # The SDK would send the credentials to the protected server, or to a former one.
+            raise OAuthFlowError(f"{named} has no metadata")
+        server = found or own
+        endpoints = {server.token_endpoint, server.authorization_endpoint}
+        endpoints.add(server.registration_endpoint or server.token_endpoint)
+        if own.issuer.scheme == "https" and {each.scheme for each in endpoints} != {"https"}:
+            raise OAuthFlowError(f"{server.issuer} wants credentials over plain HTTP")
+        return server
 
-    async def _perform_authorization(self) -> httpx2.Request:
-        if self._oauth.client_id:
-            _choose_secret_method(self.context.client_info, self.context.oauth_metadata)
-        return await super()._perform_authorization()
+    def _is_known(self, server: OAuthMetadata) -> bool | None:
+        """Tell whether the login is with this authorization server; ``None`` if with none yet."""
+        known, client = self.login.authorization_server, self.login.client
+        if known is not None:
+            is_same = _origin(known.token_endpoint) == _origin(server.token_endpoint)
+            return is_same and issuers_match(str(known.issuer), str(server.issuer))
+        if client is None or self.oauth.client_id not in (None, client.client_id):
+            return None
+        return None if client.issuer is None else issuers_match(client.issuer, str(server.issuer))
+
+    async def _bind(self, client: OAuthClientInformationFull, context: OAuthContext) -> None:
+        """Store the authorization server of the credentials, before it gets them."""
+        server = self._server_of(context)
+        update: dict[str, Any] = {"issuer": str(server.issuer)}
+        update["redirect_uris"] = self.metadata.redirect_uris
+        if self.oauth.client_id is not None:
+            update["client_secret"] = None
+        # The tokens of another authorization server must not be refreshed at this one.
+        login = (self.login if self._is_known(server) else Login()).model_copy(
+            update={
+                "client": client.model_copy(update=update),
+                "resource": context.protected_resource_metadata,
+                "authorization_server": server,
+            }
+        )
+        if login != self.login:
+            await self.keep(login)
+
+    async def _known_server_first(self, response: httpx2.Response) -> httpx2.Response:
+        """Let the SDK choose the authorization server that it knows; it chooses the first."""
+        resource = await handle_protected_resource_response(response)
+        if resource is None or self.login.authorization_server is None:
+            return response
+        issuer = str(self.login.authorization_server.issuer)
+        resource.authorization_servers.sort(key=lambda each: not issuers_match(str(each), issuer))
+        return httpx2.Response(200, json=resource.model_dump(mode="json", exclude_none=True))
 
     async def _remember(self, url: str) -> None:
         self._url = url
 
     async def _ask(self) -> AuthorizationCodeResult:
-        if not self.is_awaited():
-            raise self.expired()
-        redirect = (self.context.client_metadata.redirect_uris or [])[0]
+        redirect = (self.metadata.redirect_uris or [])[0]
         state = parse_qs(urlsplit(self._url).query).get("state", [""])[0]
         parameters: dict[str, str] = {}
         try:
-            with anyio.fail_after(self._oauth.login_timeout):
+            with anyio.fail_after(self.oauth.login_timeout):
                 async with browser_answers(port=redirect.port or 0, state=state) as answer:
-                    if shown := await self._show(self._url):
+                    if shown := await self.show(self._url):
                         parameters = await answer.wait()
         except TimeoutError:
             raise self.failed(
-                f"took longer than {self._oauth.login_timeout:g} s. Connect again, and log in "
+                f"took longer than {self.oauth.login_timeout:g} s. Connect again, and log in "
                 "on the page that opens then."
             ) from None
         except OSError as error:
@@ -236,12 +282,30 @@ def _metadata(oauth: OAuthConfig, **fields: Any) -> OAuthClientMetadata:
     return OAuthClientMetadata(**fields)
 
 
-def _choose_secret_method(client: OAuthClientInformationFull | None, server: Any) -> None:
-    if client is None or client.client_secret is None or server is None:
-        return
-    supported = server.token_endpoint_auth_methods_supported or ["client_secret_basic"]
-    if "client_secret_basic" not in supported and "client_secret_post" in supported:
-        client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - no password
+def _exchange(
+    client: OAuthClientInformationFull, context: OAuthContext, server: OAuthMetadata
+) -> httpx2.Request:
+    # Not with the SDK's provider, which has to be told the authorization server beforehand.
+    context.client_info = client
+    data, headers = context.prepare_token_auth({"grant_type": "client_credentials"}, {})
+    if context.should_include_resource_param(context.protocol_version):
+        data["resource"] = context.get_resource_url()
+    if context.client_metadata.scope:
+        data["scope"] = context.client_metadata.scope
+    return httpx2.Request("POST", str(server.token_endpoint), data=data, headers=headers)
+
+
+async def _tokens_in(response: httpx2.Response, context: OAuthContext) -> OAuthToken:
+    await response.aread()
+    if response.status_code not in (200, 201):
+        raise OAuthTokenError(f"Token exchange failed ({response.status_code}): {response.text}")
+    tokens = await handle_token_response_scopes(response)
+    return tokens.model_copy(update={"scope": tokens.scope or context.client_metadata.scope})
+
+
+def _origin(url: AnyUrl | str) -> tuple[str, str, int | None]:
+    parsed = httpx2.URL(str(url))
+    return parsed.scheme, parsed.host, parsed.port
 
 
 def _free_port() -> int:

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
-import msgspec
 import platformdirs
+from mcp.client.auth import TokenStorage
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthMetadata,
@@ -28,14 +29,14 @@ from pegboard.errors.extras import install_extra
 __all__ = [
     "FileTokenStorage",
     "KeyringTokenStorage",
+    "Login",
     "LoginStorage",
+    "SdkStorage",
     "token_key",
     "token_storage_for",
 ]
 
 _SERVICE = "pegboard"
-
-M = TypeVar("M", bound=BaseModel)
 
 
 def token_key(config: ServerConfig, *, tenant: str = "") -> str:
@@ -61,85 +62,54 @@ def token_storage_for(config: ServerConfig, *, tenant: str = "") -> "LoginStorag
     return FileTokenStorage(home / "tokens" / f"{key}.json")
 
 
-class _Login(msgspec.Struct, kw_only=True, omit_defaults=True):
-    tokens: dict[str, Any] | None = None
-    expires_at: float | None = None
-    client: dict[str, Any] | None = None
-    resource: dict[str, Any] | None = None
-    authorization_server: dict[str, Any] | None = None
+class Login(BaseModel, frozen=True):
+    """A login: its tokens, and the client and the servers that they belong to.
 
-    def __repr__(self) -> str:
-        return "_Login(***)"
+    It is read and written as a whole, so that a token is never used with parts of another login.
+    """
+
+    tokens: OAuthToken | None = None
+    expires_at: float | None = None
+    """When the access token expires, in seconds since 1970."""
+    client: OAuthClientInformationFull | None = None
+    """How this client is registered; without its secret if that is in the configuration."""
+    resource: ProtectedResourceMetadata | None = None
+    authorization_server: OAuthMetadata | None = None
+    """The only server that may get the refresh token and the secret of the client."""
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        # Pydantic and Rich would show every token.
+        return []
+
+    def with_tokens(self, tokens: OAuthToken | None) -> "Login":
+        """Return this login with other tokens, whose time begins now."""
+        lifetime = None if tokens is None else tokens.expires_in
+        expires_at = None if lifetime is None else time() + lifetime
+        return self.model_copy(update={"tokens": tokens, "expires_at": expires_at})
 
 
 class LoginStorage(ABC):
-    """What the SDK stores of a login, and also its expiry and its authorization server.
+    """Stores one login; an unreadable one counts as none, so that a person is asked again."""
 
-    Without these two, a login could not be refreshed after a restart. An unreadable entry counts
-    as no login, so that a person is asked again.
-    """
+    async def get_login(self) -> Login:
+        """Return the last login; an empty one if there is none."""
+        text = await anyio.to_thread.run_sync(self._load)
+        with suppress(ValidationError):
+            return Login.model_validate_json(text or "{}")
+        return Login()
 
-    def __init__(self) -> None:
-        self._changing = anyio.Lock()
-
-    async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens of the last login."""
-        return _parse(OAuthToken, (await self._read()).tokens)
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store the tokens of a login, and when they expire."""
-        expires_at = None if tokens.expires_in is None else time() + tokens.expires_in
-        await self._change(tokens=_dump(tokens), expires_at=expires_at)
-
-    async def forget_tokens(self) -> None:
-        """Remove the tokens; the next use needs a new login."""
-        await self._change(tokens=None, expires_at=None)
-
-    async def get_expiry(self) -> float | None:
-        """Return when the access token expires, in seconds since 1970."""
-        return (await self._read()).expires_at
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return how this client is registered."""
-        return _parse(OAuthClientInformationFull, (await self._read()).client)
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store how this client is registered."""
-        await self._change(client=_dump(client_info))
-
-    async def get_servers(self) -> tuple[ProtectedResourceMetadata | None, OAuthMetadata | None]:
-        """Return the metadata of the protected server and of its authorization server."""
-        login = await self._read()
-        return (
-            _parse(ProtectedResourceMetadata, login.resource),
-            _parse(OAuthMetadata, login.authorization_server),
-        )
-
-    async def set_servers(
-        self, resource: ProtectedResourceMetadata | None, server: OAuthMetadata | None
-    ) -> None:
-        """Store the metadata of the protected server and of its authorization server."""
-        await self._change(resource=_dump(resource), authorization_server=_dump(server))
+    async def set_login(self, login: Login) -> None:
+        """Store a login instead of the last one."""
+        text = login.model_dump_json(exclude_none=True)
+        # Shielded: a rotated token that is not stored is a lost login.
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._save, text)
 
     @abstractmethod
     def _load(self) -> str | None: ...
 
     @abstractmethod
     def _save(self, text: str) -> None: ...
-
-    async def _read(self) -> _Login:
-        text = await anyio.to_thread.run_sync(self._load)
-        with suppress(msgspec.MsgspecError, RecursionError):
-            return msgspec.json.decode(text or "{}", type=_Login)
-        return _Login()
-
-    async def _change(self, **fields: Any) -> None:
-        async with self._changing:
-            login = msgspec.structs.replace(await self._read(), **fields)
-            text = msgspec.json.encode(login).decode()
-            # Shielded: a rotated token that is not stored is a lost login.
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._save, text)
 
 
 class FileTokenStorage(LoginStorage):
@@ -149,7 +119,6 @@ class FileTokenStorage(LoginStorage):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__()
         self._path = Path(path)
 
     def __repr__(self) -> str:
@@ -186,7 +155,6 @@ class KeyringTokenStorage(LoginStorage):
     """
 
     def __init__(self, key: str) -> None:
-        super().__init__()
         try:
             import keyring  # noqa: PLC0415 - an optional extra
         except ImportError:
@@ -207,14 +175,34 @@ class KeyringTokenStorage(LoginStorage):
         self._keyring.set_password(_SERVICE, self._key, text)
 
 
-def _dump(model: BaseModel | None) -> dict[str, Any] | None:
-    return None if model is None else model.model_dump(mode="json", exclude_none=True)
+class SdkStorage:
+    """Stores logins in any storage of the SDK, and in memory what the SDK does not store.
 
+    So after a restart, or a login by another process, the authorization server is unknown.
+    """
 
-def _parse(kind: type[M], fields: dict[str, Any] | None) -> M | None:
-    if fields is None:
-        return None
-    try:
-        return kind.model_validate(fields)
-    except ValidationError:
-        return None
+    def __init__(self, storage: TokenStorage) -> None:
+        self._storage = storage
+        self._last = Login()
+
+    async def get_login(self) -> Login:
+        """Return the last login; an empty one if there is none."""
+        tokens = await self._storage.get_tokens()
+        client = await self._storage.get_client_info()
+        if (tokens, client) != (self._last.tokens, self._last.client):
+            server = self._last.authorization_server
+            issuer = "" if client is None else client.issuer or ""
+            is_known = server is not None and issuers_match(str(server.issuer), issuer)
+            login = self._last if is_known else Login()
+            if tokens != login.tokens:
+                login = login.with_tokens(tokens)
+            self._last = login.model_copy(update={"client": client})
+        return self._last
+
+    async def set_login(self, login: Login) -> None:
+        """Store a login instead of the last one; the SDK has no way to remove tokens."""
+        if login.client is not None and login.client != self._last.client:
+            await self._storage.set_client_info(login.client)
+        if login.tokens is not None and login.tokens != self._last.tokens:
+            await self._storage.set_tokens(login.tokens)
+        self._last = login

@@ -1,1 +1,1 @@
-"""One session over the MCP SDK: calls in flight, server requests, subscriptions."""
+"""One session with a server: negotiation, calls in flight, server requests, subscriptions."""

@@ -3,13 +3,11 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar, Token
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 
 from pegboard.upstream.call_context import CallContext, OnLog, told
 
@@ -30,9 +28,6 @@ LAST_NOTES = 2.0
 """Seconds that a result waits until the notifications before it are delivered."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-_current: ContextVar["CallInFlight | None"] = ContextVar("call_in_flight", default=None)
-"""The call that a message came with, if the transport can tell (over HTTP, in memory)."""
 
 
 class UnclaimedRequestError(Exception):
@@ -57,12 +52,10 @@ class CallInFlight:
         """How many of the waiting notifications are logs."""
         self._left_out = 0
         self._turn: anyio.Lock | None = None
-        self._before: Token[CallInFlight | None] | None = None
 
     def __enter__(self) -> "CallInFlight":
         if self._calls is not None:
             self._calls.add(self)
-        self._before = _current.set(self)
         return self
 
     def __exit__(
@@ -71,28 +64,28 @@ class CallInFlight:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._before is not None
-        _current.reset(self._before)
         if self._calls is not None:
             is_given_up = error is not None and not isinstance(error, Exception)
             self._calls.discard(self, answered=error is None, given_up=is_given_up)
 
-    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        """Deliver progress, after all notifications that came before."""
-        tell = self.context.on_progress
-        if tell is not None:
-            self._note_progress(partial(tell, progress, total, message))
-            await self.tell()
+    @property
+    def is_waiting(self) -> bool:
+        """True when notifications wait, and no task delivers them yet."""
+        return bool(self._notes) and (self._turn is None or not self._turn.locked())
 
-    async def progressed_as(self, params: Mapping[str, Any]) -> None:
-        """Deliver progress from the params of a notification; invalid progress is ignored."""
-        done, total, message = (params.get(it) for it in ("progress", "total", "message"))
-        if isinstance(done, int | float):
-            await self.progressed(
-                float(done),
-                float(total) if isinstance(total, int | float) else None,
-                message if isinstance(message, str) else None,
-            )
+    @property
+    def is_behind(self) -> bool:
+        """True when so many notifications wait that the next ones may be left out."""
+        return len(self._notes) >= MOST_NOTES // 2
+
+    def note_progress(self, params: Mapping[str, Any]) -> None:
+        """Queue the progress in a notification; invalid progress is ignored."""
+        tell = self.context.on_progress
+        done, message = _number(params.get("progress")), params.get("message")
+        if tell is None or done is None:
+            return
+        words = message if isinstance(message, str) else None
+        self._note_progress(partial(tell, done, _number(params.get("total")), words))
 
     def wants(self, params: Mapping[str, Any]) -> bool:
         """Tell whether the client of the call wants this log message."""
@@ -112,11 +105,6 @@ class CallInFlight:
         if self._left_out == 1:
             self._notes.append(partial(self._tell_left_out, tell))
 
-    async def logged(self, params: Mapping[str, Any]) -> None:
-        """Deliver a log message, after all notifications that came before."""
-        self.note_log(params)
-        await self.tell()
-
     async def tell(self) -> None:
         """Deliver the queued notifications, unless another task already does.
 
@@ -125,12 +113,14 @@ class CallInFlight:
         if self._turn is None or not self._turn.locked():
             await self._tell_all()
 
+    async def catch_up(self) -> None:
+        """Wait until the queued notifications are delivered."""
+        await self._tell_all()
+
     async def all_told(self) -> None:
         """Wait a little until all notifications before the result are delivered."""
         if self.context.on_progress is None and self.context.on_log is None:
             return
-        # The SDK starts a task for each notification: those that are not running yet come first.
-        await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(LAST_NOTES) as patience:
             await self._tell_all()
         if patience.cancelled_caught:
@@ -218,15 +208,15 @@ class CallsInFlight:
         for unclaimed in self._unclaimed:
             unclaimed.take_note(call, answered=answered)
 
-    def owners(self) -> list[CallInFlight] | None:
+    def owners(self, came_with: CallInFlight | None = None) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.
 
-        That is one call, if the message came with it; otherwise all, if they are of one client.
-        ``None`` if they are of several clients: no client may get the messages of another.
+        That is one call, if the message came with it (over HTTP, in memory); otherwise all, if they
+        are of one client. ``None`` if they are of several clients: no client may get the messages
+        of another.
         """
-        call = _current.get()
-        if call is not None and call in self._calls:
-            return [call]
+        if came_with is not None and came_with in self._calls:
+            return [came_with]
         if len({it.context.client for it in self._calls} | self._left_behind()) > 1:
             return None
         return list(self._calls)
@@ -238,7 +228,7 @@ class CallsInFlight:
             self._given_up = {it: end for it, end in self._given_up.items() if end > now}
         return {*self._given_up}
 
-    async def asking_call(self) -> "CallInFlight | None":
+    async def asking_call(self, came_with: CallInFlight | None = None) -> CallInFlight | None:
         """Return the call that a server request belongs to; ``None`` if it is of no call.
 
         While calls of several clients run, it waits for some to end: a finished call sends no more
@@ -247,7 +237,7 @@ class CallsInFlight:
         Raises:
             UnclaimedRequestError: when the request may belong to several clients.
         """
-        owners = self.owners()
+        owners = self.owners(came_with)
         if owners is None and self._left_behind():
             raise UnclaimedRequestError
         if owners is None:
@@ -266,15 +256,18 @@ class CallsInFlight:
             raise UnclaimedRequestError
         return list(unclaimed.calls)
 
-    async def log(self, params: Mapping[str, Any]) -> None:
-        """Deliver a log message of the server to one of the calls that it may belong to.
+    def note_log(
+        self, params: Mapping[str, Any], came_with: CallInFlight | None = None
+    ) -> CallInFlight | None:
+        """Queue a log message for one of the calls that it may belong to, and return that call.
 
         The newest call that wants it gets it: all are of one client, which needs it once.
         """
-        for call in reversed(self.owners() or ()):
+        for call in reversed(self.owners(came_with) or ()):
             if call.wants(params):
-                await call.logged(params)
-                return
+                call.note_log(params)
+                return call
+        return None
 
 
 class _Unclaimed:
@@ -293,6 +286,13 @@ class _Unclaimed:
         self.is_lost = self.is_lost or not answered
         if self.is_lost or len({it.context.client for it in self.calls}) <= 1:
             self.settled.set()
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
 
 
 def reaches(level: object, wanted: str | None) -> bool:

@@ -2,15 +2,14 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-import mcp_types as types
-from mcp.client import ClientRequestContext
-from pydantic import BaseModel, TypeAdapter, ValidationError
+import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
-from pegboard.upstream.messages.jsonrpc import plain_json
+from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
+from pegboard.upstream.messages.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from pegboard.upstream.server_requests import (
     Question,
     QuestionKind,
@@ -20,32 +19,60 @@ from pegboard.upstream.server_requests import (
 )
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, UnclaimedRequestError
 
-__all__ = ["RequestRouting"]
+__all__ = ["KINDS", "RequestRouting"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-_KINDS: dict[str, QuestionKind] = {
+KINDS: dict[str, QuestionKind] = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-_ANSWERS: dict[QuestionKind, TypeAdapter[Any]] = {
-    "elicitation": TypeAdapter(types.ElicitResult),
-    "sampling": TypeAdapter(types.CreateMessageResult | types.CreateMessageResultWithTools),
-    "roots": TypeAdapter(types.ListRootsResult),
+"""The kinds of requests that a server may send, by their methods."""
+
+
+class _ElicitResult(msgspec.Struct):
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str
+
+
+class _CreateMessageResult(msgspec.Struct):
+    role: Literal["user", "assistant"]
+    content: _Block | list[_Block]
+    model: str
+
+
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _ListRootsResult(msgspec.Struct):
+    roots: list[_Root]
+
+
+_SHAPES: dict[QuestionKind, tuple[str, type, str]] = {
+    "elicitation": (
+        "ElicitResult",
+        _ElicitResult,
+        'Return {"action": "accept", "content": {...}}, or None to decline.',
+    ),
+    "sampling": (
+        "CreateMessageResult",
+        _CreateMessageResult,
+        'Return {"role": "assistant", "model": "...", "content": '
+        '{"type": "text", "text": "..."}}, or None to refuse.',
+    ),
+    "roots": (
+        "ListRootsResult",
+        _ListRootsResult,
+        'Return {"roots": [{"uri": "file:///..."}]}, or None to refuse.',
+    ),
 }
-_NAMES: dict[QuestionKind, str] = {
-    "elicitation": "ElicitResult",
-    "sampling": "CreateMessageResult",
-    "roots": "ListRootsResult",
-}
-_SHAPES: dict[QuestionKind, str] = {
-    "elicitation": 'Return {"action": "accept", "content": {...}}, or None to decline.',
-    "sampling": 'Return {"role": "assistant", "model": "...", "content": '
-    '{"type": "text", "text": "..."}}, or None to refuse.',
-    "roots": 'Return {"roots": [{"uri": "file:///..."}]}, or None to refuse.',
-}
-"""The form of each result, for the log message about an invalid one."""
+"""The name and the form of each result, and what the log says about an invalid one."""
 _WHOSE = (
     "Calls of several clients are running, and this request may be of any of them: give the "
     'server `"sharing": "per_client"` in its entry'
@@ -60,25 +87,32 @@ class RequestRouting:
         self._questions = questions
         self.calls: CallsInFlight = calls
         self._has_warned = False
+        self.client_capabilities: Mapping[str, Any] = _capabilities_of(
+            {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
+        )
+        """What the server is told of its client when the session begins."""
+        self._own_capabilities = _capabilities_of(_answered_by(questions))
 
-    def callback(self, kind: QuestionKind) -> Any:
-        """Return the SDK callback for a kind of request; ``None`` if it is not allowed."""
-        if kind not in self._questions.of_calls and self._questions.of_kind(kind) is None:
-            return None
+    async def respond(
+        self, method: str, asked: Mapping[str, Any], came_with: CallInFlight | None
+    ) -> Mapping[str, Any]:
+        """Return the result of a request of the server.
 
-        async def answer(_: ClientRequestContext, params: BaseModel | None = None) -> object:
-            asked = _dumped(params) if params is not None else {}
-            if self.calls.owners() is None and not self._has_warned:
-                self._has_warned = True
-                context = {"server": self._server, "reason": _WHOSE}
-                logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
-            try:
-                call = await self.calls.asking_call()
-            except UnclaimedRequestError:
-                return _refusal(_WHOSE)
-            return await self._answer(kind, asked, call)
-
-        return answer
+        Raises:
+            ServerRpcError: when the request is refused, or cannot be answered.
+        """
+        kind = KINDS[method]
+        if not self._allows(kind):
+            raise ServerRpcError(INVALID_REQUEST, f"{kind.capitalize()} not supported")
+        if self.calls.owners(came_with) is None and not self._has_warned:
+            self._has_warned = True
+            context = {"server": self._server, "reason": _WHOSE}
+            logger.warning("question_waits: server %r: %s", self._server, _WHOSE, extra=context)
+        try:
+            call = await self.calls.asking_call(came_with)
+        except UnclaimedRequestError:
+            raise ServerRpcError(INVALID_REQUEST, _WHOSE) from None
+        return await self._answer(kind, asked, call)
 
     async def answers(self, asked: Mapping[str, Any], call: CallInFlight) -> dict[str, Any]:
         """Return the responses to the input requests of a result.
@@ -94,10 +128,10 @@ class RequestRouting:
             params: object = question.get("params") or {}
             if not isinstance(params, Mapping):
                 raise self._unanswered("its parameters are not an object")
-            answer = await self._answer(kind, cast("Mapping[str, Any]", params), call)
-            if isinstance(answer, types.ErrorData):
-                raise self._unanswered(answer.message, answer.code)
-            answers[key] = _dumped(answer)
+            try:
+                answers[key] = await self._answer(kind, cast("Mapping[str, Any]", params), call)
+            except ServerRpcError as error:
+                raise self._unanswered(error.message, error.code) from None
         return answers
 
     def capabilities(self, call: CallInFlight) -> Mapping[str, Any]:
@@ -105,27 +139,23 @@ class RequestRouting:
         context = call.context
         if context.capabilities is not None:
             return context.capabilities
-        questions = context.questions or self._questions
-        forms: dict[str, Any] = {"form": {}, "url": {}}
-        offered: dict[str, Any] = {}
-        if questions.elicitation is not None:
-            offered["elicitation"] = forms
-        if questions.sampling is not None:
-            offered["sampling"] = {}
-        if questions.roots is not None:
-            offered["roots"] = {}
-        return offered
+        if context.questions is None:
+            return self._own_capabilities
+        return _capabilities_of(_answered_by(context.questions))
+
+    def _allows(self, kind: QuestionKind) -> bool:
+        return kind in self._questions.of_calls or self._questions.of_kind(kind) is not None
 
     async def _answer(
         self, kind: QuestionKind, asked: Mapping[str, Any], call: CallInFlight | None
-    ) -> BaseModel:
+    ) -> Mapping[str, Any]:
         brought = None if call is None else call.context.questions
         question = (brought or self._questions).of_kind(kind)
         if question is not None:
             return await _answer_to(question, kind, self._server, asked)
         if kind == "elicitation" and (brought is not None or kind in self._questions.of_calls):
-            return types.ElicitResult(action="cancel")
-        return _refusal("No client is there to respond")
+            return {"action": "cancel"}
+        raise ServerRpcError(INVALID_REQUEST, "No client is there to respond")
 
     def _unanswered(self, reason: str, code: int | None = None) -> ProtocolError:
         return ProtocolError(
@@ -135,60 +165,65 @@ class RequestRouting:
         )
 
 
+def _capabilities_of(
+    kinds: set[QuestionKind], roots: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    forms: dict[QuestionKind, Mapping[str, Any]] = {
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {},
+        "roots": roots or {},
+    }
+    return {kind: forms[kind] for kind in KINDS.values() if kind in kinds}
+
+
+def _answered_by(questions: Questions) -> set[QuestionKind]:
+    return {kind for kind in KINDS.values() if questions.of_kind(kind) is not None}
+
+
 def _kind_of(question: object) -> QuestionKind | None:
     if not isinstance(question, Mapping):
         return None
     method: object = cast("Mapping[str, object]", question).get("method")
-    return _KINDS.get(method) if isinstance(method, str) else None
+    return KINDS.get(method) if isinstance(method, str) else None
 
 
 async def _answer_to(
     question: Question, kind: QuestionKind, server: str, asked: Mapping[str, Any]
-) -> BaseModel:
+) -> Mapping[str, Any]:
     # The details are for the log, and not for the server: they may contain anything.
     context = {"server": server}
+    name, form, hint = _SHAPES[kind]
     try:
         answer = await ask(question, server, asked)
     except QuestionRefusedError as error:
-        refusal = types.ErrorData(code=error.code, message=error.message, data=error.data)
-        return refusal if _is_writable(refusal) else _refusal("Declined")
-    except Exception:
+        try:
+            plain_json([error.message, error.data])
+        except (ValueError, RecursionError):
+            raise ServerRpcError(INVALID_REQUEST, "Declined") from None
+        raise ServerRpcError(error.code, error.message, error.data) from None
+    except Exception as error:
         logger.exception("question_failed: server %r", server, extra=context)
-        return types.ErrorData(code=types.INTERNAL_ERROR, message="The request failed")
+        raise ServerRpcError(INTERNAL_ERROR, "The request failed") from error
     if answer is None:
         if kind == "elicitation":
-            return types.ElicitResult(action="decline")
-        return _refusal("Declined")
+            return {"action": "decline"}
+        raise ServerRpcError(INVALID_REQUEST, "Declined")
     try:
-        return _ANSWERS[kind].validate_python(plain_json(answer))
+        plain = plain_json(answer)
+        msgspec.convert(plain, form)
     except (ValueError, RecursionError) as error:
-        wrong = _problems(error)
+        is_form = isinstance(error, msgspec.ValidationError)
+        wrong = str(error) if is_form else "it cannot be written as JSON"
         logger.error(  # noqa: TRY400 - the trace leads nowhere
             "bad_answer: what was returned to server %r is not a valid %s (%s). %s",
-            *(server, _NAMES[kind], wrong, _SHAPES[kind]),
+            *(server, name, wrong, hint),
             extra=context,
         )
-        message = f"The response is not a valid {_NAMES[kind]}; the log of the client says more"
-        return types.ErrorData(code=types.INTERNAL_ERROR, message=message)
+        message = f"The response is not a valid {name}; the log of the client says more"
+        raise ServerRpcError(INTERNAL_ERROR, message) from None
+    return _without_nothing(plain)
 
 
-def _refusal(words: str) -> types.ErrorData:
-    return types.ErrorData(code=types.INVALID_REQUEST, message=words)
-
-
-def _dumped(value: BaseModel) -> dict[str, Any]:
-    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _problems(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return "it cannot be written as JSON"
-    return "; ".join(f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors())
-
-
-def _is_writable(value: BaseModel) -> bool:
-    try:
-        plain_json(value)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _without_nothing(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without fields that are null: the protocol has them absent."""
+    return {key: value for key, value in answer.items() if value is not None}

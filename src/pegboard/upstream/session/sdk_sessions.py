@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import mcp_types as types
-from mcp import ClientSession
+from mcp import ClientSession, MCPError
 
 from pegboard.config import ServerConfig
 from pegboard.errors import (
@@ -15,7 +15,9 @@ from pegboard.errors import (
     UpstreamError,
 )
 from pegboard.upstream.call_context import OnProgress
-from pegboard.upstream.errors.translate import error_of
+from pegboard.upstream.messages.failures import FailedError, Failure
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
+from pegboard.upstream.session.translate import error_of
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
@@ -53,7 +55,7 @@ async def call_on_streams(
             told = cast("ProgressFnT | None", on_progress)
             return await session.call_tool(tool, dict(arguments), progress_callback=told)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is translated
-        failure = error_of(error, _config(server, streams), tool=tool)
+        failure = error_of(_of_the_sdk(error), _config(server, streams), tool=tool)
     return failure if is_ready else _as_unavailable(failure)
 
 
@@ -64,6 +66,18 @@ async def _shake_hands(session: ClientSession, server: str, patience: float) -> 
     raise ServerTimeoutError(
         f"Server {server!r} did not answer the handshake within {patience:g} s.", server=server
     )
+
+
+def _of_the_sdk(error: Exception) -> Exception:
+    """Return an error of the SDK's session as the one that our own session would raise."""
+    leaf = error
+    while isinstance(leaf, ExceptionGroup):
+        leaf = cast("ExceptionGroup[Exception]", leaf).exceptions[0]
+    if not isinstance(leaf, MCPError):
+        return error
+    if leaf.code == types.CONNECTION_CLOSED:
+        return FailedError(Failure(kind="lost", message=""))
+    return ServerRpcError(leaf.code, leaf.message, leaf.data)
 
 
 def _as_unavailable(failure: UpstreamError) -> ServerUnavailableError:

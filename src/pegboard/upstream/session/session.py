@@ -1,65 +1,72 @@
-"""SdkSession: one open session over the MCP SDK: requests in, raw results out."""
+"""UpstreamSession: one open session with a server: requests in, raw results out."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from itertools import count
+from typing import Any, cast
 
 import anyio
-import mcp_types as types
 import msgspec
-from mcp import Client, MCPError
-from mcp.client import IncomingMessage
-from mcp.shared.direct_dispatcher import DirectDispatcher
-from pydantic import ValidationError
+from opentelemetry.propagate import inject
+from opentelemetry.trace import ProxyTracerProvider, SpanKind, get_tracer, get_tracer_provider
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ProtocolError, ServerTimeoutError
+from pegboard.errors import ProtocolError, ServerTimeoutError, UpstreamError
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.connection import Changed, Greeting, Negotiated, OnChanged, WatchedResources
-from pegboard.upstream.errors.failures import failure_of
-from pegboard.upstream.errors.translate import error_of
-from pegboard.upstream.http.client import HttpPool
-from pegboard.upstream.messages.jsonrpc import NotDirectError, sendable
+from pegboard.upstream.connection import (
+    Greeting,
+    Negotiated,
+    OnChanged,
+    ResumePoint,
+    WatchedResources,
+)
+from pegboard.upstream.http.pool import HttpPool
+from pegboard.upstream.http.streamable_http import StreamableHttpChannel
+from pegboard.upstream.messages.channel import MessageChannel
+from pegboard.upstream.messages.failures import FailedError, Failure
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
+from pegboard.upstream.messages.protocol import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    marked_headers,
+    param_headers,
+    request_headers,
+)
 from pegboard.upstream.server_requests import Questions
-from pegboard.upstream.session.change_listener import watch_lists, watch_resources
-from pegboard.upstream.session.fast_path import FastPath
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, reaches
+from pegboard.upstream.session.incoming import Incoming, OnEvent
+from pegboard.upstream.session.negotiation import CLIENT, negotiate
 from pegboard.upstream.session.request_routing import RequestRouting
+from pegboard.upstream.session.subscriptions import watch_lists, watch_resources
+from pegboard.upstream.session.translate import error_of
 from pegboard.upstream.stdio.process import GRACE
-from pegboard.upstream.transport import OpenTransport, open_transport
-from pegboard.version import installed_version
+from pegboard.upstream.transport import open_channel
 
-if TYPE_CHECKING:
-    from mcp.shared.dispatcher import CallOptions
-
-__all__ = ["SdkSession", "open_session"]
+__all__ = ["UpstreamSession", "open_session"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MAX_PAGES = 1000
 MAX_ROUNDS = 10
 """How often a server may return ``input_required`` in one call."""
-_CLIENT = types.Implementation(name="pegboard", version=installed_version())
-_CHANGES: dict[type, Changed] = {
-    types.ToolListChangedNotification: "tools",
-    types.ResourceListChangedNotification: "resources",
-    types.PromptListChangedNotification: "prompts",
-}
 _OF_THE_PROTOCOL = frozenset(
-    {
-        "progressToken",
-        types.CLIENT_CAPABILITIES_META_KEY,
-        types.CLIENT_INFO_META_KEY,
-        types.LOG_LEVEL_META_KEY,
-        types.PROTOCOL_VERSION_META_KEY,
-    }
+    {"progressToken", CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION}
 )
 """The keys of ``_meta`` that each hop sets for itself, so they are not passed on."""
 _CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
 """Methods during which a server may send requests and logs; our own listings have no client."""
+_BEGINNING = frozenset({"initialize", "server/discover"})
+"""Methods that the protocol forbids to cancel."""
 _NOTHING = CallContext()
+_numbers = count(1)
+"""Ids that no other request of this process has, to any server: a repeated or late response never
+matches another request."""
+_SECONDS_FOR_GOODBYE = 5.0
+_tracer = get_tracer("pegboard")
 
 
 @asynccontextmanager
@@ -72,7 +79,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     on_lost: Callable[[str], None],
     on_changed: OnChanged,
     grace: float = GRACE,
-) -> AsyncGenerator["SdkSession"]:
+) -> AsyncGenerator["UpstreamSession"]:
     """Connect, negotiate the era that the server speaks, and disconnect at the end.
 
     A process has ``grace`` seconds to end by itself.
@@ -80,36 +87,34 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     Raises:
         UpstreamError: when connecting failed; the message says why.
     """
-    opened = open_transport(config, pool=pool, on_lost=on_lost, grace=grace)
-    calls = CallsInFlight()
-    routing = RequestRouting(config, questions, calls)
-    client = Client(
-        opened.transport,
-        mode="legacy" if "legacy" in (greeting, config.protocol) else config.protocol,
-        cache=None,
-        client_info=_CLIENT,
-        message_handler=partial(_receive, calls, on_changed),
-        elicitation_callback=routing.callback("elicitation"),
-        sampling_callback=routing.callback("sampling"),
-        list_roots_callback=routing.callback("roots"),
-    )
+    routing = RequestRouting(config, questions, CallsInFlight())
+    incoming = Incoming(config.name, routing, on_changed=on_changed)
     entered = False
     raised: Exception | None = None
     try:
-        async with client:
-            if greeting == "ask" and config.protocol == "2026-07-28":
-                await _discover(client)
+        async with (
+            open_channel(
+                config,
+                pool=pool,
+                receive=incoming.receive,
+                on_lost=on_lost,
+                is_legacy="legacy" in (greeting, config.protocol),
+                grace=grace,
+            ) as channel,
+            anyio.create_task_group() as group,
+        ):
+            incoming.begin(channel, group)
+            session = UpstreamSession(config, channel, incoming, routing, on_changed=on_changed)
+            await session.begin(greeting)
             entered = True
-            session = SdkSession(config, client, opened, on_changed=on_changed, routing=routing)
             try:
                 yield session
             except Exception as error:  # noqa: BLE001 - raised again below, alone
                 raised = error
-            finally:
-                session.end()
+            group.cancel_scope.cancel()
     except Exception as error:
         if not entered:
-            raise error_of(error, config) from error
+            raise error_of(error, config, opening=True) from error
         # An error while closing: the session is over either way.
         context = {"server": config.name}
         logger.debug("close_failed: server %r", config.name, extra=context, exc_info=True)
@@ -117,44 +122,66 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
         raise raised
 
 
-class SdkSession:
+class UpstreamSession:
     """An open session; many requests may run at once."""
+
+    negotiated: Negotiated
 
     def __init__(
         self,
         config: ServerConfig,
-        client: Client,
-        opened: OpenTransport,
+        channel: MessageChannel,
+        incoming: Incoming,
+        routing: RequestRouting,
         *,
         on_changed: OnChanged,
-        routing: RequestRouting,
     ) -> None:
-        self.negotiated: Negotiated = _negotiated(client)
-        self.keeps_session: bool = opened.keeps_session()
         self.set_headers: Callable[[Mapping[str, str]], None] | None = None
-        if opened.set_headers is not None:
-            self.set_headers = partial(self._swap_headers, opened.set_headers)
+        if channel.set_headers is not None:
+            self.set_headers = partial(self._swap_headers, channel.set_headers)
         self._config = config
-        self._client = client
-        self._session = client.session
-        self._on_changed = on_changed
+        self._channel = channel
+        self._incoming = incoming
         self._routing = routing
-        self._calls = routing.calls
+        self._on_changed = on_changed
         self._log_level: str | None = None
-        self._direct = opened.direct
-        self._fast_path: FastPath | None = None
-        if opened.direct is not None:
-            self._fast_path = FastPath(opened.direct, client.session, self.negotiated.era)
-        self._exchanges: set[anyio.CancelScope] = set()
-        self._is_over = False
+        self._schemas: dict[str, object] = {}
+        """The input schemas of tools, by name, until it is known which arguments go to headers."""
+        self._marks: dict[str, Mapping[tuple[str, ...], str]] = {}
 
-    def end(self) -> None:
-        """End all running requests; on most transports the SDK does so itself."""
-        self._is_over = True
-        if self._fast_path is not None:
-            self._fast_path.close()
-        for exchange in self._exchanges:
-            exchange.cancel()
+    @property
+    def keeps_session(self) -> bool:
+        """True when the server may keep state between our calls."""
+        return self._channel.keeps_session
+
+    async def begin(self, greeting: Greeting) -> None:
+        """Negotiate the era, and tell a server of the handshake era that the session is open.
+
+        Raises:
+            ServerRpcError: when the server refuses.
+            FailedError: when it does not answer.
+            ProtocolError: when it speaks no version that we know.
+        """
+
+        async def ask(
+            method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+        ) -> dict[str, Any]:
+            return await self._exchange(method, params, None, headers=headers)
+
+        self.negotiated = await negotiate(
+            ask,
+            self._config,
+            greeting=greeting,
+            capabilities=self._routing.client_capabilities,
+        )
+        if self.negotiated.era == "modern":
+            return
+        if isinstance(self._channel, StreamableHttpChannel):
+            self._channel.session_headers = {"mcp-protocol-version": self.negotiated.version}
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await self._channel.send(note, {})
+        if isinstance(self._channel, StreamableHttpChannel):
+            self._channel.listen()
 
     async def request(
         self,
@@ -163,38 +190,40 @@ class SdkSession:
         *,
         tool: str = "",
         context: CallContext | None = None,
+        resume: ResumePoint | None = None,
     ) -> dict[str, Any]:
         """Send one request and return its raw result; handle ``input_required`` on the way.
+
+        With ``resume``, only the rest of its response is asked for.
 
         Raises:
             UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
         brought = context or _NOTHING
         try:
-            with CallInFlight(brought, self._calls if method in _CALLS else None) as call:
+            calls = self._routing.calls if method in _CALLS else None
+            with CallInFlight(brought, calls) as call:
                 if brought.log_level is not None and self.negotiated.era == "legacy":
                     await self._log_from(brought.log_level)
                 sent = {**(params or {}), **brought.params}
-                raw = await self._send(method, sent, call)
+                raw = await self._exchange(method, sent, call, resume=resume)
                 if raw.get("resultType") == "input_required" and not brought.passes_questions_on:
                     raw = await self._answer_questions(method, sent, raw, call)
                 await call.all_told()
         except Exception as error:
-            why_lost = "" if self._direct is None else self._direct.why_lost
-            raise error_of(error, self._config, tool=tool, why_lost=why_lost) from error
+            raise error_of(error, self._config, tool=tool) from error
         return raw
 
     async def list_all(self, method: str) -> list[dict[str, Any]]:
         """Return the items of all pages of a list such as ``tools/list``.
 
         Raises:
-            UpstreamError: when a page fails, the pages never end, or the time is up.
+            UpstreamError: when a page failed, or the list never ends.
         """
         limit = self._config.timeouts.list
-        # "tools/list" answers with "tools", "resources/templates/list" with "resourceTemplates".
         key = "resourceTemplates" if "templates" in method else method.partition("/")[0]
         items: list[dict[str, Any]] = []
-        with anyio.move_on_after(limit) as scope:
+        with anyio.move_on_after(limit):
             cursors: set[str] = set()
             cursor: str | None = None
             for _ in range(MAX_PAGES):
@@ -206,12 +235,12 @@ class SdkSession:
                 cursor = more
                 items.extend(cast("list[dict[str, Any]]", found))
                 if cursor is None:
+                    self._learn(method, items)
                     return items
                 if cursor in cursors:
                     raise self._endless(method)
                 cursors.add(cursor)
             raise self._endless(method)
-        assert scope.cancelled_caught
         raise ServerTimeoutError(
             f"Server {self._config.name!r} did not finish `{method}` within {limit:g} s. Raise its "
             "`timeouts.list` if it needs longer.",
@@ -223,11 +252,45 @@ class SdkSession:
         if self.negotiated.era == "legacy":
             return
         name, tell = self._config.name, self._on_changed
-        lists = partial(watch_lists, self._client, self.negotiated, name=name, on_changed=tell)
-        ours = partial(watch_resources, self._client, resources, name=name, on_changed=tell)
+        lists = partial(watch_lists, self.listen, self.negotiated, name=name, on_changed=tell)
+        ours = partial(watch_resources, self.listen, resources, name=name, on_changed=tell)
         async with anyio.create_task_group() as group:
             group.start_soon(lists)
             group.start_soon(ours)
+
+    async def listen(self, wanted: Mapping[str, Any], on_event: OnEvent) -> None:
+        """Receive the changes that a filter names, until a modern server ends the stream.
+
+        Raises:
+            ServerRpcError: when the server refuses.
+            FailedError: when the stream breaks, or the server cancels it.
+        """
+        number = f"listen-{next(_numbers)}"
+        params, headers = self._stamped("subscriptions/listen", {"notifications": wanted}, None)
+        message = {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "subscriptions/listen",
+            "params": params,
+        }
+
+        def heard(method: str, params: Mapping[str, Any]) -> None:
+            if method == "notifications/cancelled":
+                scope.cancel()
+            else:
+                on_event(method, params)
+
+        self._incoming.expect_events(number, heard)
+        try:
+            with anyio.CancelScope() as scope:
+                await self._channel.request(message, headers, self._incoming.receive)
+                return
+        except anyio.get_cancelled_exc_class():
+            self._say_cancelled(number)
+            raise
+        finally:
+            self._incoming.forget(number)
+        raise FailedError(Failure(kind="lost", message="The server cancelled the subscription."))
 
     async def notify(self, method: str) -> None:
         """Send a notification without parameters; the modern era has none.
@@ -238,20 +301,9 @@ class SdkSession:
         if self.negotiated.era != "legacy":
             return
         try:
-            await self._session._dispatcher.notify(method, None)  # pyright: ignore[reportPrivateUsage]
+            await self._channel.send({"jsonrpc": "2.0", "method": method}, {})
         except Exception as error:
             raise error_of(error, self._config) from error
-
-    async def relist_tools(self) -> None:
-        """Let the SDK list the tools, so that it knows which arguments to copy into headers."""
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            page = await self._session.list_tools(
-                params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            )
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def _swap_headers(
         self, send: Callable[[Mapping[str, str]], None], headers: Mapping[str, str]
@@ -266,80 +318,125 @@ class SdkSession:
         is_enough = self._log_level is not None and reaches(level, self._log_level)
         if is_enough or "logging" not in self.negotiated.capabilities:
             return
-        self._log_level = level
+        before, self._log_level = self._log_level, level
         try:
             await self._exchange("logging/setLevel", {"level": level}, None)
-        except MCPError as error:
+        except (FailedError, ServerRpcError) as error:
+            # The call itself goes on; it may want the level again next time.
+            self._log_level = before
             name = self._config.name
             context = {"server": name, "reason": str(error)}
             logger.debug("log_level_refused: server %r: %s", name, error, extra=context)
 
-    async def _send(
-        self, method: str, params: Mapping[str, Any], call: CallInFlight
-    ) -> dict[str, Any]:
-        try:
-            return await self._exchange(method, params, call)
-        except MCPError as error:
-            if error.code != types.HEADER_MISMATCH:
-                raise
-            # Refused before it ran, because the SDK has not seen the tool's schema yet.
-            await self.relist_tools()
-            return await self._exchange(method, params, call)
-
     async def _exchange(
-        self, method: str, params: Mapping[str, Any], call: CallInFlight | None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        call: CallInFlight | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        resume: ResumePoint | None = None,
     ) -> dict[str, Any]:
-        # Like `ClientSession.send_request`, but without the SDK's models for the result: those
-        # drop unknown fields, refuse malformed results, and cost as much as the rest of the call.
-        data: dict[str, Any] = {"method": method, "params": dict(params)}
-        options: CallOptions = {}
-        session = self._session
+        """Send a request and return its raw result; with headers, its parameters are complete."""
+        number = next(_numbers) if resume is None else resume.number
+        if headers is None:
+            params, headers = self._stamped(method, params, call)
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method}
+        message["params"] = params
+        receive, has_token = self._incoming.receive, False
         if call is not None:
-            self._bring_along(data["params"], options, call)
+            receive = partial(receive, came_with=call)
+            has_token = call.context.on_progress is not None
+            if has_token:
+                meta: dict[str, Any] = {**(params.get("_meta") or {}), "progressToken": number}
+                message["params"] = {**params, "_meta": meta}
+                self._incoming.expect_progress(number, call)
         try:
-            session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
-        except UnicodeEncodeError:
-            # Some of it goes into headers.
-            sendable(data["params"], server=self._config.name)
+            if resume is not None:
+                assert isinstance(self._channel, StreamableHttpChannel)
+                return await self._channel.resume(number, resume.last_event, receive)
+            if isinstance(get_tracer_provider(), ProxyTracerProvider):
+                # Tracing is off, and it would cost a tenth of the call.
+                return await self._channel.request(message, headers, receive)
+            with _span_of(message):
+                return await self._channel.request(message, headers, receive)
+        except anyio.get_cancelled_exc_class():
+            if method not in _BEGINNING:
+                self._say_cancelled(number)
             raise
-        if call is not None and self.negotiated.era == "modern":
-            # After the SDK, which sets the capabilities of the hub, and not of the client.
-            meta = data["params"]["_meta"]
-            meta[types.CLIENT_CAPABILITIES_META_KEY] = self._routing.capabilities(call)
-        dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]
-        fast_path = self._fast_path
-        if fast_path is not None and call is not None and fast_path.supports(method, call.context):
-            try:
-                return await fast_path.request(data, options, call)
-            except NotDirectError:
-                logger.debug("long_way: %s to server %r", method, self._config.name)
-        if not isinstance(dispatcher, DirectDispatcher):
-            plain = sendable(data["params"], server=self._config.name)
-            return await dispatcher.send_raw_request(method, plain, options)
-        # A server in this process runs in the task of its caller, so `end` cancels this scope.
-        with anyio.CancelScope() as exchange:
-            self._exchanges.add(exchange)
-            try:
-                if self._is_over:
-                    exchange.cancel()
-                return await dispatcher.send_raw_request(method, data["params"], options)
-            finally:
-                self._exchanges.discard(exchange)
-        raise MCPError(types.CONNECTION_CLOSED, "Connection closed")
+        finally:
+            if has_token:
+                self._incoming.forget(number)
 
-    def _bring_along(
-        self, params: dict[str, Any], options: "CallOptions", call: CallInFlight
-    ) -> None:
-        context = call.context
-        if context.on_progress is not None:
-            options["on_progress"] = call.progressed
-        meta: dict[str, Any] = {**(params.get("_meta") or {}), **context.meta}
-        for key in _OF_THE_PROTOCOL & meta.keys():
-            del meta[key]
-        if context.log_level is not None and self.negotiated.era == "modern":
-            meta[types.LOG_LEVEL_META_KEY] = context.log_level
+    def _say_cancelled(self, number: int | str) -> None:
+        """Tell the server that the caller is gone; closing the connection may have told it."""
+        if self.negotiated.era == "legacy" or not self._channel.cancels_by_closing:
+            # In the background: the server may hang, which is why the caller has left.
+            self._incoming.in_background(partial(self._cancel, number))
+
+    async def _cancel(self, number: int | str) -> None:
+        note = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": number, "reason": "caller cancelled"},
+        }
+        with anyio.move_on_after(_SECONDS_FOR_GOODBYE):
+            try:
+                await self._channel.send(note, {})
+            except (FailedError, ServerRpcError, UpstreamError) as error:
+                logger.debug("cancellation_not_sent: server %r: %s", self._config.name, error)
+
+    def _stamped(
+        self, method: str, params: Mapping[str, Any], call: CallInFlight | None
+    ) -> tuple[dict[str, Any], Mapping[str, str]]:
+        """Return the parameters and headers of a request, with what the era wants in them."""
+        stamped = dict(params)
+        meta: dict[str, Any] = dict(stamped.get("_meta") or {})
+        if call is not None:
+            meta.update(call.context.meta)
+            for key in _OF_THE_PROTOCOL & meta.keys():
+                del meta[key]
+        headers: Mapping[str, str] = {}
+        if self.negotiated.era == "modern":
+            if call is not None and call.context.log_level is not None:
+                meta[LOG_LEVEL] = call.context.log_level
+            meta[PROTOCOL_VERSION] = self.negotiated.version
+            meta[CLIENT_INFO] = CLIENT
+            meta[CLIENT_CAPABILITIES] = (
+                self._routing.client_capabilities
+                if call is None
+                else self._routing.capabilities(call)
+            )
+            headers = self._headers_of(method, stamped)
         if meta:
-            params["_meta"] = meta
+            stamped["_meta"] = meta
+        return stamped, headers
+
+    def _headers_of(self, method: str, params: Mapping[str, Any]) -> Mapping[str, str]:
+        if self._channel.set_headers is None:
+            return {}
+        try:
+            headers = request_headers(self.negotiated.version, method, params)
+            if method == "tools/call":
+                headers.update(param_headers(self._marks_of(params), params.get("arguments") or {}))
+        except UnicodeEncodeError:
+            # The body cannot be encoded either, which says why.
+            return {}
+        return headers
+
+    def _marks_of(self, params: Mapping[str, Any]) -> Mapping[tuple[str, ...], str]:
+        name = params.get("name")
+        if not isinstance(name, str):
+            return {}
+        if name in self._schemas:
+            self._marks[name] = marked_headers(self._schemas.pop(name))
+        return self._marks.get(name, {})
+
+    def _learn(self, method: str, items: list[dict[str, Any]]) -> None:
+        """Remember the schemas of tools: some of their arguments may belong in headers."""
+        if method == "tools/list" and self.negotiated.era == "modern":
+            self._marks.clear()
+            self._schemas = {it["name"]: it.get("inputSchema") for it in items if _has_name(it)}
 
     async def _answer_questions(
         self, method: str, params: Mapping[str, Any], raw: dict[str, Any], call: CallInFlight
@@ -356,7 +453,7 @@ class SdkSession:
             else:
                 # Only a state: the client is to send the request again a little later.
                 await anyio.sleep(min(0.05 * 2**round_, 0.25))
-            raw = await self._send(method, {**params, **more}, call)
+            raw = await self._exchange(method, {**params, **more}, call)
             if raw.get("resultType") != "input_required":
                 return raw
         raise ProtocolError(
@@ -377,41 +474,21 @@ class SdkSession:
         )
 
 
-async def _discover(client: Client) -> None:
-    """Ask for the capabilities of the server: the SDK does not if the protocol is configured."""
-    try:
-        raw = await client.session.send_discover(client.session.protocol_version or "")
-        client.session.adopt(types.DiscoverResult.model_validate(raw))
-    except (MCPError, RuntimeError, ValidationError) as error:
-        if isinstance(error, MCPError) and failure_of(error.error) is not None:
-            raise
-        # The configuration names this protocol, so the capabilities may stay unknown.
+@contextmanager
+def _span_of(message: dict[str, Any]) -> Generator[None]:
+    """Trace a request, and send its trace along."""
+    method, params = message["method"], message["params"]
+    name = params.get("name")
+    with _tracer.start_as_current_span(
+        f"MCP send {method} {name}" if isinstance(name, str) else f"MCP send {method}",
+        kind=SpanKind.CLIENT,
+        attributes={"mcp.method.name": method, "jsonrpc.request.id": str(message["id"])},
+    ):
+        meta = dict(params.get("_meta") or {})
+        inject(meta)
+        message["params"] = {**params, "_meta": meta}
+        yield
 
 
-def _negotiated(client: Client) -> Negotiated:
-    session = client.session
-    info = session.server_info
-    capabilities = session.server_capabilities
-    return Negotiated(
-        era="legacy" if session.initialize_result is not None else "modern",
-        version=session.protocol_version or "",
-        server_name=info.name if info else "",
-        server_version=(info.version or "") if info else "",
-        instructions=session.instructions or "",
-        capabilities=capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
-        if capabilities
-        else {},
-    )
-
-
-async def _receive(calls: CallsInFlight, on_changed: OnChanged, message: IncomingMessage) -> None:
-    changed = _CHANGES.get(type(message))
-    if changed is not None:
-        on_changed(changed, "")
-    elif isinstance(message, types.ResourceUpdatedNotification):
-        on_changed("resource", str(message.params.uri))
-    elif isinstance(message, types.ElicitCompleteNotification):
-        on_changed("elicitation", message.params.elicitation_id)
-    elif isinstance(message, types.LoggingMessageNotification):
-        logged = message.params.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        await calls.log(logged)
+def _has_name(item: object) -> bool:
+    return isinstance(item, dict) and isinstance(cast("dict[str, Any]", item).get("name"), str)

@@ -1,16 +1,171 @@
-"""Resource subscriptions: subscribe once per resource, and again over each new session."""
+"""Subscriptions: changes of lists and resources, of servers of both eras, over any session."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import anyio
 
 from pegboard.config import ServerConfig
 from pegboard.errors import PegboardError, ProtocolError, ServerTimeoutError, UpstreamError
-from pegboard.upstream.connection import Connection, ServerState, Session, WatchedResources
+from pegboard.upstream.backoff import Backoff
+from pegboard.upstream.connection import (
+    Changed,
+    Negotiated,
+    OnChanged,
+    Request,
+    ServerState,
+    Session,
+    WatchedResources,
+)
+from pegboard.upstream.connections.delivery import deliver
+from pegboard.upstream.connections.stateful import StatefulConnection
+from pegboard.upstream.messages.failures import FailedError
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
+from pegboard.upstream.messages.protocol import METHOD_NOT_FOUND
+from pegboard.upstream.session.incoming import OnEvent
 
-__all__ = ["ResourceSubscriptions"]
+__all__ = ["Listen", "ResourceSubscriptions", "watch_lists", "watch_resources"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+Listen = Callable[[Mapping[str, Any], OnEvent], Awaitable[None]]
+"""Listens for what a filter names until the server ends the stream; see `Session.listen`."""
+
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_UPDATED = "notifications/resources/updated"
+_LISTS: dict[str, Changed] = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+}
+
+
+async def watch_lists(
+    listen: Listen, negotiated: Negotiated, *, name: str, on_changed: OnChanged
+) -> None:
+    """Report changed lists, for as long as the server supports that."""
+    kinds: list[Changed] = [
+        kind for kind in _LISTS.values() if _offers(negotiated.capabilities, kind)
+    ]
+
+    def heard(method: str, _: Mapping[str, Any]) -> None:
+        kind = _LISTS.get(method)
+        if kind is not None and kind in kinds:
+            on_changed(kind, "")
+
+    backoff = Backoff()
+    while kinds:
+        began = monotonic()
+        try:
+            await listen({f"{kind}ListChanged": True for kind in kinds}, heard)
+        except (ServerRpcError, FailedError) as error:
+            if not _may_help(error, name):
+                return
+        # Also for a server that ends every stream at once.
+        backoff.ended(began=began)
+        await anyio.sleep(backoff.pause)
+        # Changes in between were not reported.
+        for kind in kinds:
+            on_changed(kind, "")
+
+
+async def watch_resources(
+    listen: Listen, watched: WatchedResources, *, name: str, on_changed: OnChanged
+) -> None:
+    """Report changes of the subscribed resources, also of those that are added meanwhile."""
+    nothing: frozenset[str] = frozenset()
+    watched.answered(nothing, nothing)
+    async with anyio.create_task_group() as group:
+        listening: anyio.CancelScope | None = None
+        while True:
+            before, listening = listening, anyio.CancelScope()
+            uris, opened = watched.uris, anyio.Event()
+            if uris:
+                listener = _ResourceListener(listen, watched, name=name, on_changed=on_changed)
+                group.start_soon(listener.run, uris, listening, opened)
+                # The new stream first, so that nothing is missed in between.
+                await opened.wait()
+            else:
+                watched.answered(nothing, nothing)
+            if before is not None:
+                before.cancel()
+            if watched.uris == uris:
+                await watched.changed()
+
+
+class _ResourceListener:
+    def __init__(
+        self, listen: Listen, watched: WatchedResources, *, name: str, on_changed: OnChanged
+    ) -> None:
+        self._listen = listen
+        self._watched = watched
+        self._name = name
+        self._on_changed = on_changed
+
+    async def run(
+        self, uris: frozenset[str], scope: anyio.CancelScope, opened: anyio.Event
+    ) -> None:
+        def heard(method: str, params: Mapping[str, Any]) -> None:
+            if method == _ACKNOWLEDGED:
+                self._watched.answered(uris, _granted(params))
+                opened.set()
+            elif method == _UPDATED:
+                self._on_changed("resource", str(params.get("uri", "")))
+
+        backoff = Backoff()
+        with scope:
+            while True:
+                began = monotonic()
+                try:
+                    await self._listen({"resourceSubscriptions": sorted(uris)}, heard)
+                except (ServerRpcError, FailedError) as error:
+                    self._watched.answered(uris, frozenset())
+                    opened.set()
+                    if not _may_help(error, self._name):
+                        return
+                else:
+                    if not opened.is_set():
+                        # It ended the stream without granting anything.
+                        self._watched.answered(uris, frozenset())
+                        opened.set()
+                backoff.ended(began=began)
+                await anyio.sleep(backoff.pause)
+                # Changes in between were not reported.
+                for uri in uris:
+                    self._on_changed("resource", uri)
+
+
+def _granted(params: Mapping[str, Any]) -> frozenset[str]:
+    honored: object = params.get("notifications")
+    if not isinstance(honored, Mapping):
+        return frozenset()
+    uris: object = cast("Mapping[str, object]", honored).get("resourceSubscriptions")
+    if not isinstance(uris, list):
+        return frozenset()
+    return frozenset(it for it in cast("list[object]", uris) if isinstance(it, str))
+
+
+def _offers(capabilities: Mapping[str, object], kind: str) -> bool:
+    offered = capabilities.get(kind)
+    return isinstance(offered, Mapping) and bool(
+        cast("Mapping[str, object]", offered).get("listChanged")
+    )
+
+
+def _may_help(error: Exception, name: str) -> bool:
+    """Tell whether listening again may help."""
+    if isinstance(error, ServerRpcError) and error.code == METHOD_NOT_FOUND:
+        return False
+    if isinstance(error, FailedError) and error.failure.status == 404:
+        # The HTTP spelling of a missing method.
+        return False
+    context = {"server": name, "reason": str(error)}
+    logger.debug("watch_interrupted: server %r: %s", name, error, extra=context)
+    return True
+
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -23,7 +178,7 @@ class ResourceSubscriptions:
     def __init__(
         self,
         config: ServerConfig,
-        connection: Callable[[], Connection],
+        connection: Callable[[], StatefulConnection],
         *,
         watched: WatchedResources,
         on_updated: Callable[[str], None],
@@ -88,7 +243,7 @@ class ResourceSubscriptions:
         await connection.open()
         if self._is_legacy():
             if is_first:
-                await connection.request("resources/subscribe", {"uri": uri})
+                await deliver(connection, _request("resources/subscribe", uri))
         elif not await self.watched.granted(uri):
             raise ProtocolError(
                 f"Server {self._config.name!r} does not report changes of {uri!r}.",
@@ -107,7 +262,7 @@ class ResourceSubscriptions:
             return
         with anyio.move_on_after(limit):
             try:
-                await connection.request("resources/unsubscribe", {"uri": uri})
+                await deliver(connection, _request("resources/unsubscribe", uri))
             except PegboardError as error:
                 # The server may go on sending; its notifications are ignored.
                 context = {"server": self._config.name, "reason": str(error)}
@@ -116,3 +271,7 @@ class ResourceSubscriptions:
     def _is_legacy(self) -> bool:
         said = self._connection().negotiated
         return said is not None and said.era == "legacy"
+
+
+def _request(method: str, uri: str) -> Request:
+    return Request(method=method, params={"uri": uri}, tool=method)

@@ -5,15 +5,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
-from mcp.client._transport import TransportStreams
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.fast_path import StdioFastPath
+from pegboard.upstream.messages.channel import DuplexChannel, Receive
+from pegboard.upstream.stdio.pipes import StdinWriter, StdoutReader
 from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
-from pegboard.upstream.stdio.stdin_writer import NOT_SENT, StdinWriter
-from pegboard.upstream.stdio.stdout_reader import StdoutReader
 
-__all__ = ["MAX_LINE_BYTES", "NOT_SENT", "stdio_transport"]
+__all__ = ["MAX_LINE_BYTES", "stdio_channel"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -23,52 +21,53 @@ _LAST_MOMENT = 0.25
 
 
 @asynccontextmanager
-async def stdio_transport(
+async def stdio_channel(
     config: ServerConfig,
     *,
+    receive: Receive,
     on_lost: Callable[[str], None],
-    exchanges: StdioFastPath | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     grace: float = GRACE,
-) -> AsyncGenerator[TransportStreams]:
-    """Start the server and yield the two streams that `mcp.Client` takes; leaving stops it.
+) -> AsyncGenerator[DuplexChannel]:
+    """Start the server and yield the channel over its pipes; leaving stops the server.
 
-    ``on_lost`` is called once, with the reason, when the server goes away by itself.
-    ``exchanges`` sends requests without the two streams.
+    ``receive`` gets the notifications and requests of the server. ``on_lost`` is called once, with
+    the reason, when the server goes away by itself.
 
     Raises:
         ServerUnavailableError: when the server cannot be started.
     """
     async with spawn(config, grace=grace) as process, background() as tasks:
         loss = _Loss(process)
-        incoming = StdoutReader(
+        writer = StdinWriter(process.stdin, gone=process.exited, lose=loss.declare)
+        channel = DuplexChannel(config.name, writer.write, receive)
+        reader = StdoutReader(
             config,
             process.stdout,
+            take=channel.take,
             lose=loss.declare,
             max_line_bytes=max_line_bytes,
-            exchanges=exchanges,
         )
-        outgoing = StdinWriter(
-            process.stdin, incoming=incoming, gone=process.exited, lose=loss.declare
-        )
-        if exchanges is not None:
-            exchanges.open(outgoing.write)
 
         async def tell_when_lost() -> None:
-            reason = await loss.reason(incoming)
+            reason = await loss.reason(reader)
             told.set()
             try:
                 on_lost(reason)
             except Exception:
                 name = config.name
                 logger.exception("on_lost_failed: server %r", name, extra={"server": name})
-            incoming.end()
-            outgoing.end()
+            end()
+
+        def end() -> None:
+            reader.end()
+            channel.close(reader.why_lost)
+            writer.end()
 
         told = anyio.Event()
         tasks.start_soon(tell_when_lost)
         try:
-            yield incoming, outgoing
+            yield channel
         finally:
             if loss.is_declared:
                 # A session that failed at the first write still needs the reason.
@@ -76,8 +75,7 @@ async def stdio_transport(
                     await told.wait()
             # First, so that our own shutdown is not taken for a loss.
             tasks.cancel_scope.cancel()
-            incoming.end()
-            outgoing.end()
+            end()
 
 
 class _Loss:
@@ -99,7 +97,7 @@ class _Loss:
             self._reason = reason
             self._declared.set()
 
-    async def reason(self, incoming: StdoutReader) -> str:
+    async def reason(self, reader: StdoutReader) -> str:
         """Wait for the loss and return the reason."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_exit)
@@ -110,7 +108,7 @@ class _Loss:
         # A dying process closes its pipes a moment before its exit code is known.
         with anyio.move_on_after(_LAST_MOMENT):
             await self._process.exited.wait()
-        incoming.read_what_is_left()
+        reader.read_what_is_left()
         words = self._process.describe_exit()
         return words if self._process.exited.is_set() else f"closed its pipes, but {words}"
 

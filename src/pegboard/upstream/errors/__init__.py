@@ -1,1 +1,0 @@
-"""Errors of servers: failures translated into errors of Pegboard, with secrets redacted."""
