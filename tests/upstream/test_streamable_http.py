@@ -12,7 +12,7 @@ from anyio.abc import SocketStream
 from pegboard import ConnectionLostError, ProtocolError, UpstreamError
 from pegboard.hub import Hub
 from pegboard.upstream import CallContext, context_of_call
-from pegboard.upstream.http import client, streamable_http
+from pegboard.upstream.http import client
 from pegboard.upstream.http.pool import HttpPool
 from tests.upstream.board_servers import until
 from tests.upstream.http_clients import connected
@@ -249,7 +249,6 @@ async def test_what_is_no_http_is_an_error_of_its_call() -> None:
 
 async def test_an_answer_that_is_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LARGEST_RESPONSE", 1 << 20)
-    monkeypatch.setattr(streamable_http, "LARGEST_RESPONSE", 1 << 20)
     plain = saying(lambda it: answer("200 OK", result(it, pad="x" * (2 << 20)), **PLAIN))
     async with scripted(plain) as (hub, _):
         with pytest.raises(ProtocolError, match="exceeds 1 MiB"):

@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 from pegboard.config.servers import HIDDEN, ServerConfig
+from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.headers import checked_headers, configured_headers
 from pegboard.upstream.http.tls import explain_tls_error, tls_fault
 from pegboard.upstream.messages.failures import (
@@ -198,6 +199,22 @@ class HttpClient:
             return
         except (aiohttp.ClientError, OSError) as error:
             raise self._broke(error, sent=True, answered=True) from error
+
+    async def events(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Event]:
+        """Yield the events of a stream as they come.
+
+        Raises:
+            FailedError: when the connection breaks, or an event is too large.
+        """
+        reader = EventReader(largest=LARGEST_RESPONSE)
+        async for piece in self.pieces(response):
+            try:
+                events = reader.feed(piece)
+            except EventTooLargeError:
+                words = "SSE stream failed: an event is too large"
+                raise FailedError(Failure(kind="lost", message=words)) from None
+            for event in events:
+                yield event
 
     def leave(self, response: aiohttp.ClientResponse) -> None:
         """Read no more of a stream; its connection is kept if the stream ends soon."""

@@ -11,8 +11,8 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.http.client import LARGEST_RESPONSE, HttpClient, origin_of
-from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
+from pegboard.upstream.http.client import HttpClient, origin_of
+from pegboard.upstream.http.event_stream import Event
 from pegboard.upstream.http.pool import HttpPool
 from pegboard.upstream.messages.channel import DuplexChannel, Receive
 from pegboard.upstream.messages.failures import FailedError, Failure
@@ -40,7 +40,7 @@ async def sse_channel(
     async with pool.client_for(config) as client:
         response = await _open(client, config)
         try:
-            events = aiter(_events(client, response))
+            events = aiter(client.events(response))
             endpoint = await _endpoint(events, str(response.url), config)
             async with anyio.create_task_group() as group:
                 poster = _Poster(client, endpoint, group)
@@ -113,18 +113,6 @@ async def _open(client: HttpClient, config: ServerConfig) -> aiohttp.ClientRespo
     response.close()
     words = config.redact(f"Unexpected content type: {kind}")
     raise FailedError(Failure(kind="not_mcp", message=words))
-
-
-async def _events(client: HttpClient, response: aiohttp.ClientResponse) -> AsyncGenerator[Event]:
-    reader = EventReader(largest=LARGEST_RESPONSE)
-    async for piece in client.pieces(response):
-        try:
-            events = reader.feed(piece)
-        except EventTooLargeError:
-            words = "The server sent an event that is too large."
-            raise FailedError(Failure(kind="lost", message=words)) from None
-        for event in events:
-            yield event
 
 
 async def _endpoint(events: AsyncIterator[Event], base: str, config: ServerConfig) -> str:

@@ -10,8 +10,8 @@ import anyio
 import msgspec
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.http.client import LARGEST_RESPONSE, HttpClient
-from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
+from pegboard.upstream.http.client import HttpClient
+from pegboard.upstream.http.event_stream import Event
 from pegboard.upstream.http.pool import HttpPool
 from pegboard.upstream.messages.channel import Exchanges, Receive
 from pegboard.upstream.messages.failures import UNREADABLE, FailedError, Failure, ResumableError
@@ -167,7 +167,7 @@ class StreamableHttpChannel:
         last = Event("", b"", last_event)
         problem = FailedError(Failure(kind="lost", message="SSE stream ended without a response"))
         try:
-            async for event in self._events(response):
+            async for event in self._client.events(response):
                 last = msgspec.structs.replace(
                     event, id=event.id or last.id, retry=event.retry or last.retry
                 )
@@ -211,17 +211,6 @@ class StreamableHttpChannel:
             return None
         return await result_in(message, data)
 
-    async def _events(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Event]:
-        reader = EventReader(largest=LARGEST_RESPONSE)
-        async for piece in self._client.pieces(response):
-            try:
-                events = reader.feed(piece)
-            except EventTooLargeError:
-                words = "SSE stream failed: an event is too large"
-                raise FailedError(Failure(kind="lost", message=words)) from None
-            for event in events:
-                yield event
-
     async def _listen(self) -> None:
         """Receive what the server sends without being asked, for as long as it offers that."""
         last = Event("", b"")
@@ -234,7 +223,7 @@ class StreamableHttpChannel:
                     if _kind_of(response) != "text/event-stream":
                         return
                     failures = 0
-                    async for event in self._events(response):
+                    async for event in self._client.events(response):
                         last = msgspec.structs.replace(
                             event, id=event.id or last.id, retry=event.retry or last.retry
                         )
